@@ -103,7 +103,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
             step = tokens.onward(step, tokens_said(deps) - before)
         if isinstance(step, Continue) and step.cause == "full" and not await emptied(deps, emit):
             step = FULL
-        step = await hooked(deps, emit, step, recoveries, reply)
+        step = await apply_hooks(deps, emit, step, recoveries, reply)
         if (
             isinstance(step, Continue)
             and deps.limits.max_rounds is not None
@@ -150,7 +150,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
         except asyncio.CancelledError:
             hearing.keep_what_was_said()
             raise
-    await joined(deps, emit, deps.arrivals.after_results(hearing.running.results))
+    await add_entries(deps, emit, deps.arrivals.after_results(hearing.running.results))
     return replace(
         reply,
         has_results=bool(hearing.running.results),
@@ -160,7 +160,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
     )
 
 
-async def hooked(
+async def apply_hooks(
     deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
     """Return the step after hooks ran: before the next request, or before the end."""
@@ -237,10 +237,10 @@ async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
                 step.words, uuid=deps.clock.new_id(), at=deps.clock.now(), is_meta=True
             ),
         )
-    await joined(deps, emit, entries)
+    await add_entries(deps, emit, entries)
 
 
-async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
+async def add_entries(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
     """Add entries to the conversation and emit them."""
     if entries:
         deps.story.add(entries)

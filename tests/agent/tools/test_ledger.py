@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.agent.tools.ledger import Content, ContentCache, ReadLedger, ReadRecord, joined
+from clew.agent.tools.ledger import Content, ContentCache, ReadLedger, ReadRecord, merge_ranges
 from tests.requirements import requirement
 
 
@@ -22,7 +22,7 @@ def test_joined_ranges_hold_the_same_lines_and_are_apart(ranges: list[tuple[int,
     def lines(some: tuple[tuple[int, int], ...]) -> set[int]:
         return {n for first, last in some for n in range(first, last + 1)}
 
-    result = joined(tuple(ranges))
+    result = merge_ranges(tuple(ranges))
     assert lines(result) == lines(tuple(ranges))
     assert all(a[1] + 1 < b[0] for a, b in pairwise(result))
 

@@ -287,7 +287,7 @@ def test_a_flood_of_matches_ends_early_and_is_known_to_be_cut(
     monkeypatch.setattr(search, "FOUND_MAX_CHARS", 100)
     names = [str(workshop.write(f"{n}.txt", "match\n" * 10)) for n in range(50)]
     job = search.Job(pattern="match", mode="content")
-    found = search.searched(job, search.compiled(job), names)
+    found = search.search_files(job, search.compiled(job), names)
     assert 100 < len(found) < 5000
 
 

@@ -220,7 +220,7 @@ def report_edit(done: EditedFile, arguments: EditInput) -> ToolOutcome:
     """Return the outcome of one edit."""
     (replacement,) = done.made
     return ToolOutcome(
-        content=said(done),
+        content=describe_edit(done),
         tool_use_result={
             "filePath": str(done.path),
             "oldString": replacement[0],
@@ -230,19 +230,19 @@ def report_edit(done: EditedFile, arguments: EditInput) -> ToolOutcome:
             "userModified": False,
             "replaceAll": arguments.replace_all,
         },
-        display=many(done.times),
+        display=count_replacements(done.times),
     )
 
 
-def said(done: EditedFile) -> str:
+def describe_edit(done: EditedFile) -> str:
     first = done.before.count("\n", 0, done.regions[0][0]) + 1
     return (
-        f"Edited {done.path}: {many(done.times)}, the first at line {first}; the file now has "
+        f"Edited {done.path}: {count_replacements(done.times)}, the first at line {first}; the file now has "
         f"{count_lines(done.after):,} lines."
     )
 
 
-def many(times: int) -> str:
+def count_replacements(times: int) -> str:
     return format_count(times, "replacement")
 
 
@@ -287,7 +287,7 @@ class MultiEdit(Tool[MultiEditInput]):
         if isinstance(done, ToolOutcome):
             return done
         return ToolOutcome(
-            content=said(done),
+            content=describe_edit(done),
             tool_use_result={
                 "filePath": str(done.path),
                 "edits": to_builtins(arguments.edits),
@@ -295,5 +295,5 @@ class MultiEdit(Tool[MultiEditInput]):
                 "structuredPatch": diff_regions(done.before, done.after, done.regions),
                 "userModified": False,
             },
-            display=many(done.times),
+            display=count_replacements(done.times),
         )

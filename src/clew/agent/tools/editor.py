@@ -41,7 +41,7 @@ def with_buffers(buffers: Buffers, run: Run) -> Run:
             result = await run(call, ctx)
         if tool_name(call) not in WRITES or result.is_error:
             return result
-        return await told(buffers, path, result)
+        return await send_to_editor(buffers, path, result)
 
     return running
 
@@ -108,7 +108,7 @@ def flat(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def told(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
+async def send_to_editor(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
     """Send the written text to the editor; note in the result if the editor rejects it."""
     text = decode(on_disk(path) or b"")
     error = "" if text is None else await buffers.save(path, text.text)
@@ -144,10 +144,10 @@ async def in_terminal(
             most_bytes=most_bytes,
             on_start=begun,
         )
-        ctx.session.cwd = told_folder(report) or ctx.session.cwd
+        ctx.session.cwd = read_reported_folder(report) or ctx.session.cwd
     return output
 
 
-def told_folder(report: Path) -> str | None:
+def read_reported_folder(report: Path) -> str | None:
     folder = os.fsdecode(on_disk(str(report)) or b"").rstrip("\n")
     return folder if folder and is_folder(folder) else None

@@ -73,7 +73,7 @@ class ReadLedger:
         if before is not None and before.same_file_state(
             record.size, record.mtime_ns, record.sha256
         ):
-            record = replace_ranges(record, joined(before.ranges + record.ranges))
+            record = replace_ranges(record, merge_ranges(before.ranges + record.ranges))
         self._records[record.path] = record
 
 
@@ -88,7 +88,7 @@ def replace_ranges(record: ReadRecord, ranges: tuple[tuple[int, int], ...]) -> R
     )
 
 
-def joined(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Merge ranges that overlap or touch, in order."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(ranges):

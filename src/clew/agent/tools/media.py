@@ -66,7 +66,7 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
     if find_spec("PIL") is None:
         raise ToolError(f"the image is too large or in a format that requires Pillow; {MORE}")
     job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
-    info, picture = await worked(session, job, data, "PIL")
+    info, picture = await run_media_program(session, job, data, "PIL")
     return Picture(
         data=picture,
         media_type=info["media_type"],
@@ -115,7 +115,7 @@ async def extract_pages(
     if find_spec("pypdf") is None:
         raise ToolError(f"reading pages of a PDF file requires pypdf; {MORE}")
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
-    info, document = await worked(session, job, data, "pypdf")
+    info, document = await run_media_program(session, job, data, "pypdf")
     if info["first"] > info["total"]:
         raise ToolError(f"it has {info['total']} pages; page {first} does not exist")
     return Pages(
@@ -126,7 +126,9 @@ async def extract_pages(
     )
 
 
-async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
+async def run_media_program(
+    session: ToolSession, job: Json, data: bytes, library: str
+) -> tuple[Json, bytes]:
     """Run the program on a file and return its answer. Raise ToolError."""
     out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
     with hold_data(data) as source:

@@ -22,13 +22,13 @@ def main(argument: str) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     job: dict[str, Any] = marshal.loads(bytes.fromhex(argument))
     file = io.BytesIO(sys.stdin.buffer.read())
-    info, data = (pictured if job["kind"] == "picture" else paged)(job, file)
+    info, data = (scale_picture if job["kind"] == "picture" else extract_pages)(job, file)
     header = marshal.dumps(info)
     sys.stdout.buffer.write(len(header).to_bytes(4, "little") + header + data)
     return 0
 
 
-def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
+def scale_picture(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
     """Return the first image of the file, upright, within the limits of pixels and bytes."""
     from PIL import Image, ImageOps
 
@@ -41,7 +41,7 @@ def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], byt
     while True:
         small = image.copy()
         small.thumbnail((side, side))
-        media_type, data = encoded(small, job["max_bytes"])
+        media_type, data = encode_picture(small, job["max_bytes"])
         if len(data) <= job["max_bytes"] or side <= LEAST_PX:
             break
         side = side * 3 // 4
@@ -54,11 +54,11 @@ def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], byt
     return size | {"media_type": media_type}, data
 
 
-def encoded(image: Any, max_bytes: int) -> tuple[str, bytes]:
+def encode_picture(image: Any, max_bytes: int) -> tuple[str, bytes]:
     """Encode as PNG if that is small enough, which keeps text and drawings sharp; else as JPEG."""
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     picture = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
-    data = saved(picture, "PNG", optimize=False)
+    data = save_picture(picture, "PNG", optimize=False)
     if len(data) <= max_bytes // 4:
         return "image/png", data
     if has_alpha:
@@ -68,19 +68,19 @@ def encoded(image: Any, max_bytes: int) -> tuple[str, bytes]:
         under.paste(picture, mask=picture.getchannel("A"))
         picture = under
     for quality in QUALITIES:
-        data = saved(picture, "JPEG", quality=quality)
+        data = save_picture(picture, "JPEG", quality=quality)
         if len(data) <= max_bytes:
             break
     return "image/jpeg", data
 
 
-def saved(image: Any, form: str, **how: Any) -> bytes:
+def save_picture(image: Any, form: str, **how: Any) -> bytes:
     out = io.BytesIO()
     image.save(out, form, **how)
     return out.getvalue()
 
 
-def paged(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
+def extract_pages(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
     """Return pages of a PDF file as a new file or as text; nothing if they are the entire file."""
     from pypdf import PdfReader, PdfWriter
 

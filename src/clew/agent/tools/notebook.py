@@ -41,7 +41,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        return joined(self.held.get("source"))
+        return join_text(self.held.get("source"))
 
     @property
     def outputs(self) -> list[Json]:
@@ -82,7 +82,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
         return json.dumps(self.held, indent=self.indent, ensure_ascii=False) + "\n" * self.ends_line
 
 
-def joined(text: Any) -> str:
+def join_text(text: Any) -> str:
     """Join a notebook's text, which is a string or a list of lines."""
     if isinstance(text, list):
         return "".join(part for part in text if isinstance(part, str))
@@ -154,10 +154,10 @@ def output_text(output: Json) -> str:
     if output.get("output_type") == "error":
         text = "\n".join(map(str, output.get("traceback") or [output.get("evalue", "")]))
     elif isinstance(data, dict):
-        plain = joined(data.get("text/plain"))
+        plain = join_text(data.get("text/plain"))
         text = plain or ("(an image)" if any(kind in data for kind in PICTURES) else "")
     else:
-        text = joined(output.get("text"))
+        text = join_text(output.get("text"))
     text = COLORS.sub("", text).rstrip("\n")
     if len(text) > OUTPUT_MAX_CHARS:
         return f"{text[:OUTPUT_MAX_CHARS]}… [{len(text) - OUTPUT_MAX_CHARS:,} more characters]"
@@ -173,7 +173,7 @@ async def pictures_of(cell: Cell, session: ToolSession) -> list[Json]:
             assert isinstance(data, dict)
             if kind in data:
                 try:
-                    picture = await fit_picture(session, a2b_base64(joined(data[kind])))
+                    picture = await fit_picture(session, a2b_base64(join_text(data[kind])))
                 except (ToolError, ValueError):
                     continue
                 blocks.append(picture.block)

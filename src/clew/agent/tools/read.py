@@ -144,7 +144,7 @@ async def read_text(
     first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
     lines = await asyncio.to_thread(in_pieces, os.dup(descriptor), path, first, count)
     note_large(ctx, path, status, lines)
-    return shown(path, lines)
+    return render_lines(path, lines)
 
 
 def text_result(
@@ -163,8 +163,8 @@ def text_result(
     if ctx.session.files.ledger.was_shown(span, file.sha256, ctx.session.files.in_conversation):
         return unchanged(path)
     lines = some_lines(text.text, first, count)
-    result = shown(path, lines)
-    files.note(ctx, file, seen(lines))
+    result = render_lines(path, lines)
+    files.note(ctx, file, make_seen_ranges(lines))
     ctx.session.files.ledger.note_shown(span, file.sha256, ctx.message_uuid)
     return result
 
@@ -199,13 +199,13 @@ def note_large(ctx: ToolContext, path: Path, status: os.stat_result, lines: Text
             size=status.st_size,
             mtime_ns=status.st_mtime_ns,
             sha256=None,
-            ranges=seen(lines),
+            ranges=make_seen_ranges(lines),
             message_uuid=ctx.message_uuid,
         )
     )
 
 
-def seen(lines: TextLines) -> tuple[tuple[int, int], ...]:
+def make_seen_ranges(lines: TextLines) -> tuple[tuple[int, int], ...]:
     return ((lines.first, lines.first + len(lines.lines) - 1),) if lines.lines else ()
 
 
@@ -257,14 +257,14 @@ def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     )
 
 
-def shown(path: Path, lines: TextLines) -> ToolOutcome:
+def render_lines(path: Path, lines: TextLines) -> ToolOutcome:
     """Return the lines for the model; if they don't fit, a note says how to continue."""
     if lines.total and lines.first > lines.total:
         raise ToolError(f"{path} has {lines.total:,} lines; line {lines.first:,} does not exist.")
     parts: list[str] = []
     chars = 0
     for number, line in enumerate(lines.lines, lines.first):
-        part = f"{number}\t{cut(line)}"
+        part = f"{number}\t{cut_line(line)}"
         chars += len(part) + 1
         if chars > SHOWN_MAX_CHARS and parts:
             break
@@ -291,7 +291,7 @@ def shown(path: Path, lines: TextLines) -> ToolOutcome:
     )
 
 
-def cut(line: str) -> str:
+def cut_line(line: str) -> str:
     if len(line) <= LINE_MAX_CHARS:
         return line
     return f"{line[:LINE_MAX_CHARS]}… [{len(line) - LINE_MAX_CHARS:,} more characters]"

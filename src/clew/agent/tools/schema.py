@@ -91,12 +91,12 @@ def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolOutcome:
     elif unknown:
         problem = "unknown: " + ", ".join(map(str, unknown))
     else:
-        problem = spoken(why)
+        problem = rephrase_complaint(why)
     text = f"{tool.name}: invalid input: {problem}. Expected {signature(schema)}."
     return make_failure(f"<tool_use_error>{text}</tool_use_error>")
 
 
-def spoken(why: str) -> str:
+def rephrase_complaint(why: str) -> str:
     """Rewrite msgspec's message: the field first, and types in plain words."""
     where = WHERE.search(why)
     what = WHERE.sub("", why)

@@ -163,13 +163,13 @@ def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Itera
             continue
         name = f"{top}/{entry.name}" if top else entry.name
         if entry.is_dir(follow_symlinks=False):
-            if not (specs and ignored(f"{name}/", specs)):
+            if not (specs and is_ignored(f"{name}/", specs)):
                 yield from walk(name, specs)
-        elif entry.is_file(follow_symlinks=False) and not (specs and ignored(name, specs)):
+        elif entry.is_file(follow_symlinks=False) and not (specs and is_ignored(name, specs)):
             yield name
 
 
-def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
+def is_ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
     """Apply the nearest .gitignore with a matching rule."""
     for top, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(f"{top}/" if top else "")).include
@@ -222,7 +222,7 @@ def write(text: str) -> None:
 def search(job: Job, pattern: re.Pattern[str], names: list[str]) -> bool:
     if job.mode != "files_with_matches":
         names = sorted(names, key=lambda name: name.split("/"))
-    parts = in_parallel(lambda some: searched(job, pattern, some), shares(names))
+    parts = in_parallel(lambda some: search_files(job, pattern, some), shares(names))
     if job.mode == "files_with_matches":
         return write_names(
             newest_first([name for part in parts for name in part.split("\0") if name])
@@ -241,7 +241,7 @@ def shares(names: list[str]) -> list[list[str]]:
 
 def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> list[str]:
     """Run the work on each part, in order: the last part in this process, the others in forks."""
-    others = [beside(work, part) for part in parts[:-1]]
+    others = [fork_search(work, part) for part in parts[:-1]]
     last = work(parts[-1])
     outputs: list[str] = []
     for child, read_end in others:
@@ -252,7 +252,7 @@ def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> lis
     return [*outputs, last]
 
 
-def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]:
+def fork_search(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]:
     """Fork a process for one part; return it and the end of the pipe with its output."""
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -268,7 +268,7 @@ def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]
     return child, read_end
 
 
-def searched(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
+def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
     """Return the matches in the files in ripgrep's format, or only the names of the files."""
     needle = job.needle
     lines: list[str] = []

@@ -129,7 +129,7 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
     try:
         with os.scandir(folder) as entries:
             items = [
-                named(entry)
+                describe_entry(entry)
                 for entry in entries
                 if (wanted is None or wanted(entry.name)) and may_read(entry.name)
             ]
@@ -156,7 +156,7 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
     )
 
 
-def named(entry: "os.DirEntry[str]") -> Name:
+def describe_entry(entry: "os.DirEntry[str]") -> Name:
     name = entry.name.encode("utf-8", "backslashreplace").decode()
     if entry.is_symlink():
         return Name(name=name, line=f"{name} -> {leads_to(entry.path)}", is_folder=False)
@@ -261,7 +261,9 @@ async def grep(arguments: GrepInput, ctx: ToolContext, program: str | None) -> T
             return content(lines, most, output)
         case "count":
             counts = [line.rsplit("\0", 1) for line in rows(output)]
-            return counted([(display_path(ctx, where, n), int(c)) for n, c in counts], most, output)
+            return render_counts(
+                [(display_path(ctx, where, n), int(c)) for n, c in counts], most, output
+            )
 
 
 def job_of(arguments: GrepInput) -> Job:
@@ -313,7 +315,7 @@ class EntryRange(Struct, frozen=True, kw_only=True):
     most: int
 
 
-def limited(
+def select_page(
     entries: list[str], part: EntryRange, output: SearchOutput, what: str
 ) -> tuple[list[str], str]:
     end = part.first + part.most if part.most else None
@@ -327,7 +329,7 @@ def limited(
 
 
 def list_matching_files(names: list[str], most: EntryRange, output: SearchOutput) -> ToolOutcome:
-    page, note = limited(names, most, output, "files")
+    page, note = select_page(names, most, output, "files")
     return ToolOutcome(
         content=("\n".join(page) or "No files match.") + note,
         tool_use_result={
@@ -340,7 +342,7 @@ def list_matching_files(names: list[str], most: EntryRange, output: SearchOutput
 
 
 def content(lines: list[str], most: EntryRange, output: SearchOutput) -> ToolOutcome:
-    page, note = limited(lines, most, output, "lines")
+    page, note = select_page(lines, most, output, "lines")
     text = "\n".join(page)
     return ToolOutcome(
         content=(text or "No lines match.") + note,
@@ -355,8 +357,10 @@ def content(lines: list[str], most: EntryRange, output: SearchOutput) -> ToolOut
     )
 
 
-def counted(counts: list[tuple[str, int]], most: EntryRange, output: SearchOutput) -> ToolOutcome:
-    page, note = limited([f"{name}:{count}" for name, count in counts], most, output, "files")
+def render_counts(
+    counts: list[tuple[str, int]], most: EntryRange, output: SearchOutput
+) -> ToolOutcome:
+    page, note = select_page([f"{name}:{count}" for name, count in counts], most, output, "files")
     total = sum(count for _, count in counts)
     return ToolOutcome(
         content=("\n".join(page) or "No lines match.") + note,

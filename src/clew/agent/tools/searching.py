@@ -42,7 +42,7 @@ def place(ctx: ToolContext, path: str | None) -> SearchPlace:
     return SearchPlace(folder=top.parent, name=top.name)
 
 
-def refused(globs: list[str]) -> list[str]:
+def list_exclusions(globs: list[str]) -> list[str]:
     return [glob for pattern in globs for glob in expand_braces(pattern) if glob.startswith("!")]
 
 
@@ -67,7 +67,7 @@ def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[s
     """
     command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
     command += ["--color=never", "--no-ignore-global", "--no-ignore-dot", "--no-ignore-exclude"]
-    for glob in (*refused(job.globs), *(f"!{name}" for name in VERSION_CONTROL)):
+    for glob in (*list_exclusions(job.globs), *(f"!{name}" for name in VERSION_CONTROL)):
         command += ["--glob", glob]
     for name in plain_names(job.globs):
         command += ["--type-add", f"wanted:{name}", "--type=wanted"]
@@ -119,7 +119,7 @@ async def search(
         raise ToolError(f"Invalid pattern: {error}.") from error
     job.path = where.name
     if program is None:
-        text, cut = await printed(ctx, where, own_command(job))
+        text, cut = await run_search(ctx, where, own_command(job))
     else:
         text, cut = await by_ripgrep(ctx, where, job, program)
         if not plain_names(job.globs):
@@ -134,13 +134,13 @@ async def by_ripgrep(
     ctx: ToolContext, where: SearchPlace, job: Job, program: str
 ) -> tuple[str, bool]:
     """Search with all processors and sort the results here; ripgrep sorts if they don't fit."""
-    text, cut = await printed(ctx, where, ripgrep_command(program, job))
+    text, cut = await run_search(ctx, where, ripgrep_command(program, job))
     if cut:
-        return await printed(ctx, where, ripgrep_command(program, job, in_order=True))
+        return await run_search(ctx, where, ripgrep_command(program, job, in_order=True))
     return in_order(text, job, where.folder), False
 
 
-async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
+async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
     """Return a search's output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     finished = await run(

@@ -79,10 +79,10 @@ class Config(Tool[ConfigInput]):
                 tool_use_result=result | {"value": format_value(value) if present else None},
                 display=format_value(value) if present else "not set",
             )
-        return changed(arguments.setting, arguments.value, places)
+        return change_setting(arguments.setting, arguments.value, places)
 
 
-def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
+def change_setting(setting: str, value: Any, places: Any) -> ToolOutcome:
     if setting not in CHANGEABLE:
         raise ToolError(
             f"{setting} can't be changed by a model. The user can run: clew config set {setting} ..."

@@ -328,7 +328,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
             else:
                 changed = changed_fields(task, arguments)
                 tasks.put(task)
-                changed += linked(tasks, task, arguments)
+                changed += link_tasks(tasks, task, arguments)
         result: dict[str, Any] = {"success": True, "taskId": task.id, "updatedFields": changed}
         if arguments.status not in (UNSET, before):
             result["statusChange"] = {"from": before, "to": arguments.status}
@@ -360,7 +360,7 @@ def changed_fields(task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
     return changed
 
 
-def linked(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
+def link_tasks(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
     """Put tasks before and after this one.
 
     Raise ToolError for a cycle, which could never be resolved.

@@ -77,7 +77,9 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
             raise ToolError(
                 "The user did not answer.", "Decide yourself, say what you chose, and continue."
             )
-        lines = [f"{question}: {spoken(answer)}" for question, answer in arguments.answers.items()]
+        lines = [
+            f"{question}: {format_answer(answer)}" for question, answer in arguments.answers.items()
+        ]
         questions = to_builtins(arguments.questions)
         annotations = {} if arguments.annotations is UNSET else arguments.annotations
         return ToolOutcome(
@@ -87,11 +89,11 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
                 "answers": arguments.answers,
                 "annotations": annotations,
             },
-            display="; ".join(map(spoken, arguments.answers.values())),
+            display="; ".join(map(format_answer, arguments.answers.values())),
         )
 
 
-def spoken(answer: Any) -> str:
+def format_answer(answer: Any) -> str:
     return ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
 
 

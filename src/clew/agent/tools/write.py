@@ -59,7 +59,7 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     content = unescape_like(content, text.text)
     # Read shows lines without carriage returns, so the model can't have meant to drop them.
     new = crlf(content) if text.is_crlf else content
-    written = files.put(old.path, encoded(text, new, path), old.status)
+    written = files.put(old.path, encode_content(text, new, path), old.status)
     files.note(ctx, written, make_whole_range(content))
     return ToolOutcome(
         content=f"Wrote {path}: {count(content)}.",
@@ -76,7 +76,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToolError(f"Can't create the folder {path.parent}: {error.strerror}.") from None
-    written = files.put(path, encoded(FileText(text=""), content, path), None)
+    written = files.put(path, encode_content(FileText(text=""), content, path), None)
     files.note(ctx, written, make_whole_range(content))
     return ToolOutcome(
         content=f"Created {path}: {count(content)}.",
@@ -85,7 +85,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     )
 
 
-def encoded(like: FileText, content: str, path: Path) -> bytes:
+def encode_content(like: FileText, content: str, path: Path) -> bytes:
     """Encode in the old file's encoding, or in UTF-8 if that can't represent the new text."""
     try:
         return like.encode(content)
