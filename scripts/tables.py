@@ -31,7 +31,7 @@ from clew.system.config.settings import SettingKey
 from clew.system.sandbox.policy import SandboxSettings
 
 SRC = Path(__file__).parents[1] / "src" / "clew"
-MADE = re.compile(r"(?P<begin> *# Made from [^\n]*\n(?: *#[^\n]*\n)*)(?P<text>.*?)(?P<end> *# End of what is made\.)", re.S)  # fmt: skip
+MADE = re.compile(r"(?P<begin> *# (?:Made|Generated) from [^\n]*\n(?: *#[^\n]*\n)*)(?P<text>.*?)(?P<end> *# End of (?:what is made|the generated part)\.)", re.S)  # fmt: skip
 WIDTH = 80
 COLUMN = 29
 USAGE = """\

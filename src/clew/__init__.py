@@ -1,6 +1,6 @@
 """clew: a coding agent for the terminal, and the message and session engine under it.
 
-`import clew` costs nothing; what a program takes from here is loaded when it is named.
+`import clew` loads nothing else. Each name is loaded when a program first uses it.
 """
 
 TYPE_CHECKING = False

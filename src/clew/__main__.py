@@ -1,8 +1,8 @@
-"""`clew`, and `python -m clew`: the first lines that run.
+"""The entry point of `clew` and `python -m clew`.
 
-On a full disk Python keeps the part of a module's compiled form that fitted, and fails over it at every
-start from then on, long after there is room again. So what is not whole is taken away, from here on; this
-file and the two before it are small enough to be kept whole or not at all.
+On a full disk, Python stores a truncated bytecode file and then fails on every start, even after
+space is available again. The loader is therefore patched to delete truncated files. This module and
+the two imported before it are small enough to be written completely or not at all.
 """
 
 import os
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 _loader: "Any" = type(clew.__loader__)
-_write = getattr(_loader, "set_data", None)  # a loader of archives writes nothing
+_write = getattr(_loader, "set_data", None)  # a zip loader cannot write
 
 
 def write_whole(self: object, path: str, data: bytes, **options: int) -> None:
     assert _write is not None
     _write(self, path, data, **options)
     try:
-        # `os` alone: pathlib is not loaded for this.
+        # Only `os`, because importing pathlib here would slow down the start.
         is_part = os.stat(path).st_size != len(data)  # noqa: PTH116
         if is_part:
             os.unlink(path)  # noqa: PTH108
     except OSError:
-        return  # it was not written, or another process has taken it away
+        return  # not written, or already deleted by another process
 
 
 if _write is not None:

@@ -1,7 +1,7 @@
-"""The command line: reads the first word, loads what that word needs, and nothing else.
+"""The command line: interpret the first word and load only what it needs.
 
-Owns the table of subcommands. Must never import at module level anything heavier than `sys`:
-`clew --version` is a start-up figure (tests/cli/test_startup.py holds the list of modules).
+Owns the table of subcommands. Must never import anything heavier than `sys` at module level: the
+time of `clew --version` is a start-up figure (tests/cli/test_startup.py lists the modules).
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/261-untrusted-text-on-terminals.md
@@ -122,47 +122,49 @@ def run_tasks(argv: list[str]) -> int:
     return main(argv)
 
 
-# Each runs a module that it imports itself, so that `clew --version` loads none of them.
+# Each function imports its module when called, so that `clew --version` loads none of them.
 COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "acp": (run_acp, "Serve an editor over the Agent Client Protocol"),
-    "completion": (run_completion, "Print shell completion for bash, zsh or fish"),
+    "completion": (run_completion, "Print a shell completion script (bash, zsh, fish)"),
     "config": (run_config, "Show, explain and change settings; trust folders"),
     "context": (run_context, "Show what fills the next request of a session"),
     "cost": (run_cost, "Show costs by session, model, day, tool and more"),
-    "demo": (run_demo, "Play a scripted conversation without key or network"),
-    "doctor": (run_doctor, "Check this setup and suggest repairs"),
-    "hooks": (run_hooks, "List hooks and try them"),
-    "keys": (run_keys, "List key bindings and check your own"),
-    "login": (run_login, "Store an API key in a file only you can read"),
+    "demo": (run_demo, "Play a scripted conversation without a key or network"),
+    "doctor": (run_doctor, "Check this installation and suggest fixes"),
+    "hooks": (run_hooks, "List and test hooks"),
+    "keys": (run_keys, "List key bindings and check yours"),
+    "login": (run_login, "Save an API key in a file only you can read"),
     "logout": (run_logout, "Delete the stored API key"),
     "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
     "memory": (run_memory, "Show which memory files are loaded, and why"),
     "permissions": (run_permissions, "Check what may run, and why; edit rules"),
     "plugin": (run_plugin, "Install, list, trust and remove plugins"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
-    "tasks": (run_tasks, "List, show and stop background tasks"),
+    "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
 }
 
-# Words alone that are commands of other programs, or of a session, and what stands for them here.
-# Sent to the model as a prompt, such a word costs money and does something else.
-_UPDATE = "what installed clew brings it up to date (pip install -U, pipx upgrade, uv tool upgrade)"
+# Single words that are commands of other programs or slash commands, with what to use instead. Sent
+# to the model as a prompt, such a word would cost money and do something else.
+_UPDATE = (
+    "update it with the tool that installed it: pip install -U, pipx upgrade or uv tool upgrade"
+)
 ELSEWHERE = {
-    "agents": "/agents in a session lists them",
-    "compact": "/compact in a session shortens it",
-    "export": "clew sessions export writes one to a file, /export in a session this one",
-    "history": "clew sessions list shows what there is",
-    "init": "/init in a session writes a memory file for the project",
-    "models": "/model in a session lists them, --model names one",
-    "resume": "clew --resume goes on with a session, clew --continue with the newest",
-    "rewind": "/rewind in a session, clew sessions rewind outside of it",
-    "skills": "/skills in a session lists them",
+    "agents": "use /agents in a session",
+    "compact": "use /compact in a session",
+    "export": "use clew sessions export, or /export in a session",
+    "history": "use clew sessions list",
+    "init": "use /init in a session to create a memory file for the project",
+    "models": "use /model in a session to list them, or --model to choose one",
+    "resume": "use clew --resume, or clew --continue for the newest session",
+    "rewind": "use clew sessions rewind, or /rewind in a session",
+    "skills": "use /skills in a session",
     "update": _UPDATE,
     "upgrade": _UPDATE,
-    "usage": "clew cost shows what sessions used, /usage in a session this one",
+    "usage": "use clew cost, or /usage in a session",
 }
 
-# Made from COMMANDS and `clew.agent.options` by `make docs`: to make it here would cost more than all else
-# that `--help` does.
+# Generated from COMMANDS and `clew.agent.options` by `make docs`. Building it at run time would
+# cost more than everything else that `--help` does.
 HELP = """\
 usage: clew [OPTION ...] [PROMPT]
        clew COMMAND [ARG ...]
@@ -171,22 +173,22 @@ A coding agent for your terminal.
 
 commands:
   acp          Serve an editor over the Agent Client Protocol
-  completion   Print shell completion for bash, zsh or fish
+  completion   Print a shell completion script (bash, zsh, fish)
   config       Show, explain and change settings; trust folders
   context      Show what fills the next request of a session
   cost         Show costs by session, model, day, tool and more
-  demo         Play a scripted conversation without key or network
-  doctor       Check this setup and suggest repairs
-  hooks        List hooks and try them
-  keys         List key bindings and check your own
-  login        Store an API key in a file only you can read
+  demo         Play a scripted conversation without a key or network
+  doctor       Check this installation and suggest fixes
+  hooks        List and test hooks
+  keys         List key bindings and check yours
+  login        Save an API key in a file only you can read
   logout       Delete the stored API key
   mcp          Add, list, approve and log in to MCP servers
   memory       Show which memory files are loaded, and why
   permissions  Check what may run, and why; edit rules
   plugin       Install, list, trust and remove plugins
   sessions     List, search, check, repair and move sessions
-  tasks        List, show and stop background tasks
+  tasks        Manage background tasks that still run after clew exited
 
 session:
   PROMPT                     First prompt; clew asks for one without it
@@ -300,11 +302,14 @@ other options:
                              command's
   -v, --version              Show the version
 """
-# End of what is made.
+# End of the generated part.
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The door: whatever a command could not do is one line on standard error, and an exit code."""
+    """Run the command line and return the exit code.
+
+    An error that no command handled is printed as one line on standard error.
+    """
     args = list(sys.argv[1:] if argv is None else argv)
     give_streams()
     try:
@@ -316,10 +321,10 @@ def main(argv: list[str] | None = None) -> int:
         error = find_first_error(raised)
         if not isinstance(error, OSError):
             raise
-        # The interpreter must not try once more to flush what could not be written.
+        # Keeps the interpreter from flushing the broken stream again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
-            return 0  # whoever read us has seen enough
+            return 0  # the reader has closed the pipe, which is no error
         print(f"clew: {GONE if is_nowhere() else describe_error(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -327,13 +332,11 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-GONE = (
-    "the folder it was started in is no longer there; go to one that is (cd), and start clew again"
-)
+GONE = "the current folder no longer exists; change to an existing folder (cd) and start clew again"
 
 
 def is_nowhere() -> bool:
-    """Whether the working folder was deleted under us: nothing can be found from there."""
+    """Return whether the current folder was deleted, so that nothing can be found from it."""
     from pathlib import Path
 
     try:
@@ -344,9 +347,12 @@ def is_nowhere() -> bool:
 
 
 def give_streams() -> None:
-    """A closed input says nothing. Writing never fails for the words: to closed outputs it goes to
-    nobody, and a character that the terminal's encoding (or any) cannot write is escaped."""
-    # Before the outputs: each takes the lowest number there is, which is its own.
+    """Replace closed standard streams, and escape characters that an output stream cannot encode.
+
+    A closed input reads as empty, and output to a closed stream is discarded. Writing then never
+    fails because of the text.
+    """
+    # Before the outputs: each stream gets the lowest free file descriptor, which must be its own.
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     for name in ("stdout", "stderr"):
@@ -359,8 +365,11 @@ def give_streams() -> None:
 
 
 class Words(io.TextIOWrapper):
-    """A terminal that is told words alone: what a model, a file, a server or a plugin says in them
-    moves no cursor, hides no line and sets no title."""
+    """A terminal stream that writes text only.
+
+    Control sequences in text from a model, file, server or plugin are escaped, so they cannot move
+    the cursor, hide a line or set the title.
+    """
 
     def write(self, text: str) -> int:
         from clew.fronts.render.rows import escape_controls
@@ -369,7 +378,7 @@ class Words(io.TextIOWrapper):
 
 
 def only_words(name: str) -> None:
-    """What is written to this stream from here on are words, where it leads to a terminal."""
+    """Escape control sequences in a stream from now on, if it is a terminal."""
     stream = getattr(sys, name)
     if isinstance(stream, io.TextIOWrapper) and stream.isatty():
         how = stream.encoding, stream.errors
@@ -378,7 +387,7 @@ def only_words(name: str) -> None:
 
 def dispatch(args: list[str]) -> int:
     first = args[0] if args else ""
-    # Alone, the bare words are meant as the options; before others they begin a prompt.
+    # Alone, these words mean the options. With other words they start a prompt.
     if first in ("-v", "--version") or args == ["version"]:
         print(f"clew {VERSION}")
         return 0
@@ -388,7 +397,7 @@ def dispatch(args: list[str]) -> int:
     if first == "help" and (len(args) == 2 or (len(args) == 3 and args[1] in COMMANDS)):
         return helped(args[1:])
     if first in COMMANDS:
-        if first != "demo":  # it draws
+        if first != "demo":  # the demo draws on the screen
             only_words("stdout")
         if first in ("acp", "mcp"):
             hide()
@@ -400,7 +409,10 @@ def dispatch(args: list[str]) -> int:
 
 
 def helped(words: list[str]) -> int:
-    """`clew help WORD`: what `clew WORD --help` says; the bare words that are options say all."""
+    """Run `clew help WORD`, which prints the same as `clew WORD --help`.
+
+    Words that are options, such as `help` itself, print the general help.
+    """
     if words[0] in COMMANDS:
         return dispatch([*words, "--help"])
     if words[0].lstrip("-") in ("help", "version", "h", "v"):
@@ -408,14 +420,14 @@ def helped(words: list[str]) -> int:
     from difflib import get_close_matches
 
     near = get_close_matches(words[0], COMMANDS, n=1)
-    elsewhere = ELSEWHERE.get(words[0], "clew --help lists them")
-    hint = f"did you mean {near[0]}?" if near and words[0] not in ELSEWHERE else elsewhere
-    print(f"clew: no command {words[0]!r}; {hint}", file=sys.stderr)
+    elsewhere = ELSEWHERE.get(words[0], 'run "clew --help" for a list')
+    hint = f'did you mean "{near[0]}"?' if near and words[0] not in ELSEWHERE else elsewhere
+    print(f'clew: unknown command "{words[0]}" ({hint})', file=sys.stderr)
     return 2
 
 
 def talk(args: list[str]) -> int:
-    """A session: headless with --print, else with the person at the terminal."""
+    """Start a session: headless with --print, otherwise interactive."""
     if not args and can_draw():
         from clew.fronts.terminal.start import main
 
@@ -434,7 +446,7 @@ def talk(args: list[str]) -> int:
             options = pick_session(options)
     except CommandLineError as error:
         print(f"clew: {error}", file=sys.stderr)
-        # Programs that talk to clew know two exit codes.
+        # Programs that run clew as a host expect only exit codes 0 and 1.
         is_host = any(word.endswith("stream-json") for word in args)
         return 1 if is_host else 2
     hide()
@@ -448,15 +460,18 @@ def talk(args: list[str]) -> int:
 
 
 def hide() -> None:
-    """Commands of a session must not read the keys in the environment that clew was started with."""
+    """Hide the environment of this process, with its API keys, from the commands of a session."""
     from clew.system.process.hiding import hide
 
     hide()
 
 
 def front(options: "Options") -> "Callable[[Options], int]":
-    """What shows the session. What loading it makes stays to the end: whoever looked for garbage in
-    it, now or later, would look in vain."""
+    """Return the main function of the front end.
+
+    Objects created while loading it live until exit, so the garbage collector would never find
+    anything to free in them.
+    """
     import gc
 
     gc.disable()
@@ -474,21 +489,20 @@ def front(options: "Options") -> "Callable[[Options], int]":
 
 
 def can_draw() -> bool:
-    """Whether there is a terminal on both sides that takes more than lines."""
+    """Return whether standard input and output are a terminal that can be drawn on."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def misspelled(args: list[str]) -> None:
-    """A word that is nearly a command was meant as one, not as a prompt; so was one alone that is
-    a command elsewhere."""
+    """Raise CommandLineError for a misspelled command, or a lone word of `ELSEWHERE`."""
     from difflib import get_close_matches
 
     from clew.core.messages.errors import CommandLineError
 
     if len(args) == 1 and args[0] in ELSEWHERE:
-        prompt = f"as a prompt: clew -- {args[0]}"
-        raise CommandLineError(f"no command {args[0]!r}; {ELSEWHERE[args[0]]}; {prompt}")
+        prompt = f"to send it as a prompt: clew -- {args[0]}"
+        raise CommandLineError(f'unknown command "{args[0]}" ({ELSEWHERE[args[0]]}; {prompt})')
     near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8) if args else []
     if near:
-        raise CommandLineError(f"unknown command {args[0]!r}; did you mean {near[0]}?")
+        raise CommandLineError(f'unknown command "{args[0]}" (did you mean "{near[0]}"?)')

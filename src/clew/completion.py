@@ -1,8 +1,8 @@
-"""`clew completion bash|zsh|fish`: words for the shell, and what it asks while somebody types.
+"""`clew completion bash|zsh|fish`: print a completion script, and the words that it asks for.
 
-The script asks `clew completion --words ...` each time, so that it knows sessions by their titles and never
-grows old. Commands and the options of a session come from their tables, the options of a command from its
-own help.
+The script runs `clew completion --words ...` on each request, so it knows current session titles
+and never becomes outdated. Commands and session options come from their tables, the options of a
+command from its help.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from typing import TypeAlias
 from clew.commands.sessions.commands import WORDS
 from clew.session.flags import by_spelling
 
-# The commands of `clew`, by name.
+# The subcommands of `clew` by name.
 Commands: TypeAlias = Mapping[str, Callable[[list[str]], int]]
 
 SHELLS = ("bash", "zsh", "fish")
 SESSIONS_SHOWN = 50
-# Words whose operands are files, folders or words, or that have none.
+# Subcommands of `clew sessions` whose operands are not sessions.
 WITHOUT_SESSIONS = {"list", "search", "import", "du", "stats", "relocate", "index"}
 _OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _CHOICES = re.compile(r"\{([\w,.-]+)\}")
-# The words of a group, as its help lists them.
+# The subcommands in the help of a group.
 _GROUP = re.compile(r"^  COMMAND\n((?: {4}.*\n)+)", re.M)
 _WORD = re.compile(r"^ {4}([a-z][\w-]*)", re.M)
 
@@ -71,7 +71,7 @@ def main(argv: list[str], commands: Commands) -> int:
     is_help = argv[:1] in (["-h"], ["--help"])
     (sys.stdout if is_help else sys.stderr).write(
         "usage: clew completion bash|zsh|fish\n\n"
-        "Prints what makes a shell complete clew's words, options and sessions:\n"
+        "Print a script that completes clew's commands, options and sessions:\n"
         '  bash   eval "$(clew completion bash)"     in ~/.bashrc\n'
         '  zsh    eval "$(clew completion zsh)"      in ~/.zshrc, after compinit\n'
         "  fish   clew completion fish | source      in ~/.config/fish/config.fish\n"
@@ -80,7 +80,7 @@ def main(argv: list[str], commands: Commands) -> int:
 
 
 def words_for(typed: Sequence[str], commands: Commands) -> Iterator[str]:
-    """What may stand in the place of the last word, which may be begun."""
+    """Yield the completions of the last word in `typed`, which may be partial."""
     prefix, before = typed[-1], list(typed[:-1])
     words: Iterator[str] | list[str]
     if not before:
@@ -96,7 +96,7 @@ def words_for(typed: Sequence[str], commands: Commands) -> Iterator[str]:
     elif before[-1] == "--session":
         words = sessions()
     elif before[-1] == "--store" or (before[0] == "sessions" and before[1] in WITHOUT_SESSIONS):
-        words = []  # files and folders are the shell's own to complete
+        words = []  # the shell completes files and folders itself
     elif before[0] in ("sessions", "context", "cost"):
         words = sessions()
     else:
@@ -108,7 +108,7 @@ OPTIONS = sorted([*by_spelling(), "-h", "--help", "-v", "--version"])
 
 
 def of_a_session(prefix: str, before: str) -> Iterator[str] | list[str]:
-    """What may follow a word of a command line that begins a session."""
+    """Return the completions after a word of a command line that starts a session."""
     if prefix.startswith("-"):
         return OPTIONS
     row = by_spelling().get(before)
@@ -118,7 +118,7 @@ def of_a_session(prefix: str, before: str) -> Iterator[str] | list[str]:
 
 
 def help_of(before: Sequence[str], commands: Commands) -> str:
-    """The help that a command would print."""
+    """Return the help text of a command."""
     buffer = io.StringIO()
     os.environ["COLUMNS"] = "200"
     with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(io.StringIO()):
@@ -131,13 +131,13 @@ def help_of(before: Sequence[str], commands: Commands) -> str:
 
 
 def choices_in(text: str) -> list[str]:
-    """The words and choices that a help lists."""
+    """Return the subcommands and choices in a help text."""
     choices = [word for choices in _CHOICES.findall(text) for word in choices.split(",")]
     return [*choices, *(word for group in _GROUP.findall(text) for word in _WORD.findall(group))]
 
 
 def sessions() -> Iterator[str]:
-    """The newest sessions of this folder: titles that a person gave, then ids."""
+    """Yield the newest sessions of this folder: first custom titles, then IDs."""
     from clew.commands.sessions.output import find_home
     from clew.record.library.listing import list_newest_first
 

@@ -11,13 +11,13 @@ from tests.fronts.headless.clew_process import clew
 @pytest.mark.parametrize(
     ("group", "word", "says"),
     [
-        ("config", "explain", "what each file says on a key"),
-        ("hooks", "events", "every event: when"),
-        ("memory", "explain", "which file says what"),
-        ("mcp", "approve", "let servers that the project brings along begin"),
-        ("permissions", "check", "decide one call"),
-        ("plugin", "install", "install a plugin of a marketplace"),
-        ("plugin marketplace", "update", "read a marketplace again"),
+        ("config", "explain", "value in each file"),
+        ("hooks", "events", "List all events"),
+        ("memory", "explain", "memory files"),
+        ("mcp", "approve", "Allow servers"),
+        ("permissions", "check", "Decide on a tool call"),
+        ("plugin", "install", "Install a plugin"),
+        ("plugin marketplace", "update", "Update a marketplace"),
         ("sessions", "search", "words in all sessions"),
     ],
 )
@@ -39,11 +39,11 @@ def test_a_group_said_alone_lists_its_words(
         ("mcp ls", 'clew mcp: unknown command "ls"; did you mean "list"? (clew mcp --help)'),
         ("config get", "clew config: the following arguments are required: key (clew config get --help)"),
         ("doctor now", "clew doctor: unrecognized arguments: now (clew doctor --help)"),
-        ("hooks test Nothing", "clew hooks: no event 'Nothing'; see clew hooks events"),
-        ("help seesions", "clew: no command 'seesions'; did you mean sessions?"),
-        ("help resume", "clew: no command 'resume'; clew --resume goes on with a session, clew --continue with the newest"),
-        ("help zzz", "clew: no command 'zzz'; clew --help lists them"),
-        ("agents", "clew: no command 'agents'; /agents in a session lists them; as a prompt: clew -- agents"),
+        ("hooks test Nothing", 'clew hooks: unknown event "Nothing" (run "clew hooks events" for a list)'),
+        ("help seesions", 'clew: unknown command "seesions" (did you mean "sessions"?)'),
+        ("help resume", 'clew: unknown command "resume" (use clew --resume, or clew --continue for the newest session)'),
+        ("help zzz", 'clew: unknown command "zzz" (run "clew --help" for a list)'),
+        ("agents", 'clew: unknown command "agents" (use /agents in a session; to send it as a prompt: clew -- agents)'),
     ],
 )  # fmt: skip
 def test_what_a_word_cannot_be_is_said_in_one_line(tmp_path: Path, line: str, says: str) -> None:

@@ -46,11 +46,11 @@ def test_a_range_is_left_out_with_its_effect_shown_first_and_comes_back(trip: Tr
     assert "look at it" in listed
     shown = slash(trip, f"/context exclude {first}")
     assert "range: 4 messages" in shown
-    assert "the request stays one that the API takes" in shown
-    assert "are sent and cached anew, $" in shown
+    assert "the request stays valid" in shown
+    assert "will be sent and cached again, $" in shown
     assert f"/context exclude {first} now" in shown
     assert "a very long line" in sent(trip, "still there")
-    assert "edit 1: 4 messages left out" in slash(trip, f"/context exclude {first} now")
+    assert "Edit 1: 4 messages excluded" in slash(trip, f"/context exclude {first} now")
     request = sent(trip, "and now")
     assert "a very long line" not in request
     assert "look at it" not in request
@@ -61,7 +61,7 @@ def test_a_range_is_left_out_with_its_effect_shown_first_and_comes_back(trip: Tr
     whole = [m for m in trip.run("sessions", "show", trip.session).stdout if m]
     assert "look at it" in "".join(whole)
     assert "restore 1 now" in slash(trip, "/context restore 1")
-    assert "taken back" in slash(trip, "/context restore 1 now")
+    assert "Edit 1 undone" in slash(trip, "/context restore 1 now")
     assert "a very long line" in sent(trip, "back again")
     assert trip.run("sessions", "check", trip.session).returncode == 0
 
@@ -72,7 +72,7 @@ def test_a_range_is_put_short_by_a_model_and_a_fork_keeps_it_short(trip: Trip) -
     plan = {"scenario": 1, "answers": [{"text": "It is sixty lines of one kind."}]}
     with serving(plan, on_request=lambda r: asked.append(r.body)) as server:
         done = slash(trip, f"/context summarise {first} now", server.url)
-    assert "put short" in done
+    assert "replaced by a summary" in done
     assert "a very long line" in json.dumps(asked[-1]["messages"])
     request = sent(trip, "and now")
     assert "It is sixty lines of one kind." in request
@@ -92,7 +92,7 @@ def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: 
     for line, words in (
         ("/context exclude nowhere", "no message in the context"),
         ("/context burn it", "exclude FROM [TO]"),
-        ("/context restore 7", "there is no such edit"),
+        ("/context restore 7", "no such edit"),
         ("/context exclude a b c", "exclude FROM [TO]"),
     ):
         assert words in slash(trip, line, code=1)
@@ -107,7 +107,7 @@ def test_what_is_held_fast_stays_word_for_word_behind_a_summary(trip: Trip) -> N
     for n in range(4):
         trip.turn(f"question {n}")
     first = trip.prompt("question 1")[:8]
-    assert "held fast" in slash(trip, f"/context pin {first} now")
+    assert "pinned" in slash(trip, f"/context pin {first} now")
     out = trip.prompt("question 2")[:8]
     slash(trip, f"/context exclude {out} now")
     summary = (

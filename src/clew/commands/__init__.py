@@ -1,1 +1,1 @@
-"""What a user types besides prompts: slash commands, and the subcommands of `clew`."""
+"""Everything a user types besides prompts: slash commands and the subcommands of `clew`."""

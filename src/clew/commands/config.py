@@ -1,7 +1,7 @@
-"""`clew config`: shows, explains and sets settings, and trusts folders.
+"""`clew config`: show, explain and change settings, and trust folders.
 
-Owns the words of the command line. A file is written by `set`, `unset`, `trust` and `untrust` alone,
-whole or not at all, with every other byte as it was.
+Owns the command line. Only `set`, `unset`, `trust` and `untrust` write a file: completely or not at
+all, and with every other byte unchanged.
 """
 
 import argparse
@@ -34,39 +34,43 @@ from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import BY_NAME, NO_EFFECT, find_nearest_key
 
-# Made from the table of settings by `make docs`.
+# Generated from the table of settings by `make docs`.
 SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
 
 
 def main(argv: list[str]) -> int:
     key = argument("key")
-    value = argument("value", help="JSON, or text where a text is expected")
+    value = argument("value", help="JSON, or plain text for a text setting")
     files = ("user", "project", "local")
-    scope = argument("--scope", choices=files, default="user", help="which file (user)")
-    folder = argument("folder", nargs="?", type=Path, help="default: this project")
-    parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
+    scope = argument("--scope", choices=files, default="user", help="Settings file (default: user)")
+    folder = argument("folder", nargs="?", type=Path, help="Folder (default: this project)")
+    parser = Group(
+        prog="clew config", description="Show, explain and change settings; trust folders."
+    )
     parser.add_words(
         {
-            "get": GroupWord(run_get, key, line="the value in force"),
+            "get": GroupWord(run_get, key, line="Show the effective value"),
             "list": GroupWord(
                 run_list,
-                switch("--json", "the settings in force as JSON"),
-                line="every value in force and where it came from",
+                switch("--json", "Print the effective settings as JSON"),
+                line="List all effective values and their sources",
             ),
             "explain": GroupWord(
-                run_explain, key, line="what each file says on a key, and who wins"
+                run_explain, key, line="Show a key's value in each file, and which one applies"
             ),
-            "set": GroupWord(run_set, key, value, scope, line="write a value into a settings file"),
-            "unset": GroupWord(run_unset, key, scope, line="take a value out of a settings file"),
-            "keys": GroupWord(run_keys, line="every key a settings file may hold"),
-            "schema": GroupWord(run_schema, line="JSON Schema of settings files, for editors"),
+            "set": GroupWord(run_set, key, value, scope, line="Write a value to a settings file"),
+            "unset": GroupWord(run_unset, key, scope, line="Remove a value from a settings file"),
+            "keys": GroupWord(run_keys, line="List all keys of settings files"),
+            "schema": GroupWord(
+                run_schema, line="Print the JSON Schema of settings files, for editors"
+            ),
             "variables": GroupWord(
-                run_variables, line="every environment variable, in each spelling"
+                run_variables, line="List all environment variables with their aliases"
             ),
             "trust": GroupWord(
-                run_trust, folder, line="let a folder's own settings start programs"
+                run_trust, folder, line="Trust a folder: allow its settings to start programs"
             ),
-            "untrust": GroupWord(run_untrust, folder, line="take that back"),
+            "untrust": GroupWord(run_untrust, folder, line="Withdraw trust from a folder"),
         }
     )
     options = parser.parse_args(argv)
@@ -85,7 +89,7 @@ def run_get(options: argparse.Namespace, places: Places) -> int:
         show(format_value(value))
         return 0
     near = find_nearest_key(options.key)
-    hint = f"; did you mean {near}?" if near and near != options.key else ""
+    hint = f' (did you mean "{near}"?)' if near and near != options.key else ""
     sys.stderr.write(f"{options.key}: not set{hint}\n")
     return 1
 
@@ -128,7 +132,7 @@ def run_keys(_options: argparse.Namespace, _places: Places) -> int:
     for key in BY_NAME.values():
         choices = f" ({', '.join(key.choices)})" if key.choices else ""
         marks = " [trust]" if key.executes else " [managed]" if key.managed_only else ""
-        marks += ("" if key.has_effect else " [kept]") + (" [live]" if key.is_live else "")
+        marks += ("" if key.has_effect else " [no effect]") + (" [live]" if key.is_live else "")
         default = "" if key.default is None else f", default {format_value(key.default)}"
         show(f"{key.name}{marks}: {key.meaning}; {key.kind}{choices}{default}")
     return 0
@@ -156,6 +160,6 @@ def run_trust(options: argparse.Namespace, places: Places) -> int:
 def run_untrust(options: argparse.Namespace, places: Places) -> int:
     folder = (options.folder or places.root).resolve()
     distrust(places, str(folder))
-    still = " (a folder around it is trusted)" if trusts(places, folder) else ""
+    still = " (but a parent folder is trusted)" if trusts(places, folder) else ""
     show(f"not trusted: {folder}{still}")
     return 0

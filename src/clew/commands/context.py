@@ -1,7 +1,7 @@
-"""`clew context`: what the next request of a session would hold, by where it comes from.
+"""`clew context`: show the next request of a session by source, in tokens.
 
-Without a session: what a new one in this folder begins with. Builds the request as a session does and
-sends nothing; needs no key.
+Without a session, show what a new one in this folder starts with. Builds the request as a session
+does, sends nothing and needs no API key.
 """
 
 import argparse
@@ -44,7 +44,10 @@ BARS = 24
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """The parts add up to `tokens`; `counted` of them the service counted itself."""
+    """The content of the context window.
+
+    The parts add up to `tokens`; the service itself counted `counted` of them.
+    """
 
     session_id: str | None
     model: Model
@@ -68,10 +71,13 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Group(prog="clew context", description="What the next request would hold, in tokens.")
-    parser.add_argument("session", nargs="?", metavar="SESSION", help="id, title or file")
-    parser.add_argument("--model", metavar="MODEL", help="the model that would be asked")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser = Group(
+        prog="clew context",
+        description="Show what the next request of a session contains, in tokens.",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="Session ID, title or file")
+    parser.add_argument("--model", metavar="MODEL", help="Model to ask")
+    parser.add_argument("--json", action="store_true", help="Print JSON")
     return parser
 
 
@@ -111,7 +117,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     else:
         entries = loaded.messages
     counted, size = _size(entries)
-    # Wherever a request keeps deferred tools back, they cost nothing.
+    # Deferred tools that are not loaded use no tokens.
     tools = select_definitions(begins.tools, find_references(entries), takes_deferred=False)
     parts = break_down(entries, system=begins.system, tools=tools, counted=size)
     return Window(
@@ -126,7 +132,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
 async def _around(
     begin: Callable[[Launcher], Opening], model: Model, toolbox: Toolbox
 ) -> list[Json]:
-    """What a new conversation here is told."""
+    """Return the context that a new session here starts with."""
     launcher = Launcher()
     opening = begin(launcher)
     try:
@@ -139,7 +145,7 @@ async def _around(
 
 
 def _size(entries: list[Json]) -> tuple[int | None, int | None]:
-    """What the service counted with the last answer, and that with what came since."""
+    """Return the service's last count, and that count plus an estimate of what followed."""
     for place in range(len(entries) - 1, -1, -1):
         message = entries[place].get("message")
         usage = message.get("usage") if isinstance(message, dict) else None

@@ -1,6 +1,6 @@
-"""`clew cost`: what sessions cost, by the records on the disk. Needs no model and no key.
+"""`clew cost`: show what sessions cost, from their transcripts. Needs no model and no API key.
 
-Every response counts once. What has no known price is said to have none; it is never shown as free.
+Every response counts once. A response without a known price is listed as such, never as free.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -36,14 +36,14 @@ from clew.system.command_groups import Group
 from clew.system.config.paths import find_config_home
 from clew.system.files import require_open_folder
 
-# Plain tables and bars for a terminal: the first column to the left, numbers to the right.
+# Plain tables and bars for a terminal: text left-aligned, numbers right-aligned.
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of equal length as lines; the first and the last column stand to the left."""
+    """Yield rows of equal length as lines; the first and last columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
     for row in rows:
@@ -55,14 +55,14 @@ def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def draw_bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
-    """A bar of at most `width` characters; anything above nothing is seen."""
+    """Return a bar of at most `width` characters; any positive amount is visible."""
     if not most or amount <= 0:
         return ""
     eighths = max(1, round(amount * width * 8 / most))
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-# The charges of sessions on the disk: every response that their files record, each counted once.
+# Collects the charges recorded in transcripts, counting each response once.
 
 
 _SPEAKS_OF_USAGE = b'"usage"'
@@ -72,19 +72,19 @@ _AHEAD = b'"tool-started"'
 
 
 class SessionCost(Struct, frozen=True, kw_only=True):
-    """One session, its subagents included. `unread` lines spoke of usage and could not be read."""
+    """One session with its subagents. `unread` counts invalid lines that mention usage."""
 
     session_id: str
     title: str
     project: str
     ledger: Ledger
     unread: int = 0
-    # Why the service's prompt cache missed.
+    # The prompt cache misses, with reasons.
     misses: tuple[CacheMiss, ...] = ()
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
-    """Sessions side by side. A response that several of them hold, as forks do, is in one only."""
+    """The cost of several sessions. A response that forks share is in only one of them."""
 
     sessions: list[SessionCost]
 
@@ -98,12 +98,12 @@ class CostReport(Struct, frozen=True, kw_only=True):
 
     @property
     def misses(self) -> list[CacheMiss]:
-        """Why the prompt cache missed, oldest first."""
+        """The prompt cache misses of all sessions, oldest first."""
         misses = [miss for session in self.sessions for miss in session.misses]
         return sorted(misses, key=lambda miss: miss.at)
 
     def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
-        """Sums over all sessions; together they are the total."""
+        """Return sums over all sessions; together they equal the total."""
         totals: dict[str, Spend] = {}
         for session in self.sessions:
             for name, spend in sums_of(session).items():
@@ -112,7 +112,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
 
 
 class _Found(Struct, kw_only=True):
-    """What a session's files say; `ahead` are answers that may never have come to their end."""
+    """The entries of a session's files; `ahead` are responses that may never have finished."""
 
     entries: list[dict[str, Any]] = []
     ahead: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def gather(
     *,
     counts: Callable[[Charge], bool] = lambda _: True,
 ) -> CostReport:
-    """What these sessions cost, in the order given; only charges for which `counts` holds."""
+    """Return the cost of these sessions, limited to charges for which `counts` is true."""
     owner: dict[tuple[str, str], int] = {}
     sessions = []
     for number, path in enumerate(transcripts):
@@ -142,7 +142,7 @@ def gather(
 
 
 def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
-    """Answers, and what was written ahead of an answer that a crash kept from coming."""
+    """Yield the charges of responses, and of unfinished ones that a crash interrupted."""
     begins = [str(e.get("timestamp")) for e in scan.entries if begins_turn(e)]
     seen_ids = set()
     for charge in find_charges(scan.entries, catalog):
@@ -154,7 +154,7 @@ def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
 
 
 def _in_time(charge: Charge, begins: list[str]) -> Charge:
-    """A charge of another file or of a line ahead: its turn is the one that ran then."""
+    """Return the charge with the turn that ran at its time, as its own file does not tell."""
     return replace(charge, turn=bisect_right(begins, charge.at))
 
 
@@ -217,7 +217,7 @@ def _day(minute: str) -> str:
 
 
 def day_of(charge: Charge) -> str:
-    """The day a response came, by the clock of this place."""
+    """Return the local date of a response."""
     try:
         return _day(charge.at[:16])
     except (ValueError, OverflowError):
@@ -243,7 +243,7 @@ BY: dict[str, Sums] = {
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
-        # Prices of models that a person described count as those that clew knows.
+        # The user's own models have prices too.
         catalog, _ = load_models(load_current_rules(os.environ, Path.cwd()).settings)
         costs = gather(transcripts(options), catalog, counts=within(options.since, options.until))
     except (SessionError, SettingsError, OSError) as error:
@@ -260,27 +260,28 @@ def main(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Group(
-        prog="clew cost", description="What sessions cost; without SESSION those of this folder."
+        prog="clew cost",
+        description="Show what sessions cost (default: the sessions of this folder).",
     )
     add = parser.add_argument
-    add("session", nargs="*", metavar="SESSION", help="id, title or file")
-    add("--all", action="store_true", help="the sessions of every folder")
-    add("--by", choices=tuple(BY), help="one table, by this")
-    add("--since", type=date.fromisoformat, metavar="DAY", help="from this day on, as 2026-01-31")
-    add("--until", type=date.fromisoformat, metavar="DAY", help="up to and with this day")
-    add("--json", action="store_true", help="everything, as JSON")
+    add("session", nargs="*", metavar="SESSION", help="Session ID, title or file")
+    add("--all", action="store_true", help="Include the sessions of all folders")
+    add("--by", choices=tuple(BY), help="Show only this table")
+    add("--since", type=date.fromisoformat, metavar="DAY", help="First day, such as 2026-01-31")
+    add("--until", type=date.fromisoformat, metavar="DAY", help="Last day")
+    add("--json", action="store_true", help="Print everything as JSON")
     return parser
 
 
 def transcripts(options: argparse.Namespace) -> list[Path]:
-    """The files that were asked for, the one last written to last: copies come after what they copy."""
+    """Return the requested transcripts, oldest first, so that copies come after their originals."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
         return [choose.resolve_session(home, cwd, name) for name in options.session]
     canonical = paths.resolve_folder(cwd)
     folders = choose.list_folders(home, canonical, everywhere=options.all)
     for folder in (paths.get_projects_dir(home), *folders):
-        require_open_folder(folder)  # a sum of a part would be taken for the whole
+        require_open_folder(folder)  # a partial sum would look like the total
     files = [path for folder in folders for path in reversed(light.list_session_files(folder))]
     return files if options.all else [p for p in files if _cwd(p) in (None, canonical, cwd)]
 
@@ -291,7 +292,7 @@ def _cwd(transcript: Path) -> str | None:
 
 
 def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
-    """Whether a response came between two days; what has no date is in no such span."""
+    """Return a filter for responses between two days; undated responses do not pass it."""
     if since is None and until is None:
         return lambda _: True
     first = "" if since is None else since.isoformat()
@@ -299,13 +300,13 @@ def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
     return lambda charge: first <= (day := day_of(charge)) <= last and day != NO_DAY
 
 
-# -- for programs
+# -- JSON output
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
-    """Every sum (or the one asked for); the rows of each add up to the total."""
+    """Return every sum, or only the requested one; the rows of each add up to the total."""
     titles = {
         session.session_id: {"title": session.title, "project": session.project}
         for session in costs.sessions
@@ -326,7 +327,7 @@ def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
 
 
 def _sum(spend: Spend) -> dict[str, Any]:
-    """`costUSD` is null where not every price is known; `knownCostUSD` is what is."""
+    """Return a sum; `costUSD` is null without all prices, `knownCostUSD` covers the known ones."""
     tokens = spend.tokens
     return {
         "requests": spend.requests,
@@ -343,20 +344,20 @@ def _sum(spend: Spend) -> dict[str, Any]:
 
 
 def _rows(costs: CostReport, by: str) -> list[tuple[str, Spend]]:
-    """Days in their order, everything else by what it cost."""
+    """Return the rows: days in order, anything else by descending cost."""
     rows = list(costs.by(BY[by]).items())
     if by == "day":
         return sorted(rows)
     return sorted(rows, key=lambda row: (-row[1].usd, -row[1].tokens.total, row[0]))
 
 
-# -- for people
+# -- text output
 
 
 def shown(costs: CostReport, by: str | None) -> Iterator[str]:
     total = costs.total
     if not total.requests:
-        yield f"{format_count(len(costs.sessions), 'session')}, and no response of a model in it."
+        yield f"{format_count(len(costs.sessions), 'session')} without model responses."
     else:
         yield (
             f"{format_count(len(costs.sessions), 'session')}, {format_count(total.requests, 'response')}: "
@@ -368,15 +369,15 @@ def shown(costs: CostReport, by: str | None) -> Iterator[str]:
         yield from _unpriced(costs)
         yield from _missed(costs)
     if costs.unread:
-        yield f"{format_count(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+        yield f"{format_count(costs.unread, 'line')} could not be read. For details: clew sessions check"
 
 
 def _missed(costs: CostReport) -> Iterator[str]:
-    """Why the prompt cache missed: all in a sentence, the last ones one by one."""
+    """Yield a summary of the prompt cache misses, then the latest ones."""
     misses = costs.misses
     if misses:
         yield ""
-        yield f"The prompt cache missed {sum_up(misses)}."
+        yield f"Prompt cache misses: {sum_up(misses)}."
         for miss in misses[-SHOWN_MISSES:]:
             yield f"  {format_local_timestamp(miss.at)}  {miss}"
 
@@ -398,7 +399,7 @@ def _cells(name: str, spend: Spend) -> list[str]:
 
 
 def money(spend: Spend) -> str:
-    """Dollars, with as many places as small sums need; what is not known is said."""
+    """Format dollars with four decimals, marking unknown amounts."""
     if spend.unpriced and not spend.usd:
         return "unknown"
     return f"${spend.usd:,.4f}" + (" + unknown" if spend.unpriced else "")
@@ -409,6 +410,6 @@ def _unpriced(costs: CostReport) -> Iterator[str]:
         if spend.unpriced:
             yield ""
             yield (
-                f"{format_count(spend.unpriced, 'response')} of {model}: no price is known; "
-                f"{spend.tokens.total:,} tokens are counted, their dollars in no sum."
+                f"{format_count(spend.unpriced, 'response')} of {model} without a known price: "
+                f"{spend.tokens.total:,} tokens are counted, but no cost."
             )

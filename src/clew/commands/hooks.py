@@ -1,7 +1,7 @@
-"""`clew hooks`: which hooks there are, where from, and what they would do, tried without a session.
+"""`clew hooks`: list the hooks in effect and test them without a session.
 
-Owns the words of the command line and how an outcome is shown. What may run is decided where it always
-is: the hooks of a folder that is not trusted are neither listed as active nor tried.
+Owns the command line and how an outcome is displayed. The hooks of an untrusted folder are neither
+listed as active nor tested.
 """
 
 import argparse
@@ -26,24 +26,26 @@ from clew.system.config.json_text import join_path
 
 
 def main(argv: list[str]) -> int:
-    settings = argument("--settings", help="further settings: a file, or JSON")
-    example = "fields of the event as JSON; the rest is an example"
-    parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
+    settings = argument("--settings", help="Additional settings: a file or JSON")
+    example = "Event fields as JSON; example values for the rest"
+    parser = Group(
+        prog="clew hooks", description="List hooks and the events they run on, and test them."
+    )
     parser.add_words(
         {
             "list": GroupWord(
-                run_list, settings, line="every hook of this folder's settings, and what is wrong"
+                run_list, settings, line="List the hooks of this folder's settings and any problems"
             ),
             "events": GroupWord(
-                run_events, line="every event: when, what matchers see, what blocks"
+                run_events, line="List all events: when they fire, what they match and block"
             ),
             "test": GroupWord(
                 run_test,
-                argument("event", help="such as PreToolUse"),
+                argument("event", help="Event, such as PreToolUse"),
                 argument("input", nargs="?", default="{}", help=example),
                 settings,
-                switch("--json", "print JSON"),
-                line="run the hooks of an event dry, and say what they come to",
+                switch("--json", "Print JSON"),
+                line="Run the hooks of an event and show the outcome",
             ),
         }
     )
@@ -82,7 +84,7 @@ def run_list(options: argparse.Namespace) -> int:
         only = f" if {hook.handler.condition}" if hook.handler.condition else ""
         show(f"{when}{only}  {hook.kind}: {hook.handler.title}  [{hook.where}]")
     if not (listing.hooks or listing.off or listing.faults):
-        show("no hook is in force; clew hooks events says when one could run")
+        show("no active hooks; clew hooks events lists the events")
     return 1 if listing.faults else 0
 
 
@@ -97,13 +99,13 @@ def run_test(options: argparse.Namespace) -> int:
     event = BY_NAME.get(options.event)
     if event is None:
         near = find_nearest_event(options.event)
-        hint = f"; did you mean {near}?" if near else "; see clew hooks events"
-        raise CommandLineError(f"no event {options.event!r}{hint}")
+        hint = f' (did you mean "{near}"?)' if near else ' (run "clew hooks events" for a list)'
+        raise CommandLineError(f'unknown event "{options.event}"{hint}')
     fields = fields_of(event, options)
     stood, listing = standing(options)
     for inert in stood.inert:
         if inert.path[0] == "hooks":
-            warn((f"{inert.layer.file}: hooks: not run, {inert.why}",))
+            warn((f"{inert.layer.file}: hooks: not run because {inert.why}",))
     ended, outcome = asyncio.run(tried(event, fields, stood, listing))
     if options.json:
         show(json.encode(as_json(ended, outcome)).decode())
@@ -117,14 +119,14 @@ def fields_of(event: Event, options: argparse.Namespace) -> Json:
     try:
         decode = json.decode(text)
     except ValueError as error:
-        raise CommandLineError(f"the input is not JSON: {error}") from None
+        raise CommandLineError(f"the input is not valid JSON: {error}") from None
     if not isinstance(decode, dict):
-        raise CommandLineError("the input is no JSON object")
+        raise CommandLineError("the input must be a JSON object")
     fields = event.example | decode
     if event.has_tool and not (
         isinstance(fields["tool_name"], str) and isinstance(fields["tool_input"], dict)
     ):
-        raise CommandLineError("tool_name is a string and tool_input an object")
+        raise CommandLineError("tool_name must be a string and tool_input an object")
     return fields
 
 
@@ -143,7 +145,7 @@ async def tried(
 
 def tell(occasion: Occasion, ended: list[HookFinished], outcome: HookOutcome) -> None:
     if not ended:
-        show(f"{occasion.name}: no hook is called")
+        show(f"{occasion.name}: no matching hook")
         return
     for run in ended:
         ran = run.ran
@@ -153,11 +155,16 @@ def tell(occasion: Occasion, ended: list[HookFinished], outcome: HookOutcome) ->
             for line in text.splitlines():
                 show(f"  {name}: {line}")
     for name, value in effects(outcome).items():
-        show(f"{name}: {value if isinstance(value, str) else json.encode(value).decode()}")
+        text = value if isinstance(value, str) else json.encode(value).decode()
+        show(f"{LABELS.get(name, name)}: {text}")
+
+
+# Labels in the text output for names that JSON output has too.
+LABELS = {"model reads": "for the model", "people read": "for the user"}
 
 
 def effects(outcome: HookOutcome) -> Json:
-    """What an outcome would do, by name; nothing that was not said."""
+    """Return the effects of an outcome by name, without unset ones."""
     heard = [words for attachment in outcome.attached for words in attachment.rendered]
     fields = {
         "permission": outcome.permission,

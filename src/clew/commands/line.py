@@ -1,4 +1,4 @@
-"""What becomes of a line that was typed or piped in: a slash command, words for the shell, or a prompt."""
+"""Dispatch a line that was typed or piped in: a slash command, a shell line or a prompt."""
 
 from clew.agent.deps import Emit
 from clew.agent.intake import Raw, Taken, Turn
@@ -7,10 +7,10 @@ from clew.session.session import Session
 
 
 async def take_line(session: Session, raw: Raw, emit: Emit) -> Taken:
-    """Return a turn for `conversation.submit`, or what a command came to."""
+    """Return a turn for `conversation.submit`, or the outcome of a command."""
 
     async def run_command(typed: TypedCommand) -> Outcome | None:
-        from clew.commands.slash.table import run  # nothing of it is needed until one is typed
+        from clew.commands.slash.table import run  # imported only when a command is typed
 
         return await run(session, typed, raw)
 

@@ -1,7 +1,7 @@
-"""`clew mcp`: adds, lists, shows and removes servers, approves a project's, logs in and out.
+"""`clew mcp`: add, list, show and remove MCP servers, approve a project's servers, log in and out.
 
-Owns the words of the command line and the writing of entries, whole or not at all. What is shown of an
-entry is shown without its secrets.
+Owns the command line and the writing of entries, which is atomic. Secrets in an entry are never
+displayed.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> Group:
-    parser = Group(prog="clew mcp", description="Servers of the Model Context Protocol.")
+    parser = Group(prog="clew mcp", description="Manage servers of the Model Context Protocol.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str) -> argparse.ArgumentParser:
@@ -58,46 +58,60 @@ def arguments() -> Group:
         subparser.set_defaults(run=run)
         return subparser
 
-    add = word("add", run_add, "add a server: a program behind --, or a URL")
+    add = word("add", run_add, "Add a server: a URL, or a program after --")
     add.usage = (
         "clew mcp add [OPTION ...] NAME URL\n"
         "       clew mcp add [OPTION ...] NAME -- PROGRAM [ARG ...]"
     )
-    add.add_argument("name", metavar="NAME", help="what its tools are called by: mcp__NAME__...")
-    add.add_argument("target", metavar="URL or PROGRAM", help="where it is, or what starts it")
-    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="of the program")
+    add.add_argument(
+        "name", metavar="NAME", help="Server name; its tools are called mcp__NAME__..."
+    )
+    add.add_argument(
+        "target", metavar="URL or PROGRAM", help="URL of the server, or program to start"
+    )
+    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="Argument of the program")
     add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
     add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")
-    add.add_argument("--client-id", help="of a login that was settled beforehand")
-    add.add_argument("--callback-port", type=int, help="of a login that was settled beforehand")
+    add.add_argument("--client-id", help="OAuth client ID, if registered in advance")
+    add.add_argument(
+        "--callback-port", type=int, help="OAuth callback port, if registered in advance"
+    )
     scoped(add)
-    subparser = word("add-json", run_add_json, "add a server by its entry as JSON")
+    subparser = word("add-json", run_add_json, "Add a server from its JSON entry")
     subparser.add_argument("name")
     subparser.add_argument("json")
     scoped(subparser)
-    subparser = word(
-        "list", run_list, "every server, where it stands, and whether it can be reached"
+    subparser = word("list", run_list, "List all servers with their source and status")
+    subparser.add_argument(
+        "--no-connect", action="store_true", help="Do not start or connect to servers"
     )
-    subparser.add_argument("--no-connect", action="store_true", help="start and ask nothing")
-    subparser = word("get", run_get, "one server: its entry, its state, what it offers")
+    subparser = word("get", run_get, "Show a server's entry, status and features")
     subparser.add_argument("name")
-    subparser.add_argument("--no-connect", action="store_true", help="start and ask nothing")
-    subparser = word("remove", run_remove, "remove a server")
+    subparser.add_argument(
+        "--no-connect", action="store_true", help="Do not start or connect to servers"
+    )
+    subparser = word("remove", run_remove, "Remove a server")
     subparser.add_argument("name")
-    subparser.add_argument("-s", "--scope", choices=SCOPES, help="where; default: where it is")
+    subparser.add_argument(
+        "-s", "--scope", choices=SCOPES, help="Scope to remove it from (default: where it is)"
+    )
     for name, run, line in (
-        ("approve", run_approve, "let servers that the project brings along begin"),
-        ("deny", run_deny, "turn servers that the project brings along down"),
+        ("approve", run_approve, "Allow servers that the project defines to start"),
+        ("deny", run_deny, "Reject servers that the project defines"),
     ):
         subparser = word(name, run, line)
         subparser.add_argument("names", nargs="+", metavar="NAME")
-    word("reset-project-choices", run_reset, "forget what was said about this project's servers")
-    words.add_parser("serve", help="offer clew's tools to another agent, as an MCP server")
-    subparser = word("login", run_login, "log in to a server that wants it")
+    word(
+        "reset-project-choices",
+        run_reset,
+        "Forget approvals and rejections of this project's servers",
+    )
+    words.add_parser("serve", help="Offer clew's tools to another agent, as an MCP server")
+    subparser = word("login", run_login, "Log in to a server that requires it")
     subparser.add_argument("name")
-    subparser.add_argument("--no-browser", action="store_true", help="print the address only")
-    subparser = word("logout", run_logout, "forget the login of a server")
+    subparser.add_argument("--no-browser", action="store_true", help="Only print the login URL")
+    subparser = word("logout", run_logout, "Delete the login for a server")
     subparser.add_argument("name")
     return parser
 
@@ -108,7 +122,7 @@ def scoped(word: argparse.ArgumentParser) -> None:
         "--scope",
         choices=SCOPES,
         default="local",
-        help="local: you, in this project; user: you, everywhere; project: everybody, in .mcp.json",
+        help="local: you, in this project; user: you, everywhere; project: all users, in .mcp.json",
     )
 
 
@@ -132,12 +146,12 @@ def entry_of(options: argparse.Namespace) -> Json:
     kind = options.transport or ("http" if is_url else "stdio")
     if kind == "stdio":
         if options.header:
-            raise CommandLineError("--header is for a URL; a program takes --env")
+            raise CommandLineError("--header requires a URL; use --env for a program")
         entry: Json = {"type": "stdio", "command": options.target, "args": options.args}
         env = dict(pair(text, "=", "--env") for text in options.env)
         return entry | {"env": env} if env else entry
     if options.env or options.args:
-        raise CommandLineError("--env and arguments are for a program; a URL takes --header")
+        raise CommandLineError("--env and arguments require a program; use --header for a URL")
     entry = {"type": kind, "url": options.target}
     headers = dict(pair(text, ":", "--header") for text in options.header)
     oauth = {"clientId": options.client_id, "callbackPort": options.callback_port}
@@ -154,8 +168,10 @@ def pair(text: str, separator: str, flag: str) -> tuple[str, str]:
 
 def added(name: str, entry: Any, scope: str, places: Places) -> int:
     if not SERVER_NAME.fullmatch(name):
-        raise CommandLineError(f"{name!r}: a name is of letters, digits, _ . - and spaces")
-    # Variables are the session's to fill in; here they may be missing.
+        raise CommandLineError(
+            f'invalid server name "{name}": use letters, digits, spaces and _ . -'
+        )
+    # A session substitutes variables later, so they may be undefined here.
     filled = dict.fromkeys(find_variables(entry), "x")
     checked = read_server(name, entry, scope="user", environ=filled)
     if isinstance(checked, str):
@@ -170,7 +186,7 @@ def added(name: str, entry: Any, scope: str, places: Places) -> int:
     if scope == "project":
         scopes.approve(places, {name: entry})
         if not trusts(places):
-            show("it does not begin before the folder is trusted: clew config trust")
+            show("to start it, trust this folder: clew config trust")
     return 0
 
 
@@ -184,7 +200,7 @@ def target(scope: str, places: Places) -> Path:
 
 
 def text_of(path: Path, scope: str, places: Places) -> str:
-    """A file's text; one that cannot be read is not written to."""
+    """Return the text of a file; an invalid one raises UserError, so that it is not overwritten."""
     if not is_there(path):
         return ""
     layer = read("user" if scope == "user" else "project", path, str(places.root))
@@ -194,18 +210,18 @@ def text_of(path: Path, scope: str, places: Places) -> str:
 
 
 def run_remove(options: argparse.Namespace, places: Places) -> int:
-    """Removes a server where it is; where it is in several places, the person says which."""
+    """Remove a server; the scope is required if several contain it."""
     name = options.name
     holding_scopes = [scope for scope in SCOPES if scope_holds(scope, name, places)]
     if options.scope is not None:
         holding_scopes = [scope for scope in holding_scopes if scope == options.scope]
     if not holding_scopes:
         others = {entry.source for entry in entries(places) if entry.name == name}
-        hint = f"; it stands in {', '.join(sorted(others))}" if others else ""
-        raise UserError(f"no server {name} that could be removed here{hint}")
+        hint = f"; it is defined in {', '.join(sorted(others))}" if others else ""
+        raise UserError(f'no removable server "{name}"{hint}')
     if len(holding_scopes) > 1:
         raise UserError(
-            f"{name} is in several scopes ({', '.join(holding_scopes)}); name one: --scope"
+            f"{name} is in several scopes ({', '.join(holding_scopes)}); choose one with --scope"
         )
     path = target(holding_scopes[0], places)
     if holding_scopes[0] == "local":
@@ -245,7 +261,7 @@ def found(places: Places) -> ServerListing:
     return find_configured_servers(places, layers, settings, environ)
 
 
-# -- a project's servers
+# -- servers of a project
 
 
 def run_approve(options: argparse.Namespace, places: Places) -> int:
@@ -253,29 +269,29 @@ def run_approve(options: argparse.Namespace, places: Places) -> int:
     missing = [name for name in options.names if name not in known_servers]
     if missing:
         names = ", ".join(known_servers) or "none"
-        raise UserError(f"{missing[0]}: no such server in .mcp.json; there are: {names}")
+        raise UserError(f'no server "{missing[0]}" in .mcp.json (expected one of: {names})')
     scopes.approve(places, {name: known_servers[name] for name in options.names})
     for name in options.names:
         show(f"approved: {name} {reach_of(known_servers[name])}")
     if not trusts(places):
-        show("they do not begin before the folder is trusted: clew config trust")
+        show("to start them, trust this folder: clew config trust")
     return 0
 
 
 def run_deny(options: argparse.Namespace, places: Places) -> int:
     scopes.deny(places, options.names)
-    show(f"turned down: {', '.join(options.names)}")
+    show(f"rejected: {', '.join(options.names)}")
     return 0
 
 
 def run_reset(_options: argparse.Namespace, places: Places) -> int:
     scopes.forget(places)
-    show("forgotten what was said about this project's servers")
+    show("deleted all approvals and rejections of this project's servers")
     return 0
 
 
 def projects(places: Places) -> Json:
-    """Every server of `.mcp.json`, the nearest file first."""
+    """Return all servers of `.mcp.json` files; the nearest file takes precedence."""
     servers: Json = {}
     for path in reversed(find_project_files(places)):
         servers |= read_project(path, [])
@@ -283,7 +299,7 @@ def projects(places: Places) -> Json:
 
 
 def reach_of(entry: Any) -> str:
-    """A server's program or URL in one line, without secrets."""
+    """Return a server's program or URL in one line, without secrets."""
     if not isinstance(entry, dict):
         return ""
     target = entry.get("url") or " ".join(
@@ -292,7 +308,7 @@ def reach_of(entry: Any) -> str:
     return mask(f"({target})")
 
 
-# -- what there is
+# -- listings
 
 
 def run_list(options: argparse.Namespace, places: Places) -> int:
@@ -311,7 +327,7 @@ def run_list(options: argparse.Namespace, places: Places) -> int:
     for entry in all_found.held:
         show(f"{entry.name}: {reach_of(entry.value)} [{entry.scope}] {entry.held}")
     if not all_found.servers and not all_found.held:
-        show("no servers; add one: clew mcp add NAME -- PROGRAM, or clew mcp add NAME URL")
+        show("no MCP servers; add one with: clew mcp add NAME URL, or clew mcp add NAME -- PROGRAM")
     return 0
 
 
@@ -322,14 +338,14 @@ def shown(server: ServerConfig) -> str:
         case HttpServer():
             return mask(f"{server.reach.url} ({server.kind})")
         case _:
-            return "in the program that starts clew"
+            return "in the host program"
 
 
 def run_get(options: argparse.Namespace, places: Places) -> int:
     all_found = found(places)
     server = one(all_found, options.name)
     show(f"{server.name}: {shown(server)}")
-    show(f"  from {server.source} ({server.scope})")
+    show(f"  source: {server.source} ({server.scope})")
     show(f"  {mask(json.dumps(hidden(server.raw), ensure_ascii=False))}")
     if options.no_connect:
         return 0
@@ -343,7 +359,7 @@ def run_get(options: argparse.Namespace, places: Places) -> int:
 
 
 def hidden(entry: Json) -> Json:
-    """An entry with the values that may be secrets left out."""
+    """Return an entry with the values of environment variables and headers masked."""
     return {
         name: dict.fromkeys(value, "***")
         if name in ("env", "headers") and isinstance(value, dict)
@@ -360,7 +376,7 @@ def one(all_found: ServerListing, name: str) -> ServerConfig:
         if entry.name == name:
             raise UserError(f"{name} ({entry.source}): {entry.held}")
     names = ", ".join(server.name for server in all_found.servers) or "none"
-    raise UserError(f"no server {name}; there are: {names}")
+    raise UserError(f'unknown server "{name}" (expected one of: {names})')
 
 
 # -- logins
@@ -371,9 +387,9 @@ def run_login(options: argparse.Namespace, places: Places) -> int:
 
     server = one(found(places), options.name)
     if not isinstance(server.reach, HttpServer):
-        raise UserError(f"{server.name} is no URL; there is nothing to log in to")
+        raise UserError(f"{server.name} is not a remote server, so it has no login")
     place = asyncio.run(log_in(server.reach, places, browser=not options.no_browser, show=told))
-    show(f"logged in to {server.name}; kept in {place}")
+    show(f"logged in to {server.name}; the login is saved in {place}")
     return 0
 
 
@@ -387,7 +403,7 @@ def run_logout(options: argparse.Namespace, places: Places) -> int:
 
     server = one(found(places), options.name)
     if not isinstance(server.reach, HttpServer):
-        raise UserError(f"{server.name} is no URL; there is no login")
+        raise UserError(f"{server.name} is not a remote server, so it has no login")
     was = TokenStore.usual(places).forget(server.reach.url)
-    show(f"forgotten: {server.name}" if was else f"there was no login for {server.name}")
+    show(f"logged out of {server.name}" if was else f"not logged in to {server.name}")
     return 0

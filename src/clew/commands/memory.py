@@ -1,5 +1,4 @@
-"""`clew memory explain`: which memory files speak here, in which order, how long they are, and why the
-others do not."""
+"""`clew memory explain`: list the memory files in effect, and why others are skipped."""
 
 import os
 import sys
@@ -25,7 +24,7 @@ from clew.system.files import is_folder
 
 
 class ExplainedMemory(Struct, frozen=True, kw_only=True):
-    """One file that speaks, as it is shown."""
+    """One memory file in effect, as displayed."""
 
     path: str
     layer: str
@@ -45,7 +44,7 @@ def _line(file: MemoryFile) -> ExplainedMemory:
 
 
 def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the report that `--json` prints."""
     report = {
         "files": [_line(file) for file in memory.files],
         "rules": [_line(rule) for rule in memory.rules],
@@ -57,14 +56,16 @@ def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any
 
 
 def main(argv: list[str]) -> int:
-    parser = Group(prog="clew memory", description="Look at memory files.")
+    parser = Group(prog="clew memory", description="Inspect memory files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     explain = commands.add_parser(
-        "explain", help="which file says what, in order, with tokens", description=__doc__
+        "explain",
+        help="List the memory files in effect, in order, with token counts",
+        description="List the memory files in effect and why others are skipped.",
     )
-    explain.add_argument("file", nargs="?", help="also what is added when this file is read")
-    explain.add_argument("--cwd", default=".", help="the working folder to look from")
-    explain.add_argument("--json", action="store_true", help="print JSON")
+    explain.add_argument("file", nargs="?", help="Also list the memory that reading this file adds")
+    explain.add_argument("--cwd", default=".", help="Folder to inspect (default: the current one)")
+    explain.add_argument("--json", action="store_true", help="Print JSON")
     options = parser.parse_args(argv)
     cwd = Path(os.path.normpath(Path.cwd() / options.cwd))
     if not is_folder(cwd):
@@ -85,15 +86,15 @@ def main(argv: list[str]) -> int:
 
 
 def shown(memory: Memory, touched: list[MemoryFile] | None, name: str | None) -> list[str]:
-    lines = _table("Told at the start, in this order:", memory.files)
+    lines = _table("Loaded at the start, in this order:", memory.files)
     if not memory.files:
-        lines = ["No memory file speaks here."]
+        lines = ["No memory files are loaded."]
     if memory.rules:
-        lines += ["", *_table("Rules that wait for their paths:", memory.rules)]
+        lines += ["", *_table("Rules that load when a matching file is read:", memory.rules)]
     if touched is not None:
-        lines += ["", *_table(f"Told when {name} is read:", touched)]
+        lines += ["", *_table(f"Loaded when {name} is read:", touched)]
     if memory.skipped:
-        lines += ["", "Left out:", *(f"  {s.path}: {s.why}" for s in memory.skipped)]
+        lines += ["", "Skipped:", *(f"  {s.path}: {s.why}" for s in memory.skipped)]
     return lines
 
 
@@ -101,7 +102,7 @@ def _table(title: str, files: tuple[MemoryFile, ...] | list[MemoryFile]) -> list
     rows = [_line(file) for file in files]
     lines = [f"  {row.tokens:>6} tokens  {row.layer:<8} {row.path}{_beside(row)}" for row in rows]
     if len(rows) > 1:
-        lines.append(f"  {sum(row.tokens for row in rows):>6} tokens together")
+        lines.append(f"  {sum(row.tokens for row in rows):>6} tokens in total")
     return [title, *lines]
 
 

@@ -1,6 +1,7 @@
-"""`clew permissions`: asks the pure functions the questions a person has, and edits rules.
+"""`clew permissions`: query the permission rules and edit them.
 
-Owns the words of the command line and how an answer is shown. It decides nothing itself.
+Owns the command line and how a decision is displayed. The decisions come from pure functions
+elsewhere.
 """
 
 import argparse
@@ -49,11 +50,11 @@ from clew.system.files import hold_lock, is_there, replace
 from clew.system.process.spawn import Launcher
 from clew.system.process.walls import can_build_wall
 
-# Writes a rule into a settings file, or takes one out; every other byte of the file stays.
+# Adds a rule to a settings file or removes one; every other byte of the file is unchanged.
 
 
 def opened(places: Places, scope: str, name: str) -> tuple[Path, str, list[object]]:
-    """The file of a scope, its text, and the list of rules in it."""
+    """Return the settings file of a scope, its text, and the rules in the given list."""
     path = places.settings_file(scope)
     if not is_there(path):
         return path, "", []
@@ -62,19 +63,19 @@ def opened(places: Places, scope: str, name: str) -> tuple[Path, str, list[objec
         raise SettingsError(layer.unreadable)
     present, rules = find_value(layer.data, ("permissions", name))
     if present and not isinstance(rules, list):
-        raise SettingsError(f"{path}: permissions.{name} is not an array")
+        raise SettingsError(f"{path}: permissions.{name} must be an array")
     return path, layer.text, list(rules or ())
 
 
 def add_rule(places: Places, scope: str, name: str, text: str) -> str:
-    """Adds a rule; says what was done."""
+    """Add a rule and return a message about the change."""
     rule = parse_rule(text, LISTS[name], root="/", source=RuleSource(scope="local"))
     if isinstance(rule, RejectedRule):
         raise SettingsError(f"{text}: {rule.what}")
     with hold_lock(places.config_home):
         path, before, rules = opened(places, scope, name)
         if rule.text in rules:
-            return f"{path}: {name} has {rule.text} already"
+            return f"{path}: {name} already contains {rule.text}"
         where: KeyPath = ("permissions", name, len(rules))
         after = set_value(before, where, rule.text) if before else first_rule(name, rule.text)
         replace(path, after)
@@ -86,50 +87,58 @@ def first_rule(name: str, text: str) -> str:
 
 
 def remove_rule(places: Places, scope: str, name: str, text: str) -> str:
-    """Takes a rule out; says what was done."""
+    """Remove a rule and return a message about the change."""
     with hold_lock(places.config_home):
         path, before, rules = opened(places, scope, name)
         if text not in rules:
-            raise SettingsError(f"{path}: {name} has no rule {text}")
+            raise SettingsError(f'{path}: no rule "{text}" in {name}')
         replace(path, remove_value(before, ("permissions", name, rules.index(text))))
-    return f"{path}: {name} no longer has {text}"
+    return f"{path}: removed {text} from {name}"
 
 
 def main(argv: list[str]) -> int:
-    as_json, mode = switch("--json", "print JSON"), f"one of {', '.join(MODES)}"
-    settings = argument("--settings", help="further settings: a file, or JSON")
+    as_json, mode = switch("--json", "Print JSON"), f"Permission mode: {', '.join(MODES)}"
+    settings = argument("--settings", help="Additional settings: a file or JSON")
     shared = (as_json, argument("--mode", help=mode), settings)
     call = (
-        argument("tool", help="the tool: Bash, Read, Edit, mcp__server__tool, ..."),
+        argument("tool", help="Tool: Bash, Read, Edit, mcp__server__tool, ..."),
         argument(
-            "input", nargs="?", default="{}", help="its input as JSON; for Bash a command will do"
+            "input", nargs="?", default="{}", help="Input as JSON; for Bash also a plain command"
         ),
         argument(
-            "--untrusted", action="append", default=[], metavar="SOURCE", help="what stands before"
+            "--untrusted",
+            action="append",
+            default=[],
+            metavar="SOURCE",
+            help="Untrusted content earlier in the session",
         ),
         *shared,
     )
     scopes = ("local", "project", "user")
     rule = (
-        argument("rule", help="such as 'Bash(npm run test *)'"),
+        argument("rule", help="Rule, such as 'Bash(npm run test *)'"),
         argument("further", nargs="*", help=argparse.SUPPRESS),
-        argument("--list", choices=LISTS, default="allow", help="which list (allow)"),
-        argument("--scope", choices=scopes, default="local", help="which file"),
+        argument("--list", choices=LISTS, default="allow", help="List of rules (default: allow)"),
+        argument("--scope", choices=scopes, default="local", help="Settings file (default: local)"),
     )
-    cases = argument("file", type=Path, help="a JSON array of {tool, input, expect}")
+    cases = argument("file", type=Path, help="JSON array of {tool, input, expect}")
     parser = Group(
-        prog="clew permissions", description="Ask what may run, and why; change the rules."
+        prog="clew permissions", description="Check what may run and why; edit the rules."
     )
     parser.add_words(
         {
-            "check": GroupWord(run_check, *call, line="decide one call and say what decided it"),
-            "explain": GroupWord(
-                run_explain, *call, line="decide one call and say why each part was judged so"
+            "check": GroupWord(
+                run_check, *call, line="Decide on a tool call and name the deciding rule"
             ),
-            "test": GroupWord(run_test, cases, *shared, line="run a table of cases from a file"),
-            "list": GroupWord(run_list, *shared, line="every rule, with its file and line"),
-            "add": GroupWord(run_add, *rule, line="write a rule into a settings file"),
-            "remove": GroupWord(run_remove, *rule, line="take a rule out of a settings file"),
+            "explain": GroupWord(
+                run_explain, *call, line="Decide on a tool call and explain each part"
+            ),
+            "test": GroupWord(
+                run_test, cases, *shared, line="Run a table of test cases from a file"
+            ),
+            "list": GroupWord(run_list, *shared, line="List all rules with their file and line"),
+            "add": GroupWord(run_add, *rule, line="Add a rule to a settings file"),
+            "remove": GroupWord(run_remove, *rule, line="Remove a rule from a settings file"),
         }
     )
     options = parser.parse_args(argv)
@@ -143,7 +152,7 @@ def complain(line: str) -> int:
 
 
 def standing(options: argparse.Namespace) -> CurrentRules:
-    """The rules of this folder; what is wrong with the settings is told first."""
+    """Return the rules of this folder, after printing the problems of the settings."""
     current = load_current_rules(
         os.environ,
         Path.cwd(),
@@ -172,14 +181,14 @@ def mode_of(word: str | None) -> Mode | None:
 
 
 def example_of(tool: str) -> str:
-    """An input of a tool, such as rules look at."""
+    """Return an example input for a tool, with a field that rules match."""
     row = tool_of(tool)
     field = row.subject or (row.paths or ("name",))[0]
     return json.dumps({field: "..."})
 
 
 def input_of(tool: str, text: str) -> dict[str, Any]:
-    """The tool's name first: an input for no tool is wrong in any form."""
+    """Parse the input of a tool, checking the tool's name first."""
     tool_error = unknown_tool(tool)
     try:
         data = json.loads(text)
@@ -190,12 +199,12 @@ def input_of(tool: str, text: str) -> dict[str, Any]:
             raise CommandLineError(tool_error) from error
         if tool == "Bash":
             raise CommandLineError("the command is empty") from error
-        hint = f"; {tool} takes an object, as {example_of(tool)}"
-        raise CommandLineError(f"the input is not JSON{hint}") from error
+        hint = f"; {tool} expects an object such as {example_of(tool)}"
+        raise CommandLineError(f"the input is not valid JSON{hint}") from error
     if tool_error is not None:
         sys.stderr.write(f"{tool_error}\n")
     if not isinstance(data, dict):
-        raise CommandLineError("the input of a tool is an object")
+        raise CommandLineError("the input of a tool must be an object")
     return data
 
 
@@ -211,7 +220,7 @@ def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest,
 
 
 def decided_here(current: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
-    """The decision, made again where it needs to know what git keeps."""
+    """Return the decision, taken again with git's history if it depends on that."""
     launcher = Launcher()
     history = GitHistory(launcher, current.environ)
     context = structs.replace(
@@ -258,7 +267,7 @@ def run_explain(options: argparse.Namespace) -> int:
         subject = f"{finding.subject}: " if finding.subject else ""
         show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(current, finding)}")
     for rule in suggest_rules(request, decision):
-        show(f"  would be allowed by: {rule}")
+        show(f"  rule to allow it: {rule}")
     return 0 if verdict(decision) == "allow" else 1
 
 
@@ -312,7 +321,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def run_test(options: argparse.Namespace) -> int:
-    """Runs every case; the cases that turn out otherwise are shown, and the exit code says so."""
+    """Run every case, print the failed ones, and return 1 if any failed."""
     try:
         current = standing(options)
         cases = json.loads(options.file.read_text("utf-8"))
@@ -327,18 +336,18 @@ def run_test(options: argparse.Namespace) -> int:
     else:
         for line in failed:
             show(line)
-        show(f"{format_count(len(cases), 'case')}, {len(failed)} otherwise")
+        show(f"{format_count(len(cases), 'case')}, {len(failed)} failed")
     return 1 if failed else 0
 
 
 def tested(current: CurrentRules, number: int, case: Any) -> str | None:
-    """What a case came to, if it is not what the case expects."""
+    """Return a message if the decision differs from the one that a case expects."""
     if not isinstance(case, dict) or "expect" not in case:
         raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
     if case["expect"] not in list(ORDER):
         choices = ", ".join(ORDER)
         raise CommandLineError(
-            f"case {number}: expect must be one of {choices}, got {json.dumps(case['expect'])}"
+            f"case {number}: expected one of {choices} for expect, got {json.dumps(case['expect'])}"
         )
     tool = case.get("tool", "Bash")
     given_input = case.get("input", {"command": case.get("command", "")})
@@ -351,7 +360,7 @@ def tested(current: CurrentRules, number: int, case: Any) -> str | None:
     if verdict(decision) == case["expect"]:
         return None
     label = case.get("name") or json.dumps(given_input)
-    return f"case {number} ({tool} {label}): expected {case['expect']}, {verdict(decision)}: {describe_reason(decision)}"
+    return f"case {number} ({tool} {label}): expected {case['expect']}, got {verdict(decision)}: {describe_reason(decision)}"
 
 
 def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str], str]) -> int:
@@ -360,28 +369,26 @@ def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str]
         one_rule(options)
         show(change(places, options.scope, options.list, options.rule))
         if options.list == "allow" and options.scope != "user" and not trusts(places):
-            show("it does not count before the folder is trusted: clew config trust")
+            show("the rule is ignored until you trust this folder: clew config trust")
     except (CommandLineError, SettingsError, OSError) as error:
         return complain(describe_error(error))
     return 0
 
 
 def one_rule(options: argparse.Namespace) -> None:
-    """Raises CommandLineError where more than a rule was said, with the form of it that is right."""
+    """Raise CommandLineError for more than one rule, with the correct command."""
     if not options.further:
         return
     words = [options.rule, *options.further]
     name, rules = (words[0], words[1:]) if words[0] in LISTS else (options.list, words)
     form = f"clew permissions {options.word} --list {name} {shlex.quote(' '.join(rules))}"
-    raise CommandLineError(f"it takes one rule, and its list by --list: {form}")
+    raise CommandLineError(f"expected one rule, with its list in --list: {form}")
 
 
 def run_add(options: argparse.Namespace) -> int:
     error = unknown_tool(options.rule) if not options.further else None
     if error is not None:
-        return complain(
-            f"{options.rule}: {error}; the rule was not written (edit the file to force it)"
-        )
+        return complain(f"{options.rule}: {error}; rule not added (edit the file to add it anyway)")
     return edited(options, add_rule)
 
 

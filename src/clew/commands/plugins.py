@@ -1,6 +1,6 @@
-"""`clew plugin`: installs, pins, switches, lists, trusts and removes plugins, and keeps marketplaces.
+"""`clew plugin`: install, pin, enable, list, trust and remove plugins, and manage marketplaces.
 
-Owns the words of the command line and what is shown. What is done is `install`.
+Owns the command line and the output. `install` does the work.
 """
 
 import argparse
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.messages.errors import UserError
+from clew.core.messages.text import format_count
 from clew.parts.plugins import install as work
 from clew.parts.plugins.fetch import LEADS_OUT, find_outward_link
 from clew.parts.plugins.install import SCOPES, PluginInstaller, remove, sweep_leftovers
@@ -39,7 +40,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> Group:
-    parser = Group(prog="clew plugin", description="Plugins, and the marketplaces they are in.")
+    parser = Group(prog="clew plugin", description="Manage plugins and marketplaces.")
     words = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str, of: Any = words) -> argparse.ArgumentParser:
@@ -48,7 +49,7 @@ def arguments() -> Group:
         return subparser
 
     subparser = word(
-        "install", run_install, "install a plugin of a marketplace, a folder or a repository"
+        "install", run_install, "Install a plugin from a marketplace, folder or repository"
     )
     subparser.add_argument(
         "plugin",
@@ -56,58 +57,62 @@ def arguments() -> Group:
     )
     scoped(subparser)
     trusting(subparser)
-    subparser = word("list", run_list, "every plugin: whether it is on, trusted, and what it adds")
+    subparser = word("list", run_list, "List all plugins with their status and content")
     for name, run, line in (
-        ("enable", run_switch, "switch a plugin on"),
-        ("disable", run_switch, "switch a plugin off; it stays installed"),
+        ("enable", run_switch, "Enable a plugin"),
+        ("disable", run_switch, "Disable a plugin without removing it"),
     ):
         subparser = word(name, run, line)
         subparser.add_argument("plugin")
         subparser.set_defaults(on=name == "enable")
         scoped(subparser)
-    subparser = word("trust", run_trust, "let a plugin run what it adds, as it is now")
+    subparser = word("trust", run_trust, "Allow a plugin, in its current version, to run code")
     subparser.add_argument("plugin")
     trusting(subparser)
-    subparser = word("pin", run_pin, "hold a plugin at a commit, or as it is")
+    subparser = word("pin", run_pin, "Pin a plugin to a commit or to its current content")
     subparser.add_argument("plugin")
     subparser.add_argument("commit", nargs="?", default="")
     trusting(subparser)
-    subparser = word("unpin", run_unpin, "let a plugin be updated again")
+    subparser = word("unpin", run_unpin, "Allow updates of a pinned plugin")
     subparser.add_argument("plugin")
-    subparser = word("update", run_update, "bring the newest of a plugin's source")
+    subparser = word("update", run_update, "Update a plugin from its source")
     subparser.add_argument("plugin")
     trusting(subparser)
-    subparser = word("remove", run_remove, "remove a plugin, and all that was written for it")
+    subparser = word("remove", run_remove, "Remove a plugin and all its data")
     subparser.add_argument("plugin")
-    subparser = word(
-        "check", run_check, "read a plugin's folder, and say what it adds and what is wrong"
-    )
+    subparser = word("check", run_check, "Check a plugin's folder and show what it adds")
     subparser.add_argument("folder")
-    markets = word("marketplace", None, "add, list, update and remove marketplaces")
+    markets = word("marketplace", None, "Add, list, update and remove marketplaces")
     below = markets.add_subparsers(required=True, metavar="COMMAND")
-    subparser = word("add", run_market_add, "a folder or file, owner/name, or URL[#REF]", below)
+    subparser = word(
+        "add", run_market_add, "Add a marketplace: folder or file, owner/name, or URL[#REF]", below
+    )
     subparser.add_argument("source")
-    word("list", run_market_list, "every marketplace, and what it offers", below)
-    subparser = word("update", run_market_update, "read a marketplace again from its source", below)
+    word("list", run_market_list, "List all marketplaces and their plugins", below)
+    subparser = word("update", run_market_update, "Update a marketplace from its source", below)
     subparser.add_argument("name")
-    subparser = word("remove", run_market_remove, "forget a marketplace; what it gave stays", below)
+    subparser = word(
+        "remove", run_market_remove, "Remove a marketplace; its plugins stay installed", below
+    )
     subparser.add_argument("name")
     return parser
 
 
 def scoped(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scope", choices=SCOPES, default="user", help="whose settings say so")
+    parser.add_argument("--scope", choices=SCOPES, default="user", help="Settings file")
 
 
 def trusting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--trust", action="store_true", default=None, help="ask nothing: it may run"
+        "--trust", action="store_true", default=None, help="Trust the plugin without asking"
     )
 
 
 class TrustQuestion:
-    """Asks a person whether what a plugin adds may run; nobody there is a no. `has_shown`: who was asked
-    has seen what it adds."""
+    """Asks the user whether a plugin may run what it adds; without a terminal, the answer is no.
+
+    `has_shown` is set once the user has seen what the plugin adds.
+    """
 
     def __init__(self) -> None:
         self.has_shown = False
@@ -117,7 +122,7 @@ class TrustQuestion:
             return False
         say(f"{parts.manifest.name} adds:", *(f"  {line}" for line in describe_parts(parts)))
         self.has_shown = True
-        sys.stdout.write("May it run these? [y/N] ")
+        sys.stdout.write("Allow it to run these? [y/N] ")
         sys.stdout.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -128,16 +133,16 @@ def say(*lines: str) -> None:
 
 
 def named(desk: PluginInstaller, name: str) -> Installed:
-    """The plugin that is meant: by its whole name, or by the part before the @."""
+    """Return the plugin with this full name, or with this name before the @."""
     every = desk.store.all()
     meant = [plugin for plugin in every.values() if name in (plugin.id, plugin.name)]
     if len(meant) == 1:
         return meant[0]
     if meant:
         raise UserError(
-            f"{name} is one of {', '.join(plugin.id for plugin in meant)}; name it whole"
+            f"{name} is ambiguous; name one of {', '.join(plugin.id for plugin in meant)}"
         )
-    raise UserError(f"no plugin {name}; clew plugin list shows those there are")
+    raise UserError(f'unknown plugin "{name}"; clew plugin list shows the installed ones')
 
 
 def run_install(desk: PluginInstaller, options: Any) -> None:
@@ -153,7 +158,7 @@ def summary(desk: PluginInstaller, done: str, plugin: Installed, parts: Parts) -
     say(f"{done}{f' at {at}' if at else ''}", *lines)
     say(*(f"! {fault}" for fault in parts.faults))
     if parts.runs and not plugin.trusted:
-        say(f"What it runs waits until you have looked at it: clew plugin trust {plugin.id}")
+        say(f"Its code will not run until you review and trust it: clew plugin trust {plugin.id}")
 
 
 def run_list(desk: PluginInstaller, _: Any) -> None:
@@ -162,7 +167,7 @@ def run_list(desk: PluginInstaller, _: Any) -> None:
     settings = merge(layers)
     every = desk.store.all()
     if not every:
-        say("no plugins; clew plugin install adds one")
+        say("no plugins; add one with: clew plugin install")
     for plugin in every.values():
         try:
             parts = desk.parts(plugin)
@@ -172,8 +177,10 @@ def run_list(desk: PluginInstaller, _: Any) -> None:
         marks = ["on" if is_on(settings, plugin) else "off"]
         if parts.runs:
             is_same = bool(plugin.trusted) and compute_fingerprint(parts.root) == plugin.trusted
-            marks.append("trusted" if is_same else "not trusted: words only")
-        marks += ["pinned"] * plugin.is_pinned + ["of another tool"] * plugin.is_foreign
+            marks.append("trusted" if is_same else "not trusted: code disabled")
+        marks += ["pinned"] * plugin.is_pinned + [
+            "installed by another program"
+        ] * plugin.is_foreign
         version = plugin.version or plugin.commit[:12]
         say(f"{plugin.id} {version}".rstrip() + f" ({', '.join(marks)})")
         say(
@@ -186,15 +193,15 @@ def run_switch(desk: PluginInstaller, options: Any) -> None:
     plugin = named(desk, options.plugin)
     path = work.switch(desk, plugin.id, options.scope, on=options.on)
     waits = waiting(desk, options.scope)
-    is_so = "is to be" if waits else "is"
-    say(f"{path}: {plugin.id} {is_so} {'on' if options.on else 'off'}", *waits)
+    is_so = "will be" if waits else "is"
+    say(f"{path}: {plugin.id} {is_so} {'enabled' if options.on else 'disabled'}", *waits)
 
 
 def waiting(desk: PluginInstaller, scope: str) -> list[str]:
-    """That what was written for a folder does not count yet, where that is so."""
+    """Return a note that a folder's setting has no effect yet, if the folder is untrusted."""
     if scope == "user" or trusts_folder(desk.places):
         return []
-    return ["it does not count before the folder is trusted: clew config trust"]
+    return ["the setting is ignored until you trust this folder: clew config trust"]
 
 
 def run_trust(desk: PluginInstaller, options: Any) -> None:
@@ -202,22 +209,22 @@ def run_trust(desk: PluginInstaller, options: Any) -> None:
     parts = desk.parts(plugin)
     if not (options.trust or desk.agrees(parts)):
         raise UserError(
-            f"{plugin.id} is not trusted, and what it adds waits; say yes at a terminal, or: clew plugin trust "
+            f"{plugin.id} is not trusted and its code will not run; confirm at a terminal, or run: clew plugin trust "
             f"{plugin.id} --trust"
         )
     desk.store.trust(plugin, compute_fingerprint(parts.root))
-    say(f"{plugin.id} may run what it adds, until it changes")
+    say(f"{plugin.id} is trusted until its files change")
 
 
 def run_pin(desk: PluginInstaller, options: Any) -> None:
     plugin = work.pin(desk, named(desk, options.plugin), options.commit, trusts=options.trust)
-    say(f"{plugin.id} stays at {plugin.commit or 'its content'}")
+    say(f"{plugin.id} is pinned to {plugin.commit or 'its current content'}")
 
 
 def run_unpin(desk: PluginInstaller, options: Any) -> None:
     plugin = named(desk, options.plugin)
     work.unpin(desk, plugin)
-    say(f"{plugin.id} can be updated")
+    say(f"{plugin.id} can be updated again")
 
 
 def run_update(desk: PluginInstaller, options: Any) -> None:
@@ -237,9 +244,7 @@ def run_check(desk: PluginInstaller, options: Any) -> None:
     root = (desk.places.cwd / options.folder).resolve()
     manifest = read_manifest(root)
     if isinstance(manifest, str) or not is_folder(root):
-        raise UserError(
-            manifest if isinstance(manifest, str) else f"{root}: there is no such folder"
-        )
+        raise UserError(manifest if isinstance(manifest, str) else f"{root}: folder not found")
     parts = parts_of(root, manifest, desk.store.data(manifest.name))
     if is_nothing(parts):
         raise UserError(f"{root}: {NOTHING}")
@@ -256,13 +261,16 @@ def run_check(desk: PluginInstaller, options: Any) -> None:
 
 def run_market_add(desk: PluginInstaller, options: Any) -> None:
     market = work.add_market(desk, options.source)
-    say(f"{market.name} offers {len(market.offers)}", *(f"! {fault}" for fault in market.faults))
+    say(
+        f"{market.name}: {format_count(len(market.offers), 'plugin')}",
+        *(f"! {fault}" for fault in market.faults),
+    )
 
 
 def run_market_list(desk: PluginInstaller, _: Any) -> None:
     markets = desk.store.markets()
     if not markets:
-        say("no marketplaces; clew plugin marketplace add adds one")
+        say("no marketplaces; add one with: clew plugin marketplace add")
     for name, marketplace in markets.items():
         say(f"{name} ({marketplace.source})")
         try:
@@ -275,9 +283,9 @@ def run_market_list(desk: PluginInstaller, _: Any) -> None:
 
 def run_market_update(desk: PluginInstaller, options: Any) -> None:
     market = work.update_market(desk, options.name)
-    say(f"{market.name} offers {len(market.offers)}")
+    say(f"{market.name}: {format_count(len(market.offers), 'plugin')}")
 
 
 def run_market_remove(desk: PluginInstaller, options: Any) -> None:
     work.remove_market(desk, options.name)
-    say(f"{options.name} is forgotten")
+    say(f"removed {options.name}")

@@ -1,4 +1,4 @@
-"""`clew tasks`: the commands that people kept beyond the end of clew: listed, read, ended."""
+"""`clew tasks`: list, show and stop background commands that run on after clew has exited."""
 
 import argparse
 import os
@@ -17,11 +17,11 @@ from clew.system.config.mask import remove_secrets
 from clew.system.files import open_only_files
 
 SHOWN_BYTES = 64 << 10
-# So many are named where another was meant.
+# The most task names in an error message.
 NAMED = 20
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
-UNWATCHED = "running, and what watched it was killed: how it ends will not be known"
+UNWATCHED = "running, but its exit status will be unknown because its watcher was killed"
 
 
 def main(argv: list[str]) -> int:
@@ -31,21 +31,21 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> Group:
-    task, as_json = argument("task", metavar="TASK"), switch("--json", "as JSON")
+    task, as_json = argument("task", metavar="TASK"), switch("--json", "Print JSON")
     group = Group(
         prog="clew tasks",
-        description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
-        "A TASK is SESSION/ID as list shows it, or its ID where only one has it.",
+        description="Manage background commands that run on after clew exits (/tasks keep ID). "
+        "TASK is SESSION/ID as shown by list, or the ID alone if it is unique.",
     )
     return group.add_words(
         {
             "list": GroupWord(
                 run_list,
                 as_json,
-                line="those that run, and those that ended and nobody has heard of yet",
+                line="List running tasks, and ended ones not reported yet",
             ),
-            "show": GroupWord(run_show, task, as_json, line="what one is, and what it printed"),
-            "stop": GroupWord(run_stop, task, as_json, line="end one, with everything it started"),
+            "show": GroupWord(run_show, task, as_json, line="Show a task and its output"),
+            "stop": GroupWord(run_stop, task, as_json, line="Stop a task and all its processes"),
         }
     )
 
@@ -55,7 +55,7 @@ def run_list(folder: Path, options: argparse.Namespace) -> None:
     if options.json:
         say_json([row(record) for record in records])
     elif not records:
-        say("nothing was kept, or all of it has ended and was heard of")
+        say("no background tasks")
     for record in () if options.json else records:
         say(f"{record.name}  {state(record)}  {record.about.title}  in {record.about.cwd}")
 
@@ -75,11 +75,11 @@ def run_show(folder: Path, options: argparse.Namespace) -> None:
         ("process", str(about.pid) if record.is_running else ""),
         ("kept", format_local(about.kept_at)),
         ("output", about.file),
-        ("go on", f"clew --resume {about.session_id}"),
+        ("resume", f"clew --resume {about.session_id}"),
     ):
         if value:
             say(f"{name:<8} {value}")
-    say(f"\n... {before:,} bytes before\n{output}" if before else f"\n{output}".rstrip("\n"))
+    say(f"\n... {before:,} earlier bytes\n{output}" if before else f"\n{output}".rstrip("\n"))
 
 
 def run_stop(folder: Path, options: argparse.Namespace) -> None:
@@ -91,16 +91,16 @@ def run_stop(folder: Path, options: argparse.Namespace) -> None:
         call_off(record)
     while now is not None and now.is_running:
         if time.monotonic() > deadline:
-            raise UserError(f"{record.name} was told to end and has not yet")
-        time.sleep(LOOK_S)  # its end is a lock that another process lets go of: nobody says so
+            raise UserError(f"{record.name} has been signalled but is still running")
+        time.sleep(
+            LOOK_S
+        )  # Poll, because the end only shows as a lock that another process releases.
         now = read(record.path)
     last = record if now is None else now
     if options.json:
         say_json(row(last))
     else:
-        say(
-            f"{record.name}: {'stopped' if was_running else f'it had ended already: {state(last)}'}"
-        )
+        say(f"{record.name}: {'stopped' if was_running else f'already {state(last)}'}")
 
 
 def chosen(folder: Path, name: str) -> KeptRecord:
@@ -113,10 +113,12 @@ def chosen(folder: Path, name: str) -> KeptRecord:
     if len(meant) == 1:
         return meant[0]
     names = [record.name for record in meant or records]
-    suffix = f" and {len(names) - NAMED:,} more: clew tasks" if len(names) > NAMED else ""
+    suffix = (
+        f" and {len(names) - NAMED:,} more (clew tasks lists them)" if len(names) > NAMED else ""
+    )
     raise UserError(
-        f"{'several tasks are' if meant else 'no task is'} called {name}; there are: "
-        f"{', '.join(names[:NAMED]) or 'none'}{suffix}"
+        f'{"several tasks match" if meant else "unknown task"} "{name}" (expected one of: '
+        f"{', '.join(names[:NAMED]) or 'none'}{suffix})"
     )
 
 
@@ -125,18 +127,18 @@ def full_name(record: KeptRecord) -> str:
 
 
 def state(record: KeptRecord) -> str:
-    """How it stands, by the kernel and its watcher."""
+    """Return the task's state according to the kernel and its watcher."""
     if record.is_running:
         return "running" if record.is_watched else UNWATCHED
     if record.end is None:
-        return "ended, and nobody saw how"
+        return "ended, exit status unknown"
     ended, at = record.end.exit, format_local(record.end.ended_at, seconds=True)
     how = f"by {ended.signal}" if ended.signal else f"with code {ended.code}"
     return f"{'stopped' if record.end.called_off else 'ended'} {how} at {at}"
 
 
 def ending_of(record: KeptRecord) -> tuple[str, int]:
-    """The end of what it printed, and how much stands before it."""
+    """Return the last part of a task's output and the number of bytes before it."""
     try:
         with open(record.about.file, "rb", opener=open_only_files) as file:
             size = os.fstat(file.fileno()).st_size
@@ -144,7 +146,7 @@ def ending_of(record: KeptRecord) -> tuple[str, int]:
             text = file.read(SHOWN_BYTES).decode("utf-8", "replace")
             return remove_secrets(text, in_environment(os.environ)), max(0, size - SHOWN_BYTES)
     except OSError as error:
-        return f"(what it printed cannot be read: {error.strerror})", 0
+        return f"(cannot read the output: {error.strerror})", 0
 
 
 def row(record: KeptRecord) -> dict[str, Any]:

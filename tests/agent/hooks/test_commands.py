@@ -64,10 +64,10 @@ def test_the_input_may_be_piped_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["test", "PreTooluse"], "no event 'PreTooluse'; did you mean PreToolUse?"),
-        (["test", "zzz"], "no event 'zzz'; see clew hooks events"),
-        (["test", "Stop", "{"], "the input is not JSON"),
-        (["test", "Stop", "[]"], "the input is no JSON object"),
+        (["test", "PreTooluse"], 'unknown event "PreTooluse" (did you mean "PreToolUse"?)'),
+        (["test", "zzz"], "clew hooks events"),
+        (["test", "Stop", "{"], "not valid JSON"),
+        (["test", "Stop", "[]"], "JSON object"),
         (["test", "PreToolUse", '{"tool_input": 7}'], "tool_input an object"),
     ],
 )
@@ -86,13 +86,13 @@ def test_the_hooks_of_a_folder_are_tried_once_it_is_trusted(tmp_path: Path, trus
     done = hooks(tmp_path, "test", "Stop")
     listed = hooks(tmp_path, "list")
     assert (tmp_path / "work" / "ran").exists() is trusted
-    assert ("not run, the folder is not trusted" in done.stderr) is not trusted
+    assert ("not run because the folder is not trusted" in done.stderr) is not trusted
     assert ("ignored because the folder is not trusted" in listed.stdout) is not trusted
     assert ("Stop  command: touch ran  [" in listed.stdout) is trusted
 
 
 def test_a_list_without_hooks_says_so(tmp_path: Path) -> None:
-    assert hooks(tmp_path, "list").stdout.startswith("no hook is in force; ")
+    assert hooks(tmp_path, "list").stdout.startswith("no active hooks; ")
 
 
 def test_faults_are_listed_with_their_line_and_the_exit_code_says_so(tmp_path: Path) -> None:

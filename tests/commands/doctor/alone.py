@@ -66,7 +66,7 @@ def one_prompt(home: Path, url: str) -> None:
 def doctor(home: Path, url: str) -> None:
     done = clew(home, url, "doctor")
     assert done.returncode == 0, done
-    assert "answers (" in done.stdout, done.stdout
+    assert "reachable (" in done.stdout, done.stdout
 
 
 def person(home: Path, url: str) -> None:

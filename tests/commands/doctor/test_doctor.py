@@ -38,8 +38,8 @@ def test_a_sound_setup_has_no_fault_and_only_the_api_is_asked(tmp_path: Path) ->
         done = clew(tmp_path, server.url, "doctor")
         assert "!!" not in done.stdout, done.stdout
         assert done.returncode == 0
-        assert "answers (" in done.stdout
-        assert "telemetry: there is none\n" in done.stdout
+        assert "reachable (" in done.stdout
+        assert "telemetry: none\n" in done.stdout
         assert "ANTHROPIC_API_KEY=(hidden)" in done.stdout
         assert f"ANTHROPIC_BASE_URL={server.url}" in done.stdout
         asked = [request.target for request in server.requests]
@@ -84,20 +84,24 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     flood = [words for words in faults(found["configuration"]) if "Read(secret-{" in words]
     assert "settings.json:1: Read(secret-{" in flood[0]
     assert "more than 64 patterns" in flood[0]
-    assert any("can be read by others" in words for words in faults(found["key"]))
-    assert any(f"{NOWHERE} cannot be reached" in words for words in faults(found["network"]))
+    assert any("readable by other users" in words for words in faults(found["key"]))
+    assert any(f"cannot connect to {NOWHERE}" in words for words in faults(found["network"]))
     assert any(transcript.name in words for words in faults(found["transcripts"]))
     assert any("sandbox: Expected" in words for words in faults(found["sandbox"]))
-    assert any("no program no-such-program-here" in words for words in faults(found["hooks"]))
+    assert any(
+        "program not found: no-such-program-here" in words for words in faults(found["hooks"])
+    )
     assert any("NoSuchEvent" in words for words in faults(found["hooks"]))
-    assert any("no program no-such-server-here" in words for words in faults(found["MCP servers"]))
+    assert any(
+        "program not found: no-such-server-here" in words for words in faults(found["MCP servers"])
+    )
     remedies = {
         'unknown key "permissons"': "clew config keys",
-        "can be read by others": "chmod 600",
+        "readable by other users": "chmod 600",
         transcript.name: f"clew sessions repair {transcript.stem}",
-        "no program no-such-program-here": "install it, or take the hook out",
+        "program not found: no-such-program-here": "remove the hook",
         "NoSuchEvent": "clew hooks events",
-        "no program no-such-server-here": "clew mcp remove gone",
+        "program not found: no-such-server-here": "clew mcp remove gone",
     }
     every = [one for found_here in found.values() for one in found_here if one["state"] == "fault"]
     for words, remedy in remedies.items():
@@ -138,7 +142,7 @@ def test_what_only_warns_is_a_remark_whose_advice_comes_to_an_end(tmp_path: Path
         assert str(copy) in sessions("repair", session)
         sessions("archive", session)
         assert session not in told()
-        assert "1 of this folder's newest sessions is sound" in told()
+        assert "1 of this folder's newest sessions is valid" in told()
 
 
 def test_a_session_that_a_repair_would_shorten_is_a_remark(tmp_path: Path) -> None:
@@ -157,7 +161,7 @@ def test_a_session_that_a_repair_would_shorten_is_a_remark(tmp_path: Path) -> No
         found = looked(tmp_path, server.url)["transcripts"]
     (told,) = (one for one in found if SESSION in one["words"])
     assert told["state"] == "note"
-    assert "a repair would lose some of it" in told["remedy"]
+    assert "a repair would lose" in told["remedy"]
 
 
 def test_what_no_repair_mends_and_what_is_empty_are_remarks_too(tmp_path: Path) -> None:
@@ -183,23 +187,23 @@ def test_what_no_repair_mends_and_what_is_empty_are_remarks_too(tmp_path: Path) 
         transcript.write_bytes(b"")
         found = looked(tmp_path, server.url)["transcripts"]
         assert any(one["words"].startswith(f"{transcript} is empty") for one in found)
-        assert not any("sound" in one["words"] for one in found)
+        assert not any("valid" in one["words"] for one in found)
 
 
 def test_a_service_that_refuses_the_key_is_told_from_one_that_is_away(tmp_path: Path) -> None:
     with serving(HELLO, api_key="another") as server:
         found = looked(tmp_path, server.url)
     (words,) = faults(found["network"])
-    assert "refuses the API key (401)" in words
+    assert "rejected the API key (401)" in words
 
 
 def test_without_a_key_it_says_how_to_get_going_and_asks_nobody(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     done = clew(tmp_path, "", "doctor", without="ANTHROPIC_API_KEY")
-    assert "there is no key for the service" in done.stdout
+    assert "no API key" in done.stdout
     assert "clew login" in done.stdout
-    assert "was not asked" in done.stdout
+    assert "not checked" in done.stdout
 
 
 def test_a_service_that_never_answers_is_not_waited_for_offline(tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ def test_a_service_that_never_answers_is_not_waited_for_offline(tmp_path: Path) 
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         found = looked(tmp_path, url, "--offline")
     assert found["network"] == [
-        {"subject": "network", "state": "note", "words": "not asked (--offline)", "remedy": ""}
+        {"subject": "network", "state": "note", "words": "not checked (--offline)", "remedy": ""}
     ]
 
 
@@ -234,7 +238,7 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     skills = [f"{folder}/skills/torn/SKILL.md:1: the front matter has no closing ---"]
     found = looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
     assert faults(found) == [*agents, *skills]
-    assert found[-1]["words"] == "1 agent and 1 command or skill of yours"
+    assert found[-1]["words"] == "1 agent and 1 command or skill"
     told = clew(tmp_path, NOWHERE, "-p", "/agents").stdout.splitlines()
     assert told[-3:] == [f"! {line}" for line in agents]
     assert [row for row in told[:-3] if "half.md)" in row] == [
@@ -262,14 +266,12 @@ def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path
         told for words, told in remedies.items() if "deny Nonsense: unknown tool" in words
     )
     (of_agent,) = (told for words, told in remedies.items() if "tools: unknown tool" in words)
-    whose = "it counts once a program that starts clew brings such a tool; else mend the name"
-    assert of_rule == ("note", f"{whose}, or take the rule out")
+    whose = "correct the name, unless a host program provides this tool"
+    assert of_rule == ("note", f"remove the rule, or {whose}")
     assert of_agent == ("note", whose)
     unread = [told for words, told in remedies.items() if "expected Tool or" in words]
     unread += [told for words, told in remedies.items() if "more than 64 patterns" in words]
-    assert [remedy.partition(":")[0] for _, remedy in unread] == [
-        "mend that rule, or take it out"
-    ] * 2
+    assert [remedy.partition(";")[0] for _, remedy in unread] == ["fix or remove this rule"] * 2
     (agents / "a.md").write_text(f"{head}maxTurns: few\n---\nDo it.\n", "utf-8")
     (agents / "b.md").write_text("---\nname: b\n", "utf-8")
     faulty = [
@@ -278,8 +280,8 @@ def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path
         if one["state"] == "fault"
     ]
     assert faulty == [
-        "mend what is named of that file",
-        "mend that file: its head is lines of NAME: VALUE between two lines of ---",
+        "fix this part of the file",
+        "fix this file: it must start with NAME: VALUE lines between two lines of ---",
     ]
 
 
@@ -304,7 +306,7 @@ def test_what_counts_as_a_persons_word_and_others_can_change_is_a_fault(tmp_path
         (config / name).chmod((config / name).stat().st_mode | 0o002)
     found = looked(tmp_path, NOWHERE, "--offline")[subject]
     assert faults(found) == [
-        f"{config / name} can be changed by other users, and what it says counts as your word"
+        f"{config / name} can be changed by other users, who could give clew instructions in your name"
         for name in opened
     ]
     assert found[0]["remedy"].endswith(f"chmod o-w {config / opened[0]}")

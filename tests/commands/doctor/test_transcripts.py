@@ -1,4 +1,4 @@
-"""`clew doctor` on sessions that are not being saved: each is named, with what brings it home."""
+"""`clew doctor` on sessions that are not being saved: each is named, with what restores it."""
 
 import subprocess
 from collections.abc import Iterator
@@ -63,16 +63,17 @@ def test_a_session_whose_file_takes_nothing_is_named_until_it_is_whole_again(hom
     assert faults(home.told()) == []
     home.saved.chmod(0o400)
     words, remedy = home.fault()
-    assert (
-        words == f"{home.saved} cannot be written to: what is said in it is kept in {home.unsaved}"
-    )
+    assert words == f"{home.saved} is not writable: new messages are saved in {home.unsaved}"
     assert f"chmod u+w {home.saved}" in remedy
     copy = home.unsaved / home.saved.name
     assert f"a copy is in {copy}" in home.says("on", "--resume", SESSION)
     words, remedy = home.fault()
-    assert words == f"{home.saved} could not be written to; what it lacks is in {copy}"
-    home_by = f"clew --resume {SESSION} brings it home"
-    assert remedy == f"give {home.saved} back to yourself (chown, chmod); then {home_by}"
+    assert (
+        words
+        == f"{home.saved} could not be written; the rest of the session is in the recovery file {copy}"
+    )
+    home_by = f"clew --resume {SESSION} restores it"
+    assert remedy == f"make {home.saved} yours again (chown, chmod); then {home_by}"
     home.saved.chmod(0o600)
     assert home.fault() == (words, home_by)
     assert home.says("on", "--resume", SESSION) == ""
@@ -83,14 +84,17 @@ def test_sessions_begun_in_a_folder_that_takes_nothing_are_named_too(home: Home)
     folder = home.saved.parent
     folder.chmod(0o500)
     words, _ = home.fault()
-    assert words == f"{folder} cannot be written to: new sessions are kept in {home.unsaved}"
+    assert words == f"{folder} is not writable: new sessions are saved in {home.unsaved}"
     home.says("new")
     (copy,) = home.unsaved.iterdir()
     first, second = faults(home.told())
     assert first == words
-    assert second == f"{folder / copy.name} could not be written to; what it lacks is in {copy}"
+    assert (
+        second
+        == f"{folder / copy.name} could not be written; the rest of the session is in the recovery file {copy}"
+    )
     folder.chmod(0o700)
-    assert home.fault() == (second, f"clew --resume {copy.stem} brings it home")
+    assert home.fault() == (second, f"clew --resume {copy.stem} restores it")
     home.says("on", "--resume", copy.stem)
     assert faults(home.told()) == []
 
@@ -100,8 +104,8 @@ def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_called_sound(ho
     folder.chmod(0o000)
     (told,) = home.told()
     assert told["words"] == (
-        f"{folder} cannot be read: Permission denied: no session in it can be gone on with, "
-        f"and new ones are kept in {home.unsaved}"
+        f"{folder} cannot be read: Permission denied: its sessions cannot be resumed, "
+        f"and new ones are saved in {home.unsaved}"
     )
 
 
@@ -158,7 +162,7 @@ def test_where_a_config_home_takes_nothing_it_is_said_where_sessions_do_lie(
     config.chmod(0o700)
     (copy,) = [*home.unsaved.glob("*.jsonl"), *spare.glob("clew-*/*.jsonl")]
     assert f"a copy is in {copy}" in ran
-    assert f"!! {config} cannot be written to: new sessions are kept in {copy.parent}\n" in told
+    assert f"!! {config} is not writable: new sessions are saved in {copy.parent}\n" in told
     assert (copy.parent == home.unsaved) == has_own
 
 
@@ -178,7 +182,7 @@ def test_a_session_that_runs_brings_its_own_home(home: Home) -> None:
     finally:
         process.kill()
         process.wait(30)
-    assert f"then it is brought home by process {process.pid} in " in remedy
+    assert f"then process {process.pid} in " in remedy
 
 
 def test_beside_faults_nothing_is_counted_as_sound(home: Home) -> None:
@@ -188,16 +192,18 @@ def test_beside_faults_nothing_is_counted_as_sound(home: Home) -> None:
     assert told["state"] == "fault"
     assert str(home.saved) in told["words"]
     home.says("new")
-    assert home.told()[-1]["words"] == "1 of this folder's newest sessions is sound"
+    assert home.told()[-1]["words"] == "1 of this folder's newest sessions is valid"
     home.saved.unlink()
     for path in transcripts(home.folder):
         path.unlink()
-    assert [one["words"] for one in home.told()] == ["no session of this folder yet"]
+    assert [one["words"] for one in home.told()] == ["no sessions in this folder yet"]
 
 
 def test_of_garbage_it_is_said_that_nothing_can_be_rescued(home: Home) -> None:
     home.saved.write_bytes(b"hello\n\xff\xfe\n")
     (told,) = home.told()
     assert (told["state"], told["words"].partition(": ")[0]) == ("note", str(home.saved))
-    aside = f"nothing of it can be rescued; clew sessions archive {home.saved.stem} puts it aside"
+    aside = (
+        f"nothing in it can be recovered; to move it away: clew sessions archive {home.saved.stem}"
+    )
     assert told["remedy"] == aside

@@ -90,9 +90,9 @@ def test_a_miss_is_told_sum_up_with_what_it_cost() -> None:
     assert str(CacheMiss(reason="unavailable", tokens=9)).startswith("reason unavailable")
     assert (
         sum_up([tools, late])
-        == "2 requests: 80,000 tokens not read from the cache; $0.1380 more than cache reads"
+        == "2 requests, 80,000 tokens not read from the cache; $0.1380 more than cache reads"
     )
-    assert sum_up([late]) == "1 request: 40,000 tokens not read from the cache"
+    assert sum_up([late]) == "1 request, 40,000 tokens not read from the cache"
     assert set(MEANINGS) >= {"expired", "compacted", "unknown", "pending"}
 
 

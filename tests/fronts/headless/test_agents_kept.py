@@ -155,12 +155,12 @@ def test_remote_agents_of_another_program_are_listed_and_read_and_not_ended_here
     (line,) = typed("/tasks").splitlines()
     assert line.split(maxsplit=1) == [
         "r7",
-        "remote agent of another program, not seen from here: Paint it",
+        "remote agent of another program, status unknown: Paint it",
     ]
     assert "elsewhere-1" in typed("/tasks r7")
     for word in ("stop", "keep"):
-        assert "r7 works elsewhere: what began it can end it" in typed(f"/tasks {word} r7")
-    assert "no task r8" in typed("/tasks r8")
+        assert "r7 runs in another program" in typed(f"/tasks {word} r7")
+    assert 'unknown task "r8"' in typed("/tasks r8")
 
 
 @requirement("R157", "R199")

@@ -125,6 +125,6 @@ def test_the_costs_of_sessions_tell_their_misses(tmp_path: Path) -> None:
         clew(tmp_path, server.url, "-p", "two", "-c", "--settings", ASKING)
         shown = clew(tmp_path, server.url, "cost").stdout
         told = json.loads(clew(tmp_path, server.url, "cost", "--json").stdout)
-    assert "The prompt cache missed 1 request: 40,000 tokens not read; $" in shown
+    assert "Prompt cache misses: 1 request, 40,000 tokens not read from the cache; $" in shown
     assert "the tools changed" in shown
     assert [miss["reason"] for miss in told["cacheMisses"]] == ["tools_changed"]

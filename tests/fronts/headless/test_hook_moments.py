@@ -431,7 +431,7 @@ def test_a_command_that_becomes_a_prompt_is_told(tmp_path: Path, refuses: bool) 
     assert (told["command_source"], told["prompt"]) == ("project", "/greet Ann")
     if refuses:
         assert messages == []
-        assert "a hook kept it back: no" in done.stdout + done.stderr
+        assert "blocked by a hook: no" in done.stdout + done.stderr
     else:
         assert "Greet Ann." in texts(messages)
         assert "the branch is main" in texts(messages)

@@ -679,9 +679,11 @@ def test_ten_thousand_records_are_listed_and_a_name_of_many_is_answered_in_a_lin
     rows = json.loads(clew(tmp_path, "", "tasks", "--json").stdout)
     assert [row["task"] for row in rows] == [f"{n:08}/s1" for n in reversed(range(10_000))]
     several = clew(tmp_path, "", "tasks", "show", "s1").stderr
-    assert several.startswith("clew tasks: several tasks are called s1; there are: 00000000/s1, ")
-    assert several.endswith("/s1 and 9,980 more: clew tasks\n")
+    assert several.startswith(
+        'clew tasks: several tasks match "s1" (expected one of: 00000000/s1, '
+    )
+    assert several.endswith("/s1 and 9,980 more (clew tasks lists them))\n")
     assert several.count("/s1") == 20
     # A session of its own knows of none of them.
     listed = clew(tmp_path, "", "-p", "/tasks").stdout
-    assert listed == "nothing works, or has worked, beside the conversation\n"
+    assert listed == "No background tasks\n"

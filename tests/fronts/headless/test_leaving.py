@@ -141,7 +141,7 @@ def test_a_prompt_is_worked_on_beside_the_conversation(tmp_path: Path) -> None:
         host.say("remember 7")
         host.result()
         host.say("/background multiply it")
-        assert "works on it" in host.result()["result"]
+        assert "is working on it" in host.result()["result"]
         host.say("hello")
         assert host.result()["result"] == "hello yourself"
         opened(tmp_path, "first")

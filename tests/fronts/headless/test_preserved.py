@@ -223,7 +223,7 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
             terminal.expect("> ")
         first = lines(tmp_path, "user")[0]["uuid"]
         terminal.type(f"/context exclude {first}\n")
-        terminal.expect("thoughts: 3 thoughts after it will no longer be shown to the model")
+        terminal.expect("thinking: 3 thinking blocks after it will no longer be shown to the model")
         terminal.type(f"/context exclude {first} now\n")
         terminal.expect("left out")
         terminal.type("three\n")

@@ -410,7 +410,7 @@ def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
         )
         assert done.returncode == 1, done
         assert done.stderr == (
-            "clew: the folder it was started in is no longer there; go to one that is (cd), and "
+            "clew: the current folder no longer exists; change to an existing folder (cd) and "
             "start clew again\n"
         )
         gone.mkdir()

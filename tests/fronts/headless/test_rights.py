@@ -89,12 +89,12 @@ def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool
     said = home.is_refused("-p", "--continue", "on")
     assert said.startswith(f"clew: {home.sessions} {why}, so ")
     told = home.run("doctor", "--offline")[1]
-    assert f"!! {home.sessions} {why}: no session in it can be gone on with" in told
-    assert f"mend the link {home.sessions}" in told
+    assert f"!! {home.sessions} {why}: its sessions cannot be resumed" in told
+    assert f"fix the link {home.sessions}" in told
     home.says("second", "-p")
     (copy,) = home.copies
     told = home.run("doctor", "--offline")[1]
-    mend = f"mend the link {home.sessions}; then clew --resume {copy.stem} brings it home"
+    mend = f"fix the link {home.sessions}; then clew --resume {copy.stem} restores it"
     assert mend in told
     home.sessions.unlink()
     home.sessions.symlink_to(away)
@@ -158,9 +158,9 @@ def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Ho
     assert "third" in home.heard()
     assert "fourth" in home.heard()
     # Its own copy is its own to bring home, the other waits for who resumes it.
-    give = f"give {home.sessions} back to yourself (chown, chmod); then "
-    assert f"{give}it is brought home by this session" in told
-    assert f"{give}clew --resume {copy.stem} brings it home" in told
+    give = f"make {home.sessions} yours again (chown, chmod); then "
+    assert f"{give}this session will restore it" in told
+    assert f"{give}clew --resume {copy.stem} restores it" in told
 
 
 def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:

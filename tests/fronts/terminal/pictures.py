@@ -19,7 +19,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
 LEFT = re.compile(r"\b(in|for) \d+ s\b")
 PROJECT = re.compile(r"HOME/projects/[^/\s]+")
-COUNTS = re.compile(r"\b\d+, \d+ of them")
+COUNTS = re.compile(r"\b\d+ \(\d+ loaded")
 MOMENTS = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?= SESSION)")
 SECONDS = re.compile(r"\b\d+\.\d s\b")
 SIZES = re.compile(r"\b\d+\.\d kB\b")
@@ -40,7 +40,7 @@ def normalize(picture: str) -> str:
         (HOME, "HOME"),
         (PROJECT, "HOME/projects/PROJECT"),
         (SIZES, "N kB"),
-        (COUNTS, "N, N of them"),
+        (COUNTS, "N (N loaded"),
         (MOMENTS, "MOMENT"),
         (SECONDS, "0.0 s"),
         (SHORT, "PROMPT"),

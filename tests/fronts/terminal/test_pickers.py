@@ -199,7 +199,7 @@ def test_the_tree_of_the_open_session_leads_to_every_branch(tmp_path: Path) -> N
             screen.expect("○ to the left")
             looks_like(screen, "tree")
             screen.type("2")
-            screen.expect("behind its answer, in a copy")
+            screen.expect("After its response, in a fork")
             looks_like(screen, "tree-ways")
             screen.type("1")
             screen.expect("the conversation stands after the answer to “to the left”")
@@ -237,7 +237,7 @@ def test_the_models_to_choose_from(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("/model\r")
-        screen.expect("the model from the next prompt on")
+        screen.expect("Select a model")
         looks_like(screen, "model-command")
 
 

@@ -196,7 +196,7 @@ def test_commands_are_offered_with_their_words_and_arguments(tmp_path: Path) -> 
     with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("/mode")
-        screen.expect("show or choose the model")
+        screen.expect("Show or select the model")
         looks_like(screen, "commands")
         screen.type("\thai")
         screen.expect("claude-haiku")

@@ -63,7 +63,7 @@ def test_vim_and_the_last_line_are_chosen_by_commands_and_heeded_at_once(tmp_pat
         screen.type("/statusline echo a line of mine\r")
         screen.expect(lambda text: text.rstrip().endswith("a line of mine"))
         screen.type("/vim on\r")
-        screen.expect("the prompt has vim keys")
+        screen.expect("Vim mode on")
         screen.type("one two\x1b")
         screen.settle()
         screen.type("0x")
@@ -72,7 +72,7 @@ def test_vim_and_the_last_line_are_chosen_by_commands_and_heeded_at_once(tmp_pat
         screen.expect("own again")
         screen.expect(lambda text: "Sonnet 5.5  default" in text.rstrip().splitlines()[-1])
         screen.type("/vim off\r")
-        screen.expect("the prompt has normal keys")
+        screen.expect("Vim mode off")
         screen.type("0x")
         screen.expect("> 0x")
 

@@ -60,7 +60,7 @@ def test_a_session_that_ends_with_its_answer_schedules_nothing(tmp_path: Path) -
     with serving(plan, strict=True) as server:
         clew(tmp_path, server.url, "-p", "hi")
         assert "ScheduleCron" not in json.dumps(server.requests[0].body)
-        assert "needs a session with a person" in clew(tmp_path, server.url, "-p", "/loop").stderr
+        assert "requires an interactive session" in clew(tmp_path, server.url, "-p", "/loop").stderr
 
 
 def test_what_looks_like_a_span_and_is_none_is_refused(tmp_path: Path) -> None:
@@ -68,11 +68,9 @@ def test_what_looks_like_a_span_and_is_none_is_refused(tmp_path: Path) -> None:
     with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
         for first in ("5min", "99x", "1.5h", "2hours"):
             host.say(f"/loop {first} check it")
-            assert host.result()["errors"][0].startswith(
-                f"/loop: {first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m"
-            )
+            assert host.result()["errors"][0].startswith(f"/loop: invalid duration {first}: ")
         host.say("/loop")
-        assert "nothing is scheduled" in host.result()["result"]
+        assert "No schedules" in host.result()["result"]
         assert server.requests == []
         host.say("/loop 5m 99x check it")
         assert "99x check it" in host.result()["result"]
@@ -92,17 +90,17 @@ def test_a_loop_begins_at_once_calls_a_command_and_is_stopped(tmp_path: Path) ->
         host.say("/loop")
         listed = host.result()["result"]
         host.say("/loop stop s9")
-        assert host.result()["result"] == "there is no schedule s9; there are s1"
+        assert host.result()["result"] == 'Unknown schedule "s9" (expected one of: s1)'
         host.say("/loop stop s1")
-        assert host.result()["result"] == "stopped: s1"
+        assert host.result()["result"] == "Stopped: s1"
         host.say("/loop stop")
-        assert host.result()["result"] == "nothing is scheduled"
+        assert host.result()["result"] == "No schedules"
         host.say("/loop")
-        assert "nothing is scheduled" in host.result()["result"]
+        assert "No schedules" in host.result()["result"]
         assert host.end() == 0
         (body,) = (request.body for request in server.requests)
     assert "s1  every 5m" in began
-    assert "Each time costs a turn" in began
+    assert "Each run costs a turn" in began
     assert "1 of 3 submitted" in listed
     spent = re.search(r"\$(\d\.\d{4}) of \$2\.00 spent since it started: /poll builds", listed)
     assert spent is not None
@@ -162,7 +160,7 @@ def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path
         terminal.expect("it ends here")
         terminal.expect("You> ")
         terminal.type("/goal clear\n")
-        terminal.expect("no goal any more")
+        terminal.expect("Goal cleared")
         assert "Stop hook" not in terminal.all
 
 
@@ -173,7 +171,7 @@ def test_a_loop_that_is_ended_as_a_task_is_told_of_in_words(tmp_path: Path) -> N
         host.result()
         assert host.result()["result"] == "Polled."
         host.say("/tasks stop s1")
-        assert host.result()["result"] == "stopped s1"
+        assert host.result()["result"] == "Stopped s1"
         host.say("hello")
         host.result()
         assert host.end() == 0
@@ -201,18 +199,18 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
         asked = len(server.requests)
     assert "the impossible" in shown
     assert "the check returned no readable answer" in shown
-    assert cleared == "no goal any more; it was: the impossible"
+    assert cleared == "Goal cleared: the impossible"
     assert asked < 25
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("5m", "what is to be done"),
-        ("--often x", "there are --times"),
-        ("--times no x", "expected a number"),
-        ("--for ever x", "expected a span"),
-        ("--budget much x", "expected dollars"),
+        ("5m", "prompt missing"),
+        ("--often x", "--times"),
+        ("--times no x", "number"),
+        ("--for ever x", "duration"),
+        ("--budget much x", "dollars"),
         ('"* *" x', "expected five fields"),
     ],
 )

@@ -280,7 +280,7 @@ def test_hooks_of_a_projects_skill_wait_until_the_folder_is_trusted(home: Path) 
     guarded(home, "work/.claude")
     reads = home / "work" / "reads.txt"
     done, _ = run(home, "/skills")
-    assert "its hooks wait for your trust" in done.stdout
+    assert "hooks ignored until trusted" in done.stdout
     plan = plan_of({"content": [READ, WRITE]})
     _, bodies = run(home, "/look", "--allowedTools", "Write", plan=plan)
     assert [one.get("is_error", False) for one in results(bodies[-1])] == [False, True]

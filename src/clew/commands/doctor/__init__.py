@@ -1,1 +1,1 @@
-"""What is wrong with a setup, and what to do about it: looked at part by part, changing nothing."""
+"""Checks each part of an installation and suggests fixes, without changing anything."""

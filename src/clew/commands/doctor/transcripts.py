@@ -1,4 +1,4 @@
-"""Sessions: whether they can be written and read, which wait to be brought home, which are damaged.
+"""Check sessions: whether they can be written and read, need a restore, or are damaged.
 
 Decision: docs/decisions/053-transcript-repair.md
 """
@@ -36,22 +36,24 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
     home, cwd = standing.places.config_home, str(standing.places.cwd)
     folder = paths.get_project_dir(home, cwd)
     closed, nearest = why_closed(folder), nearest_to(folder)
-    own = f"{mended(nearest)}, or name another: CLEW_CONFIG_DIR"
+    own = f"{suggest_fix(nearest)}, or use another folder: set CLEW_CONFIG_DIR"
     if closed is not None:
-        words = f"{closed}: no session in it can be gone on with, and new ones are kept"
+        words = f"{closed}: its sessions cannot be resumed, and new ones are saved"
         yield make_fault(SUBJECT, f"{words} {keeper(home)}", own)
     elif not takes(folder):
-        words = f"{nearest} cannot be written to: new sessions are kept {keeper(home)}"
+        words = f"{nearest} is not writable: new sessions are saved {keeper(home)}"
         yield make_fault(SUBJECT, words, own)
     free = shutil.disk_usage(next(filter(is_there, (folder, *folder.parents)))).free
     if free < LOW_SPACE_BYTES:
         yield make_fault(
-            SUBJECT, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
+            SUBJECT,
+            f"only {free / 1e6:.0f} MB are free at {nearest}",
+            "free some space; clew sessions du shows what sessions use",
         )
     aside = why_closed(paths.rescue_dirs(home)[0])
     if aside is not None and closed is None:
-        words = f"{aside}: what sessions could not write lies there, so none can be gone on with"
-        yield make_fault(SUBJECT, words, mended(nearest_to(paths.rescue_dirs(home)[0])))
+        words = f"{aside}: it may contain recovery files, so no session can be resumed"
+        yield make_fault(SUBJECT, words, suggest_fix(nearest_to(paths.rescue_dirs(home)[0])))
     copies_by_session = list_all_copies(home)
     for session, copies in copies_by_session.items():
         yield check_unsaved(home, cwd, session, copies)
@@ -60,61 +62,61 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
 
 
 def nearest_to(path: Path) -> Path:
-    """What is there of a path; a link to nothing is."""
+    """Return the longest existing part of a path; a broken link counts as existing."""
     return next(
         ancestor for ancestor in (path, *path.parents) if is_there(ancestor) or is_link(ancestor)
     )
 
 
-def mended(path: Path) -> str:
-    """What lets sessions be kept where they cannot be now."""
+def suggest_fix(path: Path) -> str:
+    """Return what to do so that sessions can be saved at this path again."""
     if is_folder(path) or path.suffix == ".jsonl":
-        return f"give {path} back to yourself (chown, chmod)"
-    return f"mend the link {path}" if is_link(path) else f"put a folder in the place of {path}"
+        return f"make {path} yours again (chown, chmod)"
+    return f"fix the link {path}" if is_link(path) else f"replace {path} with a folder"
 
 
 def takes(folder: Path) -> bool:
-    """Whether something new can be put into a folder, which is made where there is none."""
+    """Return whether files can be created in a folder, which is itself created if missing."""
     nearest = nearest_to(folder)
     return is_folder(nearest) and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def keeper(home: Path) -> str:
-    """Where a session is kept that its own place does not take."""
+    """Return where a session is saved if its own folder is not writable."""
     for folder in paths.rescue_dirs(home):
         if takes(folder) and (not is_there(folder) or Files().is_private(folder)):
             return f"in {folder}"
-    return "in memory alone"
+    return "only in memory"
 
 
 def check_unsaved(home: Path, cwd: str, session: str, copies: list[Path]) -> DoctorFinding:
-    """What could not be written, where it lies, and who brings it home."""
+    """Report the recovery file of a session and how to restore it."""
     copy, omitted_count = copies[0], len(copies) - 1
     place = choose.place_of_copy(home, cwd, session, copy)
     if copy.name.startswith(paths.AGENT):
-        place = place.with_suffix("")  # its subagents alone lack something
-    also = f" (and {format_count(omitted_count, 'more file')} beside it)" if omitted_count else ""
-    words = f"{place} could not be written to; what it lacks is in {copy}{also}"
+        place = place.with_suffix("")  # only its subagents' transcripts are incomplete
+    also = f" (and {format_count(omitted_count, 'more file')} next to it)" if omitted_count else ""
+    words = f"{place} could not be written; the rest of the session is in the recovery file {copy}{also}"
     closed = not_taking(place)
-    first = f"{mended(closed)}; then " if closed else ""
+    first = f"{suggest_fix(closed)}; then " if closed else ""
     running = next(
         (running for running in list_running(home) if running.session_id == session), None
     )
     if running is not None:
         who = "this session" if running.pid == os.getpid() else str(running)
-        return make_fault(SUBJECT, words, f"{first}it is brought home by {who}")
-    return make_fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")
+        return make_fault(SUBJECT, words, f"{first}{who} will restore it")
+    return make_fault(SUBJECT, words, f"{first}clew --resume {session} restores it")
 
 
 def not_taking(place: Path) -> Path | None:
-    """What keeps a transcript from being written to; None if nothing does now."""
+    """Return the path that prevents writing to a transcript, or None."""
     if is_there(place):
         return None if os.access(place, os.R_OK | os.W_OK) else place
     return None if takes(place.parent) else nearest_to(place.parent)
 
 
 def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFinding]:
-    """The newest sessions of this folder, held to the rules of their format."""
+    """Yield findings about the format of this folder's newest sessions."""
     files = [
         f for folder in choose.list_folders(home, cwd) for f in light.list_session_files(folder)
     ]
@@ -122,65 +124,67 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
     for path in files[:EXAMINED_SESSIONS]:
         try:
             if path.stat().st_size > EXAMINED_BYTES:
-                large = f"{path} is large and was not read"
+                large = f"{path} was not checked because of its size"
                 yield note(SUBJECT, large, f"clew sessions check {path.stem}")
                 continue
             examination = examine(path)
         except OSError as error:
             words = f"{path} cannot be read: {error.strerror}"
             yield make_fault(
-                SUBJECT, words, f"give it back to yourself: chown, or chmod u+rw {path}"
+                SUBJECT, words, f"make the file yours again: chown, or chmod u+rw {path}"
             )
             continue
         if not os.access(path, os.W_OK) and path.stem not in copies:
-            words = f"{path} cannot be written to: what is said in it is kept {keeper(home)}"
+            words = f"{path} is not writable: new messages are saved {keeper(home)}"
             yield make_fault(
-                SUBJECT, words, f"give it back to yourself: chown, or chmod u+w {path}"
+                SUBJECT, words, f"make the file yours again: chown, or chmod u+w {path}"
             )
         if examination.problems:
             yield damaged(examination)
         elif examination.loaded.size_bytes == 0:
-            yield note(SUBJECT, f"{path} is empty: nothing of a conversation is in it")
+            yield note(SUBJECT, f"{path} is empty")
         else:
             sound += 1
     of = "of this folder's newest sessions"
     rest = len(files) - EXAMINED_SESSIONS
-    remark = (
-        f"{format_count(rest, 'older one was', 'older ones were')} not read (clew sessions check)"
-    )
+    remark = f"{format_count(rest, 'older one was', 'older ones were')} not checked (use clew sessions check)"
     if sound:
-        words = format_count(sound, f"{of} is sound", f"{of} are sound")
+        words = format_count(sound, f"{of} is valid", f"{of} are valid")
         yield make_fine(SUBJECT, f"{words}; {remark}" if rest > 0 else words)
     elif rest > 0:
         yield note(SUBJECT, remark)
     elif not files and next(choose.list_unsaved(home, cwd), None) is None:
-        yield make_fine(SUBJECT, "no session of this folder yet")
+        yield make_fine(SUBJECT, "no sessions in this folder yet")
 
 
 def damaged(examination: Examination) -> DoctorFinding:
-    """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
+    """Report a damaged session.
+
+    It is a fault only if a repair is possible and was not done; the session can be resumed in any
+    case.
+    """
     session, omitted_count = examination.path.stem, len(examination.problems) - 1
     worst = (examination.errors or examination.problems)[0]
     words = f"{examination.path}: {worst}"
     words += f", and {omitted_count} more" if omitted_count else ""
     if is_lost(examination):
-        aside = f"nothing of it can be rescued; clew sessions archive {session} puts it aside"
+        aside = f"nothing in it can be recovered; to move it away: clew sessions archive {session}"
         return note(SUBJECT, words, aside)
     if not has_mendable(examination):
         return note(SUBJECT, words, why_it_stays(worst, session))
     copy = find_repaired_copy(examination.path, examination.loaded)
     if copy is not None:
-        aside = f"clew sessions archive {session} puts the damaged one aside"
+        aside = f"to move the damaged one away: clew sessions archive {session}"
         return note(SUBJECT, f"{words}; the repaired copy is {copy.stem}", aside)
     if is_needed(examination) and not is_possible(examination.path):
-        return note(SUBJECT, words, "it can be resumed as it is; a repair would lose some of it")
+        return note(SUBJECT, words, "it can be resumed as it is; a repair would lose part of it")
     if is_needed(examination):
-        mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
+        mend = f"clew sessions repair {session} (it can also be resumed as it is)"
         return (
             make_fault(SUBJECT, words, mend) if examination.errors else note(SUBJECT, words, mend)
         )
     return note(
         SUBJECT,
         words,
-        f"it can be resumed as it is; a copy without it: clew sessions repair --warnings {session}",
+        f"it can be resumed as it is; for a copy without this problem: clew sessions repair --warnings {session}",
     )

@@ -1,6 +1,6 @@
-"""Slash commands: the table, and a module for each subject; loaded when one is typed.
+"""Slash commands: the table, and one module per subject that is loaded when a command is typed.
 
-A handler is a function of the open session and of what was typed after the name.
+A handler is a function of the open session and the text after the name.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,5 +10,5 @@ from clew.core.input import Outcome
 from clew.session.session import Session
 
 SlashHandler: TypeAlias = Callable[[Session, str], Awaitable[Outcome]]
-# By the command's name.
+# Handlers by command name.
 SlashHandlers: TypeAlias = dict[str, SlashHandler]

@@ -1,4 +1,4 @@
-"""`/context WORD ...`: ranges of the conversation out of requests, put short, held fast, and back. Loaded when typed."""
+"""`/compact` options and `/context` edits: exclude, summarize, pin and restore messages."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -15,12 +15,12 @@ from clew.parts.memory.excerpt import is_prompt, make_excerpt
 from clew.session.context_editing import Editing, Effect, make_filler
 from clew.session.session import Session
 
-# `/compact`: what is to be summarised, by the words behind it; what the last summary stands for.
+# `/compact`: parses what to summarize, and shows what the last summary replaced.
 
 
 TITLE_CHARS = 70
 COMPACT_USAGE = (
-    "/compact [WHAT MATTERS], /compact --before MESSAGE, /compact --from MESSAGE, /compact --list, "
+    "/compact [INSTRUCTIONS], /compact --before MESSAGE, /compact --from MESSAGE, /compact --list, "
     "/compact --show, /compact --undo"
 )
 
@@ -42,17 +42,18 @@ async def compact(session: Session, arguments: str) -> Outcome:
             message = named(name, entries)
             if not message:
                 return Show(
-                    text=f"{word} which message? /compact --list numbers them", is_error=True
+                    text=f"Name a message after {word}. /compact --list numbers them.",
+                    is_error=True,
                 )
             up_to, since = (message, None) if word == "--before" else (None, message)
             return CompactSession(focus=focus.strip(), up_to=up_to, since=since)
-    return Show(text=f"{word} is not known here: {COMPACT_USAGE}", is_error=True)
+    return Show(text=f"Unknown option {word}. Usage: {COMPACT_USAGE}", is_error=True)
 
 
 def listed(entries: Sequence[Json]) -> str:
-    """The prompts of the conversation by number, for those who summarise a part of it."""
+    """Return the numbered prompts of the conversation, for choosing the part to summarize."""
     if not entries:
-        return "nothing was said yet"
+        return "No messages yet"
     return "\n".join(
         f"{number:>4}  {' '.join(cut_middle(prompt_text(entry), TITLE_CHARS).split())}"
         for number, entry in enumerate(entries, 1)
@@ -60,7 +61,7 @@ def listed(entries: Sequence[Json]) -> str:
 
 
 def named(name: str, entries: Sequence[Json]) -> str:
-    """The id of the message with this number in the list, or the name itself."""
+    """Return the ID of the message with this number in the list, or the name itself."""
     if name.isascii() and name.isdecimal() and 0 < int(name) <= len(entries):
         return str(entries[int(name) - 1]["uuid"])
     return name
@@ -69,8 +70,8 @@ def named(name: str, entries: Sequence[Json]) -> str:
 def receipt(session: Session) -> Outcome:
     history = session.story.history
     if not len(history) or not is_boundary(history[0]):
-        return Show(text="nothing was summarised in this conversation")
-    return Show(text=f"{shown_boundary(history[0])}\n/compact --undo takes it back")
+        return Show(text="This conversation has not been compacted")
+    return Show(text=f"{shown_boundary(history[0])}\n/compact --undo restores the messages")
 
 
 SHORT = 8
@@ -78,12 +79,12 @@ SHOWN_CHARACTERS = 60
 NOW = "now"
 CONTEXT_USAGE = (
     "messages | edits | exclude FROM [TO] | summarise FROM [TO] | pin FROM [TO] | restore NUMBER; "
-    "FROM and TO are the beginnings of messages' ids, and a prompt alone means its turn"
+    "FROM and TO are prefixes of message IDs, and a prompt on its own selects its turn"
 )
 DONE: dict[Kind, str] = {
-    "exclude": "left out of requests",
-    "summarise": "put short in requests",
-    "pin": "held fast: compactions keep it word for word",
+    "exclude": "excluded from requests",
+    "summarise": "replaced by a summary",
+    "pin": "pinned (kept verbatim by compaction)",
 }
 
 
@@ -114,22 +115,22 @@ async def _edited(
         rows = (
             PickRow(line=line, label=f"{format_count(effect.entries, 'message')} {DONE[kind]}"),
         )
-        return Pick(title="do it", rows=rows, text=text)
+        return Pick(title="Apply", rows=rows, text=text)
     if effect.problems:
-        raise UserError(f"the request would be refused: {'; '.join(effect.problems)}")
+        raise UserError(f"the API would reject the request: {'; '.join(effect.problems)}")
     edits = editing.edits_with(
         kind, uuids, await editing.summary(uuids) if kind == "summarise" else ""
     )
     editing.apply(edits)
     number = edits.edits[-1].number
     return Show(
-        text=f"edit {number}: {format_count(effect.entries, 'message')} {DONE[kind]}; "
-        f"/context restore {number} takes it back"
+        text=f"Edit {number}: {format_count(effect.entries, 'message')} {DONE[kind]}. "
+        f"Undo with /context restore {number}"
     )
 
 
 def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
-    """What an edit would change, for a person."""
+    """Describe the effect of an edit for the user."""
     window = session.model.context_window
     of = f" of {window:,}" if window else ""
     about = "about " if is_about else ""
@@ -137,15 +138,15 @@ def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
     lines = [
         f"range: {format_count(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
         f"size: {effect.before_tokens:,} -> {about}{effect.after_tokens:,}{of} tokens",
-        f"cache: {effect.cached_tokens:,} tokens before it stay as they are; "
-        f"{about}{effect.anew_tokens:,} are sent and cached anew{cost}",
-        "validity: " + ("; ".join(effect.problems) or "the request stays one that the API takes"),
+        f"cache: {effect.cached_tokens:,} tokens before it stay cached; "
+        f"{about}{effect.anew_tokens:,} will be sent and cached again{cost}",
+        "validity: " + ("; ".join(effect.problems) or "the request stays valid"),
     ]
     if effect.thoughts:
-        are = format_count(effect.thoughts, "thought", "thoughts")
-        lines.append(f"thoughts: {are} after it will no longer be shown to the model")
+        are = format_count(effect.thoughts, "thinking block")
+        lines.append(f"thinking: {are} after it will no longer be shown to the model")
     if effect.repairs:
-        lines.append(f"mended for it: {'; '.join(effect.repairs)}")
+        lines.append(f"repairs: {'; '.join(effect.repairs)}")
     return "\n".join(lines)
 
 
@@ -159,7 +160,7 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
         tokens = sum(part.tokens for part in break_down([entry]))
         start = ">" if is_prompt(entry) else " "
         lines.append(f"{start} {entry['uuid'][:SHORT]} {tokens:>8,}  {words}{mark}")
-    return Show(text="\n".join(lines) or "nothing was said yet")
+    return Show(text="\n".join(lines) or "No messages yet")
 
 
 async def _edits(session: Session, _: Sequence[str]) -> Outcome:
@@ -168,7 +169,7 @@ async def _edits(session: Session, _: Sequence[str]) -> Outcome:
         for edit in session.story.edits.edits
         if edit.uuids
     ]
-    return Show(text="\n".join(lines) or "nothing of the conversation is edited")
+    return Show(text="\n".join(lines) or "No part of the conversation is edited")
 
 
 async def _restore(session: Session, words: Sequence[str]) -> Outcome:
@@ -176,15 +177,17 @@ async def _restore(session: Session, words: Sequence[str]) -> Outcome:
     number = int(names[0]) if len(names) == 1 and names[0].isdecimal() else -1
     edit = session.story.edits.find(number)
     if edit is None:
-        raise UserError("there is no such edit; /context edits lists them")
+        raise UserError("no such edit; /context edits lists them")
     editing = Editing(session)
     edits = session.story.edits.without(number)
     if not is_now:
-        row = PickRow(line=f"/context restore {number} {NOW}", label="as it was said")
+        row = PickRow(
+            line=f"/context restore {number} {NOW}", label="restore the original messages"
+        )
         text = shown(editing.effect(edits, edit.uuids), session)
-        return Pick(title="do it", rows=(row,), text=text)
+        return Pick(title="Apply", rows=(row,), text=text)
     editing.apply(edits)
-    return Show(text=f"edit {number} is taken back")
+    return Show(text=f"Edit {number} undone")
 
 
 Word: TypeAlias = Callable[[Session, Sequence[str]], Awaitable[Outcome]]

@@ -1,4 +1,4 @@
-"""`/mcp`, and the prompts of servers as commands. Loaded when a command is typed."""
+"""`/mcp`, and the prompts of MCP servers as slash commands."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from clew.parts.mcp.tools import RECONNECT_WAIT_S
 if TYPE_CHECKING:
     from clew.session.session import Session
 
-# Of a server's prompt, where a skill says who wrote it.
+# The origin of a server's prompt, for hooks.
 MCP = "mcp"
 USAGE = (
     "/mcp [SERVER], /mcp reconnect SERVER, /mcp enable SERVER, /mcp disable SERVER, /mcp log SERVER"
@@ -21,7 +21,7 @@ USAGE = (
 
 
 async def manage(session: "Session", arguments: str) -> Outcome:
-    """Every server and how it stands; one in full; or what is to be done with one."""
+    """Show all servers or one of them, or run an action on one."""
     mcp = session.parts.mcp
     word, _, name = arguments.partition(" ")
     if not word:
@@ -29,14 +29,14 @@ async def manage(session: "Session", arguments: str) -> Outcome:
             f"{server.name}: {server.state} {probe_server(server).line}" for server in mcp.clients()
         ]
         lines += [f"{entry.name}: {entry.held}" for entry in mcp.found.held]
-        return Show(text="\n".join(lines) or "no MCP servers; clew mcp add adds one")
+        return Show(text="\n".join(lines) or "No MCP servers. Add one with: clew mcp add")
     if word not in ("reconnect", "enable", "disable", "log"):
         word, name = "show", arguments
     server = next((client for client in mcp.clients() if client.name == name.strip()), None)
     if server is None or mcp.servers is None:
-        return Show(text=f"no server {name.strip() or '?'}; {USAGE}", is_error=True)
+        return Show(text=f'Unknown server "{name.strip()}". Usage: {USAGE}', is_error=True)
     if word == "log":
-        return Show(text="\n".join(server.host.log) or "it said nothing about itself")
+        return Show(text="\n".join(server.host.log) or "The server has not logged anything")
     if word == "show":
         return Show(
             text="\n".join(
@@ -52,7 +52,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
 
 
 def list_prompts(session: "Session") -> list[SlashCommand["Session"]]:
-    """The prompts of every server that is there now."""
+    """Return the prompts of all connected servers."""
     return [
         command(server, offer)
         for server in session.parts.mcp.clients()
@@ -75,7 +75,7 @@ def command(server: McpServer, offer: PromptOffer) -> SlashCommand["Session"]:
 
 
 async def prompt(server: McpServer, offer: PromptOffer, arguments: str) -> Outcome:
-    """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
+    """Return the server's prompt. Its text is untrusted, so file mentions in it are ignored."""
     return SubmitPrompt(text=await fetch_prompt(server, offer, arguments), by_stranger=True)
 
 

@@ -1,4 +1,4 @@
-"""`/memory` and `/remember`: which memory speaks here, where notes go, what is proposed. Loaded when typed."""
+"""`/memory` and `/remember`: the memory in effect, where notes are saved, and proposals."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -34,7 +34,7 @@ async def remember(session: Session, words: str) -> Outcome:
     if words.strip():
         path = keep_words(session.rules.standing.places, session.session_id, words)
         session.intake.tell(make_note_fact(path, words.strip()))
-        return Show(text=f"remembered in {path}")
+        return Show(text=f"Saved in {path}")
     memos = await propose_memos(
         session.story,
         session.model_access.ask,
@@ -42,7 +42,7 @@ async def remember(session: Session, words: str) -> Outcome:
         session.session_id,
     )
     if not memos:
-        return Show(text="nothing new to remember was found")
+        return Show(text="Found nothing new to remember")
     return _review(memos)
 
 
@@ -54,27 +54,27 @@ def _overview(session: Session) -> Show:
     index, is_cut = notebook.index()
     lines = [
         *shown(memory, None, None),
-        f"notes (`# words`) go to {find_notes_file(session.rules)}; /memory to WHERE changes that",
-        f"memories: {len(notebook.memos())} in {notebook.folder}, of {INDEX} "
-        f"{format_count(len(index.splitlines()), 'line is', 'lines are')} told{' (it has more)' if is_cut else ''}",
+        f"notes (`# text`) are saved in {find_notes_file(session.rules)}; change that with /memory to WHERE",
+        f"memories: {len(notebook.memos())} in {notebook.folder}; {INDEX}: "
+        f"{format_count(len(index.splitlines()), 'line is', 'lines are')} loaded{' (the rest is cut off)' if is_cut else ''}",
     ]
     waiting = len(notebook.proposals())
     if waiting:
-        lines.append(f"{waiting} proposed and not told yet: /memory review")
+        lines.append(f"{waiting} proposed, not in use yet: /memory review")
     return Show(text="\n".join(lines))
 
 
 def _review(proposals: Sequence[Memo]) -> Outcome:
     if not proposals:
-        return Show(text="nothing is proposed")
+        return Show(text="No proposed memories")
     text = "\n\n".join(f"{p.name} ({p.source})\n  {p.title}\n  {p.text}" for p in proposals)
-    rows = [PickRow(line=f"/memory accept {ALL}", label=f"accept all {len(proposals)}")]
+    rows = [PickRow(line=f"/memory accept {ALL}", label=f"Accept all {len(proposals)}")]
     rows += [
-        PickRow(line=f"/memory accept {p.name}", label=f"accept: {p.title}") for p in proposals
+        PickRow(line=f"/memory accept {p.name}", label=f"Accept: {p.title}") for p in proposals
     ]
-    rows += [PickRow(line=f"/memory drop {p.name}", label=f"drop: {p.title}") for p in proposals]
-    rows.append(PickRow(line=f"/memory drop {ALL}", label="drop all"))
-    return Pick(title="which count from now on", rows=tuple(rows), text=text)
+    rows += [PickRow(line=f"/memory drop {p.name}", label=f"Drop: {p.title}") for p in proposals]
+    rows.append(PickRow(line=f"/memory drop {ALL}", label="Drop all"))
+    return Pick(title="Review proposed memories", rows=tuple(rows), text=text)
 
 
 async def _reviewed(session: Session, _: Sequence[str]) -> Outcome:
@@ -98,7 +98,7 @@ async def _drop(session: Session, names: Sequence[str]) -> Outcome:
 
 def _next(notebook: MemoryNotebook, done: str) -> Outcome:
     left = notebook.proposals()
-    return _review(left) if left else Show(text=f"{done}; nothing waits any more")
+    return _review(left) if left else Show(text=f"{done}; no proposals left")
 
 
 def _meant(notebook: MemoryNotebook, names: Sequence[str]) -> list[Memo]:
@@ -111,7 +111,7 @@ def _meant(notebook: MemoryNotebook, names: Sequence[str]) -> list[Memo]:
 
 async def _list(session: Session, _: Sequence[str]) -> Outcome:
     lines = [f"{memo.name}  {memo.title}  ({memo.source})" for memo in _notebook(session).memos()]
-    return Show(text="\n".join(lines) or "nothing is remembered in this project")
+    return Show(text="\n".join(lines) or "No memories in this project")
 
 
 async def _show(session: Session, names: Sequence[str]) -> Outcome:
@@ -121,15 +121,15 @@ async def _show(session: Session, names: Sequence[str]) -> Outcome:
 
 async def _forget(session: Session, names: Sequence[str]) -> Outcome:
     _notebook(session).forget(names[0] if names else "")
-    return Show(text=f"{names[0]} is forgotten; what was told of it stays in this conversation")
+    return Show(text=f"Deleted {names[0]}. This conversation may still contain it.")
 
 
 async def _to(session: Session, names: Sequence[str]) -> Outcome:
     if not names or names[0] not in NOTES:
-        raise UserError(f"/memory to {' | '.join(NOTES)}")
+        raise UserError(f"usage: /memory to {' | '.join(NOTES)}")
     assign(session.rules.standing.places, "user", "notesFile", names[0])
     noticed = of_own(await session.parts.refresh())
-    return Show(text="\n".join([f"notes go to {find_notes_file(session.rules)}", *noticed]))
+    return Show(text="\n".join([f"Notes are saved in {find_notes_file(session.rules)}", *noticed]))
 
 
 def _notebook(session: Session) -> MemoryNotebook:

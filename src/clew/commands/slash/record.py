@@ -1,4 +1,4 @@
-"""Slash commands about this session's record: its tree, a copy of it, its title, it as a file, words in it."""
+"""Slash commands about this session's transcript: rewind, tree, fork, rename, export and search."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ from clew.session.rewinding import WHATS, Rewinding, What, format_preview
 from clew.session.session import Session
 from clew.system.files import is_there
 
-# `/rewind`: back to any message of the session that is open, and back again. Loaded when it is typed.
+# `/rewind`: rewind this session to any message, and redo.
 
 
 SHOWN_CHARACTERS = 70
 SHORT = 8
 FORCE, REDO = "force", "redo"
 LABELS: dict[What, str] = {
-    "both": "conversation and files",
-    "conversation": "the conversation alone; files stay as they are",
-    "files": "the files alone; the conversation stays as it is",
+    "both": "Conversation and files",
+    "conversation": "Conversation only",
+    "files": "Files only",
 }
 
 
@@ -39,7 +39,9 @@ async def rewind(session: Session, arguments: str) -> Outcome:
     if message == REDO and not further_words:
         return await _done(rewinding, await rewinding.planned_redo(), REDO, is_forced=is_forced)
     if len(further_words) > 1 or any(word not in WHATS for word in further_words):
-        raise UserError(f"MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or {REDO} [{FORCE}]")
+        raise UserError(
+            f"usage: /rewind MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or /rewind {REDO} [{FORCE}]"
+        )
     if not further_words:
         return await _preview(rewinding, message)
     what = next(what for what in WHATS if what == further_words[0])
@@ -50,7 +52,7 @@ async def rewind(session: Session, arguments: str) -> Outcome:
 async def _prompts(rewinding: Rewinding) -> Outcome:
     targets = await rewinding.prompts()
     if not targets:
-        return Show(text="nothing was said yet")
+        return Show(text="No messages yet")
     rows = []
     for prompt in targets:
         words = " ".join(title_of(prompt.text).split())[:SHOWN_CHARACTERS]
@@ -59,8 +61,8 @@ async def _prompts(rewinding: Rewinding) -> Outcome:
             if prompt.files_since
             else ""
         )
-        rows.append(PickRow(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"before: {words}{files}"))
-    return Pick(title="back to", rows=tuple(rows))
+        rows.append(PickRow(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"{words}{files}"))
+    return Pick(title="Rewind to before", rows=tuple(rows))
 
 
 async def _preview(rewinding: Rewinding, message: str) -> Outcome:
@@ -74,15 +76,23 @@ async def _preview(rewinding: Rewinding, message: str) -> Outcome:
         for what in WHATS
     ]
     return Pick(
-        title="take back",
+        title="Restore",
         rows=tuple(rows),
         text=format_preview(planned, rewinding.blobs, await rewinding.where(planned)),
     )
 
 
 def _forced(planned: RestorePlan) -> str:
-    over = f"over {len(planned.foreign)} that others changed" if planned.foreign else ""
-    without = f"without {len(planned.lost)} that are lost" if planned.lost else ""
+    over = (
+        f"overwrites {format_count(len(planned.foreign), 'file')} changed outside clew"
+        if planned.foreign
+        else ""
+    )
+    without = (
+        f"skips {format_count(len(planned.lost), 'file')} that can't be restored"
+        if planned.lost
+        else ""
+    )
     return f" ({', '.join(filter(None, [over, without]))})"
 
 
@@ -92,35 +102,35 @@ async def _done(
     where = await rewinding.where(planned)
     if not planned.is_clear and not is_forced:
         return Show(
-            text=f"{format_preview(planned, rewinding.blobs, where)}\nnothing was changed; "
-            f"/rewind {words} {FORCE} goes over what others changed, and without what is lost",
+            text=f"{format_preview(planned, rewinding.blobs, where)}\nNothing was changed. "
+            f"/rewind {words} {FORCE} overwrites files changed outside clew and skips those that can't be restored.",
             is_error=True,
         )
     prompt = rewinding.said_at(planned.to) if planned.conversation else ""
     await rewinding.carry_out(planned, force=is_forced)
     lines = [f"{change.verb}: {change.path}" for change in planned.changes]
     if planned.conversation:
-        lines.append(f"the conversation stands {where}")
+        lines.append(f"Conversation: {where}")
     if planned.redo_of is None:
-        lines.append(f"/rewind {REDO} takes this back")
+        lines.append(f"Undo with /rewind {REDO}")
     return Rewound(text="\n".join(lines), prompt=prompt)
 
 
 SEARCHED = 20
-# Enough of a uuid to be told from the others of a session.
+# Number of characters that identify a uuid within a session.
 
 
 async def kept(session: Session) -> Path:
-    """The transcript, with everything said so far in it."""
+    """Return the transcript after writing everything so far to it."""
     await session.story.durable()
     path = session.story.recorder.transcript
     if not is_there(path):
-        raise SessionError("nothing was said yet, or nothing is kept (--no-session-persistence)")
+        raise SessionError("no messages yet, or nothing is saved (--no-session-persistence)")
     return path
 
 
 async def fork(session: Session, message: str) -> Outcome:
-    """A copy to go on in; the session stays as it is."""
+    """Continue in a copy of the session, which itself is not changed."""
     from clew.record.library.copies import fork as copied
 
     path = await kept(session)
@@ -130,7 +140,7 @@ async def fork(session: Session, message: str) -> Outcome:
 
 
 async def tree(session: Session, message: str) -> Outcome:
-    """Every prompt on every branch; of one of them, the ways to go on from there."""
+    """Show the prompts of all branches, or the ways to continue from one of them."""
     from clew.record.library.branches import find_live_leaf, format_prompt
     from clew.record.library.branches import read_tree as tree_of
 
@@ -142,7 +152,7 @@ async def tree(session: Session, message: str) -> Outcome:
             (prompt for prompt in session_tree.prompts if uuid in (prompt.uuid, prompt.end)), None
         )
         if prompt is None:
-            raise SessionError(f"{message} is no prompt; /tree shows them")
+            raise SessionError(f"{message} is not a prompt; /tree lists the prompts")
         return ways_from(prompt)
     rows = [
         *(
@@ -152,41 +162,41 @@ async def tree(session: Session, message: str) -> Outcome:
         *(
             PickRow(
                 line=f"/resume {fork['sessionId']}",
-                label=f"a fork at {fork['messageUuid'][:SHORT]}",
+                label=f"Fork at {fork['messageUuid'][:SHORT]}",
             )
             for fork in session_tree.forks
         ),
     ]
     origin = session_tree.forked_from
-    text = f"a fork of {origin['sessionId']} at {origin['messageUuid']}" if origin else ""
-    return Pick(title="go to", rows=tuple(rows), text=text, at=find_live_leaf(session_tree))
+    text = f"Fork of {origin['sessionId']} at {origin['messageUuid']}" if origin else ""
+    return Pick(title="Go to", rows=tuple(rows), text=text, at=find_live_leaf(session_tree))
 
 
 def ways_from(prompt: BranchPrompt) -> Pick:
-    """On from a prompt, on whatever branch it stands."""
+    """Return the ways to continue from a prompt on any branch."""
     rows = []
     if prompt.live:
         line = f"/rewind {prompt.uuid[:SHORT]} conversation"
         rows.append(
-            PickRow(line=line, label="before it, to say it otherwise; files stay as they are")
+            PickRow(line=line, label="Before it, to change the prompt; files stay as they are")
         )
     if not (prompt.live and prompt.is_leaf):
         line = f"/rewind {prompt.end} conversation"
-        rows.append(PickRow(line=line, label="behind its answer; files stay as they are"))
-    label = "behind its answer, in a copy; this session stays as it is"
+        rows.append(PickRow(line=line, label="After its response; files stay as they are"))
+    label = "After its response, in a fork; this session stays as it is"
     rows.append(PickRow(line=f"/fork {prompt.end}", label=label))
-    return Pick(title="go on", rows=tuple(rows), text=prompt.text)
+    return Pick(title="Continue", rows=tuple(rows), text=prompt.text)
 
 
 async def rename(session: Session, title: str) -> Outcome:
     if not title:
-        return Show(text="name the title: /rename TITLE", is_error=True)
+        return Show(text="Usage: /rename TITLE", is_error=True)
     session.story.recorder.title(title)
-    return Show(text=f"this session is called {title!r}")
+    return Show(text=f'Renamed this session to "{title}"')
 
 
 async def export(session: Session, arguments: str) -> Outcome:
-    """Into a file of the working folder, in the form that its name says."""
+    """Export the session to a file in the working folder; its extension decides the format."""
     from clew.record.exchange.export import (
         LEFT_OUT,
         begins_late,
@@ -211,29 +221,29 @@ async def export(session: Session, arguments: str) -> Outcome:
 
 
 def choose_new_file(session: Session, name: str) -> Path:
-    """A file that a command may write: one that is not there yet."""
+    """Return a path for a command to write to, which must not exist yet."""
     target = Path(session.rules.standing.places.cwd, Path(name).expanduser())
     if is_there(target):
-        raise UserError(f"{target} is there already; name another file")
+        raise UserError(f"{target} already exists; choose another name")
     return target
 
 
 async def search(session: Session, words: str) -> Outcome:
-    """In all sessions; this one among them."""
+    """Search all sessions, including this one."""
     from clew.record.library.search import Scope, format_hits
     from clew.record.library.search import search as searched
     from clew.record.library.words import query_of
 
     query = query_of(words)
     if query.is_empty:
-        return Show(text="name what to look for: /search WORDS", is_error=True)
+        return Show(text="Usage: /search WORDS", is_error=True)
     await session.story.durable()
     home = session.rules.standing.places.config_home
     return Show(text="\n".join(format_hits(searched(home, query, Scope(), limit=SEARCHED))))
 
 
 async def diff(session: Session, _: str) -> Outcome:
-    """What is changed in the working folder and not committed."""
+    """Show the uncommitted changes in the working folder."""
     from clew.agent.context.git import read_difference, report
 
     cwd, environ = session.rules.standing.places.cwd, session.rules.standing.environ
@@ -242,13 +252,13 @@ async def diff(session: Session, _: str) -> Outcome:
         text = group.create_task(read_difference(session.workspace.launcher, cwd, environ))
     changes = task.result()
     if changes is None:
-        return Show(text=f"{cwd} is in no git repository", is_error=True)
+        return Show(text=f"{cwd} is not in a git repository", is_error=True)
     new = "\n".join(f"new: {path}" for path in changes.untracked)
-    return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "nothing is changed")
+    return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "No changes")
 
 
 async def todos(session: Session, _: str) -> Outcome:
-    """What the model means to do, by its own lists."""
+    """Show the model's todo list and its tasks."""
     from clew.agent.tools.tasks import TaskList
 
     marks = {"completed": "[x]", "in_progress": "[>]"}
@@ -257,7 +267,7 @@ async def todos(session: Session, _: str) -> Outcome:
         *(f"{marks.get(t.status, '[ ]')} {t.content}" for t in session.costs.spending.state.todos),
         *(f"{marks.get(t.status, '[ ]')} #{t.id} {t.subject}" for t in tasks),
     ]
-    return Show(text="\n".join(lines) or "the list is empty")
+    return Show(text="\n".join(lines) or "The todo list is empty")
 
 
 HANDLERS: SlashHandlers = {

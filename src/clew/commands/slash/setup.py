@@ -1,4 +1,4 @@
-"""Slash commands about the setup: how hard the model thinks, folders, hooks, health, a report of a fault."""
+"""Slash commands about the setup: effort, folders, hooks, screen, skills, plugins and bug reports."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -23,7 +23,7 @@ from clew.system.config.mask import mask
 from clew.system.config.settings import read_object, read_text
 from clew.system.files import is_folder, is_there
 
-# Slash commands about how the screen behaves: vim's keys, keys of one's own, the command behind the last line.
+# Slash commands for the screen: vim mode, key bindings and the status line.
 
 
 ON, OFF = "on", "off"
@@ -31,32 +31,32 @@ LINE = "statusLine"
 
 
 async def vim(session: Session, word: str) -> Outcome:
-    """Without a word the other of the two."""
+    """Turn vim mode on or off; toggle it without a word."""
     if word not in ("", ON, OFF):
-        return Show(text=f"no {word!r}; there are {ON} and {OFF}", is_error=True)
+        return Show(text=f'Unknown value "{word}" (expected {ON} or {OFF})', is_error=True)
     is_on = read_text(session.rules.standing.settings, "editorMode") == "vim"
     mode = "vim" if (word or (OFF if is_on else ON)) == ON else "normal"
     confirmation = set_to(session, "editorMode", mode)
-    how = "Escape leaves the insert mode, i goes back to it" if mode == "vim" else "as ever"
-    return Show(text=f"the prompt has {mode} keys: {how}\n{confirmation}")
+    how = "Vim mode on (Esc: normal mode, i: insert mode)" if mode == "vim" else "Vim mode off"
+    return Show(text=f"{how}\n{confirmation}")
 
 
 async def status_line(session: Session, command: str) -> Outcome:
-    """Whose words the last line of the screen shows: clew's, or what a command prints."""
+    """Show or set the command that prints the status line."""
     if not command:
         status_command = read_object(session.rules.standing.settings, "statusLine").get("command")
         if not status_command:
             return Show(
-                text="the last line is clew's own: model, mode, what is left, cost, time, branch\n"
-                "/statusline COMMAND has a command of yours print it; it is told the session as JSON"
+                text="Status line: default (model, mode, context left, cost, time, branch)\n"
+                "/statusline COMMAND sets a command that prints it; the command gets the session as JSON"
             )
         return Show(
-            text=f"the last line is what this prints: {status_command}\n/statusline {OFF} ends that"
+            text=f"Status line: output of {status_command}\n/statusline {OFF} restores the default"
         )
     if command == OFF:
         path = unset(session.rules.standing.places, "user", LINE)
         session.rules.refresh()
-        return Show(text=f"{path}: the last line is clew's own again")
+        return Show(text=f"{path}: status line reset to the default")
     return Show(text=set_to(session, LINE, {"type": "command", "command": command}))
 
 
@@ -67,12 +67,10 @@ def set_to(session: Session, key: str, value: Any) -> str:
 
 
 async def key_bindings(session: Session, _: str) -> Outcome:
-    """Where no keys are pressed: what says them, and where a person's own stand."""
+    """Show where key bindings are listed and configured, in a front end without a screen."""
     path = session.rules.standing.places.config_home / "keybindings.json"
-    location = "yours are in" if is_there(path) else "yours would be in"
-    return Show(
-        text=f"clew keys lists what keys do on the screen, and checks your own; {location} {path}"
-    )
+    location = "your key bindings are in" if is_there(path) else "to change them, create"
+    return Show(text=f"`clew keys` lists the key bindings and checks yours; {location} {path}")
 
 
 LEVELS: tuple[str, ...] = get_args(Effort)
@@ -80,15 +78,18 @@ LEVELS: tuple[str, ...] = get_args(Effort)
 
 async def effort(session: Session, level: str) -> Outcome:
     if not level:
-        current = session.model_access.requests.template.effort or "the model's own"
-        return Show(text=f"effort: {current}; there are {', '.join(LEVELS)}, and auto")
+        current = session.model_access.requests.template.effort or "the model's default"
+        return Show(text=f"Effort: {current} (available: {', '.join(LEVELS)}, auto)")
     if level == "auto":
         session.model_access.speaking.effort(None)
-        return Show(text="effort: the model's own, from the next prompt on")
+        return Show(text="Effort set to the model's default")
     if level not in LEVELS:
-        return Show(text=f"no effort {level!r}; there are {', '.join(LEVELS)}, auto", is_error=True)
+        return Show(
+            text=f'Unknown effort "{level}" (expected one of: {", ".join(LEVELS)}, auto)',
+            is_error=True,
+        )
     session.model_access.speaking.effort(msgspec.convert(level, Effort))
-    return Show(text=f"effort: {level}, from the next prompt on")
+    return Show(text=f"Effort set to {level}")
 
 
 async def add_folder(session: Session, name: str) -> Outcome:
@@ -101,13 +102,13 @@ async def add_folder(session: Session, name: str) -> Outcome:
     session.parts.hooks.tell(
         "DirectoryAdded", {"directory": str(folder), "source": "slash_command"}
     )
-    return Show(text=f"{folder} is a folder of this session too")
+    return Show(text=f"Added {folder} to this session")
 
 
 def folder_of(cwd: Path, name: str) -> Path:
     folder = Path(cwd, Path(name).expanduser())
     if not is_folder(folder):
-        raise UserError(f"{folder} is no folder")
+        raise UserError(f"{folder}: folder not found")
     return folder
 
 
@@ -121,7 +122,7 @@ async def hooks(session: Session, _: str) -> Outcome:
         f"{label_event(hook.event.name, hook.matcher or None)}  {hook.kind}: {hook.handler.title}  [{hook.where}]"
         for hook in listing.hooks
     ]
-    return Show(text=mask("\n".join([*lines, *listing.faults])) or "no hooks")
+    return Show(text=mask("\n".join([*lines, *listing.faults])) or "No hooks")
 
 
 async def doctor(session: Session, arguments: str) -> Outcome:
@@ -137,7 +138,7 @@ async def doctor(session: Session, arguments: str) -> Outcome:
 
 
 async def bug_report(session: Session, name: str) -> Outcome:
-    """A file for whoever mends clew. Nothing of the conversation is in it, and nothing is sent."""
+    """Write a bug report to a file. It contains no messages, and nothing is sent."""
     from clew.commands.doctor.checks import look, made_of
     from clew.commands.doctor.finding import format_findings
     from clew.system.files import replace
@@ -159,18 +160,18 @@ async def bug_report(session: Session, name: str) -> Outcome:
     ]
     findings = await look(standing, offline=True, launcher=session.workspace.launcher)
     text = (
-        f"# What went wrong\n\n(say here what you did, what you expected, what came)\n\n"
+        f"# What went wrong\n\n(describe what you did, what you expected and what happened)\n\n"
         f"# The session\n\n{format_table(rows)}\n\n# The setup\n\n{format_findings(findings)}\n"
     )
     replace(target, mask(text), mode=0o600)
-    return Show(text=f"{target}: read it before you send it to anybody; clew sends it to nobody")
+    return Show(text=f"Saved {target}. Review it before sharing; clew does not upload it.")
 
 
-# Slash commands about what extends a session: skills, plugins, output styles.
+# Slash commands for extensions: skills, plugins and output styles.
 
 
 async def skills(session: Session, _: str) -> Outcome:
-    """Every skill and who may call it, with the file it is."""
+    """List all skills with their origin and who may invoke them."""
     rows = [
         (
             skill.name,
@@ -186,25 +187,25 @@ def whose(skill: Skill) -> str:
     if skill.for_person and skill.for_model:
         return ""
     if skill.for_person:
-        return ", for you alone"
-    return ", for the model alone" if skill.for_model else ", off"
+        return ", user only"
+    return ", model only" if skill.for_model else ", off"
 
 
 def held(session: Session, skill: Skill) -> str:
-    """What of it does not count because nobody vouches for it."""
+    """Return which parts of a skill are ignored until the user trusts it."""
     brings = bool(skill.allowed_tools) * ["rules"] + bool(skill.hooks) * ["hooks"]
     if not brings or session.parts.skills.counts(skill):
         return ""
-    return f", its {' and '.join(brings)} wait for your trust"
+    return f", {' and '.join(brings)} ignored until trusted"
 
 
 async def plugins(session: Session, _: str) -> Outcome:
     lines: list[str] = []
     for plugin in session.parts.plugins:
-        note = "" if plugin.may_run or not plugin.parts.runs else " (words only: not trusted)"
+        note = "" if plugin.may_run or not plugin.parts.runs else " (not trusted: code disabled)"
         lines += [f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + note]
         lines += [f"  {line}" for line in describe_parts(plugin.parts)]
-    return Show(text="\n".join(lines) or "no plugin is on; clew plugin install adds one")
+    return Show(text="\n".join(lines) or "No plugins enabled. Add one with: clew plugin install")
 
 
 async def reload(session: Session, _: str) -> Outcome:
@@ -212,12 +213,12 @@ async def reload(session: Session, _: str) -> Outcome:
     counts = (
         (len(result.plugins), "plugins"),
         (len(result.skills), "commands and skills"),
-        (len(result.agents), "kinds of agents"),
+        (len(result.agents), "subagents"),
         (len(result.styles), "output styles"),
     )
     lines = [", ".join(f"{number} {what}" for number, what in counts)]
-    lines += [f"begun: MCP server {name}" for name in result.begun]
-    lines += [f"ended: MCP server {name}" for name in result.ended]
+    lines += [f"started MCP server {name}" for name in result.begun]
+    lines += [f"stopped MCP server {name}" for name in result.ended]
     lines += [f"! {fault}" for fault in result.faults]
     return Show(text="\n".join(lines))
 
@@ -230,7 +231,7 @@ async def output_style(session: Session, name: str) -> Outcome:
             for style in styles.found
         ]
         rows += [
-            (style.name, f"of the project; {WAITS}") for style in session.parts.output_styles.held
+            (style.name, f"project style; {WAITS}") for style in session.parts.output_styles.held
         ]
         return Show(text=format_table(rows))
     chosen = styles.named(name)
@@ -239,8 +240,8 @@ async def output_style(session: Session, name: str) -> Outcome:
     done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
     noticed = of_own(await session.parts.refresh())
     message = (
-        f"{done.path}: output style {chosen.name}, from the next session on; this one keeps what it "
-        "began with, which is in the service's cache (/clear begins a new one)"
+        f"{done.path}: output style {chosen.name}, from the next session on (/clear starts one). This session "
+        "keeps its style, because a change would clear the prompt cache."
     )
     return Show(text="\n".join([message, *done.faults, *noticed]))
 

@@ -1,4 +1,4 @@
-"""The slash commands that every session has. Loaded when one is typed."""
+"""The slash commands of every session, loaded when one is typed."""
 
 import os
 from collections.abc import Callable
@@ -43,16 +43,16 @@ SHOWN_SESSIONS = 50
 SHOWN_MISSES = 5
 
 
-# What people look for among the commands, and where it is.
+# Commands that users look for under /, and where to find them.
 DONE_ELSEWHERE = {
-    "login": "`clew login` in a shell keeps a key.",
-    "logout": "`clew logout` in a shell forgets the key.",
-    "theme": "/config theme NAME sets one, as dark or light.",
+    "login": "Run `clew login` in a shell to save an API key.",
+    "logout": "Run `clew logout` in a shell to delete the API key.",
+    "theme": "Use /config theme NAME, such as dark or light.",
 }
 
 
 def collect_commands(session: Session) -> Registry[Session]:
-    """Every command of this session: its own, and those that were found for it."""
+    """Return all commands of this session: built-in ones and those found for it."""
     if not session.options.has_commands:
         return Registry()
     prompts = []
@@ -60,32 +60,35 @@ def collect_commands(session: Session) -> Registry[Session]:
         from clew.commands.slash.mcp import list_prompts as prompts_of
 
         prompts = prompts_of(session)
-    # A file hides no command of clew's own; a front knows better what it shows.
+    # Later entries take precedence: files cannot replace clew's commands, but a front end can.
     return Registry([*session.parts.commands(), *prompts, *BUILTIN, *session.commands])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
-    """Does what was typed; None for a word that begins a prompt: commands are off, or it names a folder."""
+    """Run a slash command; return None if the line is a prompt.
+
+    This is the case if slash commands are off, or if the word names an existing path.
+    """
     if not session.options.has_commands:
         return None
     if typed.name.startswith("mcp"):
-        # Perhaps a command of a server that is on its way.
+        # It may belong to a server that is still connecting.
         await session.parts.mcp.settled()
     commands = collect_commands(session)
     command = commands.find(typed.name)
     if command is None:
-        # Perhaps one that a hook of the session's start is about to bring.
+        # A SessionStart hook may still be about to add it.
         await session.parts.hooks.started()
         commands = collect_commands(session)
         command = commands.find(typed.name)
     if command is None:
         return unknown(commands, typed, raw)
     if command.is_interactive and not (raw.by_person or raw.is_lasting):
-        return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
+        return Show(text=f"/{command.name} requires an interactive session", is_error=True)
     if command.expands:
         refused = await kept_back(session, command, typed, raw)
         if refused:
-            return Show(text=f"/{command.name}: a hook kept it back: {refused}", is_error=True)
+            return Show(text=f"/{command.name} was blocked by a hook: {refused}", is_error=True)
     try:
         outcome = await command.run(session, typed.arguments)
     except (ClewError, OSError) as error:
@@ -98,7 +101,7 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
 async def kept_back(
     session: Session, command: SlashCommand[Session], typed: Typed, raw: Raw
 ) -> str:
-    """Why a hook will not have a command become a prompt; empty if none minds."""
+    """Return a hook's reason for blocking the expansion of a command, or an empty string."""
     fields = {
         "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
         "command_name": command.name,
@@ -113,23 +116,26 @@ async def kept_back(
 
 
 def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | None:
-    """What a word says that no command has: whoever meant a command is not answered by a model."""
+    """Return the error for an unknown command, which the user did not mean as a prompt."""
     if os.path.lexists(f"/{typed.name}"):
-        return None  # a sentence about a folder of the system
+        return None  # a prompt that starts with a path
     if raw.is_lasting:
-        # Hosts know these words, and that their session goes on.
+        # Hosts match this text, and expect their session to continue.
         return Show(text=f"Unknown slash command: {typed.name}")
     near = commands.nearest(typed.name)
-    hint = f"did you mean /{near}?" if near else "/help lists them."
+    hint = f"Did you mean /{near}?" if near else "Type /help for a list."
     hint = DONE_ELSEWHERE.get(typed.name, hint)
     return Show(
-        text=f"unknown command /{typed.name}; {hint} A space before it sends the line as it is.",
+        text=f"Unknown command /{typed.name}. {hint} To send it as a prompt, start the line with a space.",
         is_error=True,
     )
 
 
 def keep(session: Session, name: str, arguments: str, outcome: Show) -> None:
-    """Notes in a conversation that has begun what was asked beside it; the model does not see it."""
+    """Record a command and its output in the transcript, once it has messages.
+
+    The model does not see the record.
+    """
     if not len(session.story.history):
         return
     texts = (
@@ -191,7 +197,7 @@ def later(
     aliases: tuple[str, ...] = (),
     is_interactive: bool = False,
 ) -> SlashCommand[Session]:
-    """A command whose module is loaded when it is typed."""
+    """Return a command whose module is loaded when it is first run."""
 
     async def run(session: Session, arguments: str) -> Outcome:
         return await load()[name](session, arguments.strip())
@@ -241,10 +247,8 @@ async def resume(session: Session, name: str) -> Outcome:
         if outline.session_id != session.session_id
     ]
     if not outlines:
-        where = (
-            "is kept" if everywhere else "of this folder is kept; /resume --all looks in every one"
-        )
-        return Show(text=f"no other session {where}")
+        where = "found" if everywhere else "in this folder; /resume --all lists all folders"
+        return Show(text=f"No other sessions {where}")
     rows = [
         PickRow(
             line=f"/resume {outline.session_id}",
@@ -253,7 +257,7 @@ async def resume(session: Session, name: str) -> Outcome:
         for outline in outlines
     ]
     of: Literal["sessions", "all sessions"] = "all sessions" if everywhere else "sessions"
-    return Pick(title="go on with", rows=tuple(rows), of=of)
+    return Pick(title="Resume session", rows=tuple(rows), of=of)
 
 
 def folder_of(outline: Outline) -> str:
@@ -285,7 +289,7 @@ async def context(session: Session, arguments: str) -> Outcome:
 
 
 def named(part: WindowPart) -> str:
-    """A part for people: what clew tells the model besides has names that are for programs."""
+    """Return the label of a part; internal context names are made readable."""
     name = part.name
     if part.kind in ("context", "memory files"):
         name = name.removesuffix("_delta").replace("_", " ")
@@ -300,7 +304,7 @@ async def cost(session: Session, _: str) -> Outcome:
 
 
 def cache_rows(session: Session) -> list[tuple[str, str]]:
-    """Why the prompt cache missed: all misses in a sentence, the last ones one by one."""
+    """Return a summary of the prompt cache misses, then the latest ones."""
     warmer, misses = session.model_access.cache.warmer, session.model_access.cache.misses
     rows = [] if warmer is None else warming_rows(warmer)
     if not misses:
@@ -312,21 +316,21 @@ def cache_rows(session: Session) -> list[tuple[str, str]]:
 
 
 def warming_rows(warmer: Warmer) -> list[tuple[str, str]]:
-    """What keeping the cache warm cost and saved, if it was tried."""
+    """Return the cost and the savings of cache warming, if it was used."""
     spend, notes = warmer.spend, []
     if spend.requests or warmer.reserved_usd:
         notes.append(f"{format_count(spend.requests, 'request')}, {money(spend)} of the total")
     if warmer.reserved_usd:
         notes.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
     if warmer.saved_usd:
-        notes.append(f"about ${warmer.saved_usd:.4f} saved")
+        notes.append(f"saved about ${warmer.saved_usd:.4f}")
     if warmer.trouble:
         notes.append(f"stopped: {warmer.trouble}")
     return [("cache warming", "; ".join(notes))] if notes else []
 
 
 def money(spend: Spend) -> str:
-    """Dollars; what has no known price is said to have none."""
+    """Format dollars, noting responses without a known price."""
     known_part = f"${spend.usd:,.4f}"
     if not spend.unpriced:
         return known_part
@@ -334,7 +338,7 @@ def money(spend: Spend) -> str:
 
 
 async def usage(session: Session, _: str) -> Outcome:
-    """Of the whole session, however often it was gone on with; what is of this start is said so."""
+    """Show totals of the whole session across all runs, and the share of this run."""
     state, past = session.costs.spending.state, session.costs.past
     rows = []
     for model, spend in session.ledger().by_model().items():
@@ -343,13 +347,13 @@ async def usage(session: Session, _: str) -> Outcome:
         rows.append(
             (
                 model,
-                f"{format_count(spend.requests, 'response')}: {tokens.input:,} in, {tokens.output:,} out, "
-                f"{tokens.cache_read:,} read from the cache, {written:,} written to it",
+                f"{format_count(spend.requests, 'response')}: {tokens.input:,} input, {tokens.output:,} output, "
+                f"{tokens.cache_read:,} cache read, {written:,} cache write",
             )
         )
     rows += [
-        ("waited for the service", seconds(past.api_ms, state.api_ms)),
-        ("waited for tools", seconds(past.tool_ms, state.tool_ms)),
+        ("API time", seconds(past.api_ms, state.api_ms)),
+        ("tool time", seconds(past.tool_ms, state.tool_ms)),
         (
             "lines",
             f"{past.lines_added + state.lines_added:,} added, "
@@ -357,45 +361,39 @@ async def usage(session: Session, _: str) -> Outcome:
         ),
     ]
     if past.duration_ms:
-        rows.insert(
-            0, ("counted", "from the session's beginning on, over all the times it was open")
-        )
+        rows.insert(0, ("counted", "since the session was created, over all runs"))
     return Show(text=format_table(rows))
 
 
 def seconds(before_ms: float, now_ms: float) -> str:
     duration = f"{(before_ms + now_ms) / 1000:.1f} s"
-    return (
-        f"{duration}, {now_ms / 1000:.1f} s of them since it was opened now"
-        if before_ms
-        else duration
-    )
+    return f"{duration}, {now_ms / 1000:.1f} s of it in this run" if before_ms else duration
 
 
 async def model(session: Session, name: str) -> Outcome:
     if name:
         chosen = await session.model_access.switching.to(name)
-        unheard = "" if chosen.known else "; clew knows nothing of this one"
-        return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
+        unheard = "" if chosen.known else " (unknown to clew: no price or context size)"
+        return Show(text=f"Model set to {chosen.id}{unheard}")
     aliases = sorted(session.model_access.speaking.catalog.aliases.items())
     rows = [PickRow(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
     current_id = session.model.id
     at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == current_id), 0)
-    title = "the model from the next prompt on"
-    return Pick(title=title, rows=tuple(rows), text=f"now {current_id}", at=at)
+    title = "Select a model"
+    return Pick(title=title, rows=tuple(rows), text=f"Current model: {current_id}", at=at)
 
 
 async def permissions(session: Session, word: str) -> Outcome:
     if word == "sandbox":
         return Show(text=format_table(await session.parts.sandbox.page()))
     if word:
-        return Show(text=f"mode {session.rules.set_mode(word)}")
+        return Show(text=f"Permission mode: {session.rules.set_mode(word)}")
     standing = session.rules.standing
     rows: list[tuple[str, str]] = [("mode", session.mode)]
     rows += [
         (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
     ]
-    rows.append(("sandbox", "/permissions sandbox says what holds here"))
+    rows.append(("sandbox", "for details: /permissions sandbox"))
     return Show(text=format_table(rows))
 
 
@@ -403,12 +401,12 @@ async def config(session: Session, arguments: str) -> Outcome:
     places = session.rules.standing.places
     key, _, value = arguments.partition(" ")
     if not key:
-        return Show(text="\n".join(list_settings(places)) or "nothing is set")
+        return Show(text="\n".join(list_settings(places)) or "No settings changed from defaults")
     if not value:
         return Show(text="\n".join(explain_setting(places, key)))
     done = assign(places, "user", key, parse_value(key, value.strip()))
     noticed = of_own(await session.parts.refresh())
-    return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
+    return Show(text="\n".join([f"{done.path}: {key} set", *done.faults, *noticed]))
 
 
 async def status(session: Session, _: str) -> Outcome:
@@ -420,60 +418,60 @@ async def status(session: Session, _: str) -> Outcome:
         ("mode", session.mode),
         ("folder", str(session.rules.standing.places.cwd)),
         ("transcript", str(transcript) if is_there(transcript) else "not written yet"),
-        ("debug", session.workspace.debug_file or "not written (--debug)"),
+        ("debug", session.workspace.debug_file or "not written (use --debug)"),
         (
             "tools",
-            f"{len(session.tools.toolbox)}, {len(session.tools.toolbox.deferred())} of them on demand",
+            f"{len(session.tools.toolbox)} ({len(session.tools.toolbox.deferred())} loaded on demand)",
         ),
     ]
     return Show(text=format_table(rows))
 
 
 BUILTIN: tuple[SlashCommand[Session], ...] = (
-    later("add-dir", load_setup, "show or add folders to work in", hint="[FOLDER]"),
-    later("agents", load_tasks, "list the kinds of agents, show one, or take over what one did in its checkout", hint="[KIND | merge ID | discard ID]"),
-    later("background", load_tasks, "let the running turn go on in the background, or have a prompt worked on there", hint="[PROMPT]", is_interactive=True),
-    later("bug-report", load_setup, "write what a report of a fault needs into a file", hint="[FILE]"),
-    SlashCommand(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
-    SlashCommand(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
-    SlashCommand(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
-    SlashCommand(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
-    SlashCommand(name="cost", description="show what the session cost", run=cost),
-    later("diff", load_record, "show what is changed and not committed"),
-    later("doctor", load_setup, "say what is wrong with this setup", hint="[--offline]"),
-    later("effort", load_setup, "show or choose how hard the model thinks", hint="[LEVEL]"),
-    SlashCommand(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
-    later("export", load_record, "write this session into a file: .md, .html, .json, .jsonl", hint="[FILE] [--all] [--redact | --raw]"),
-    later("fork", load_record, "go on in a copy of this session, up to a message", hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
-    later("goal", load_tasks, "work until something is true: show, set or clear it", hint="[GOAL | clear]"),
-    SlashCommand(name="help", description="list what can be typed, or explain one command", run=explain, hint="[COMMAND]"),
-    later("hooks", load_setup, "list the hooks of this session"),
-    later("keybindings", load_setup, "list what keys do on the screen, and where your own stand", aliases=("keys",)),
-    later("loop", load_tasks, "have a prompt come again and again: list, begin, stop", hint="[5m] PROMPT", is_interactive=True),
-    later("mcp", load_mcp, "show and manage MCP servers", hint="[SERVER]"),
-    later("memory", load_memory, "show which memory speaks here; choose where notes go; review proposals", hint="[to | list | show | forget | review | accept | drop]"),
-    SlashCommand(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
-    later("output-style", load_setup, "show or choose how the model speaks", hint="[NAME]"),
-    SlashCommand(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
-    later("plugin", load_setup, "list the plugins of this session", aliases=("plugins",)),
-    later("reload-plugins", load_setup, "look for plugins, skills, agents and output styles again", aliases=("reload",)),
-    later("remember", load_memory, "keep words for later sessions, or find in this one what to keep", hint="[WORDS]"),
-    later("rename", load_record, "give this session a title", hint="TITLE"),
-    SlashCommand(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
-    SlashCommand(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
-    later("search", load_record, "look for words in all sessions", hint="WORDS"),
-    later("skills", load_setup, "list the skills of this session"),
-    SlashCommand(name="status", description="show how the session stands", run=status),
-    later("statusline", load_setup, "show or choose the command that prints the screen's last line", hint="[COMMAND | off]"),
-    later("tasks", load_tasks, "list what works in the background, show what one said, stop it, or keep it when clew ends", hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
-    later("todos", load_record, "show what the model means to do"),
-    later("tree", load_record, "show the prompts of this session on all its branches, to go on from one", hint="[MESSAGE]"),
-    SlashCommand(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
-    later("vim", load_setup, "give the prompt vim's keys, or take them away", hint="[on | off]"),
+    later("add-dir", load_setup, "List or add working folders", hint="[FOLDER]"),
+    later("agents", load_tasks, "List subagents; merge or discard a subagent's worktree", hint="[AGENT | merge ID | discard ID]"),
+    later("background", load_tasks, "Run this turn, or a new prompt, in the background", hint="[PROMPT]", is_interactive=True),
+    later("bug-report", load_setup, "Write a bug report to a file", hint="[FILE]"),
+    SlashCommand(name="clear", description="Start a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
+    SlashCommand(name="compact", description="Summarize the conversation to free up context", run=compact, hint="[INSTRUCTIONS | --before N | --from N | --list | --show | --undo]"),
+    SlashCommand(name="config", description="Show or change settings", run=config, hint="[KEY [VALUE]]"),
+    SlashCommand(name="context", description="Show context usage; exclude, summarize or pin messages", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
+    SlashCommand(name="cost", description="Show the cost of this session", run=cost),
+    later("diff", load_record, "Show uncommitted changes"),
+    later("doctor", load_setup, "Check this installation and suggest fixes", hint="[--offline]"),
+    later("effort", load_setup, "Show or set the reasoning effort", hint="[LEVEL]"),
+    SlashCommand(name="exit", description="Exit clew", run=leave, is_interactive=True, aliases=("quit",)),
+    later("export", load_record, "Export this session to a file: .md, .html, .json, .jsonl", hint="[FILE] [--all] [--redact | --raw]"),
+    later("fork", load_record, "Fork this session, optionally at an earlier message", hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
+    later("goal", load_tasks, "Keep working until a goal is met", hint="[GOAL | clear]"),
+    SlashCommand(name="help", description="Show help, or explain one command", run=explain, hint="[COMMAND]"),
+    later("hooks", load_setup, "List the hooks of this session"),
+    later("keybindings", load_setup, "Show key bindings and where to customize them", aliases=("keys",)),
+    later("loop", load_tasks, "Repeat a prompt on a schedule", hint="[5m] PROMPT", is_interactive=True),
+    later("mcp", load_mcp, "Show and manage MCP servers", hint="[SERVER]"),
+    later("memory", load_memory, "View and manage memory; choose where notes are saved", hint="[to | list | show | forget | review | accept | drop]"),
+    SlashCommand(name="model", description="Show or select the model", run=model, hint="[MODEL]"),
+    later("output-style", load_setup, "Show or set the output style", hint="[NAME]"),
+    SlashCommand(name="permissions", description="View permission rules and the sandbox, or change the mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
+    later("plugin", load_setup, "List the plugins of this session", aliases=("plugins",)),
+    later("reload-plugins", load_setup, "Reload plugins, skills, agents and output styles", aliases=("reload",)),
+    later("remember", load_memory, "Save a memory, or suggest memories from this session", hint="[WORDS]"),
+    later("rename", load_record, "Rename this session", hint="TITLE"),
+    SlashCommand(name="resume", description="Resume a session", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
+    SlashCommand(name="rewind", description="Rewind the conversation, files or both to a message", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
+    later("search", load_record, "Search all sessions", hint="WORDS"),
+    later("skills", load_setup, "List the skills of this session"),
+    SlashCommand(name="status", description="Show the session's status", run=status),
+    later("statusline", load_setup, "Configure the status line", hint="[COMMAND | off]"),
+    later("tasks", load_tasks, "List and manage background tasks", hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
+    later("todos", load_record, "Show the todo list"),
+    later("tree", load_record, "Show all branches of this session and continue from any prompt", hint="[MESSAGE]"),
+    SlashCommand(name="usage", description="Show tokens, times and changed lines", run=usage, aliases=("stats",)),
+    later("vim", load_setup, "Turn vim mode on or off", hint="[on | off]"),
 )  # fmt: skip
 
 
-# `/help`: what can be typed, and what one command takes and does.
+# `/help`: the list of commands, or the arguments and description of one.
 
 
 async def show(session: Session, name: str) -> Outcome:
@@ -484,23 +482,23 @@ async def show(session: Session, name: str) -> Outcome:
         for command in collect_commands(session)
     ]
     rows += [
-        ("!COMMAND", "run a command in the shell; the model sees it and what it printed"),
-        ("# NOTE", "add a line to the project's memory file"),
-        ("@FILE", "anywhere in a prompt: bring a file, a folder or FILE#L10-20 along"),
+        ("!COMMAND", "Run a shell command; the model sees it and its output"),
+        ("# NOTE", "Add a line to the project's memory file"),
+        ("@FILE", "Anywhere in a prompt: attach a file, a folder or FILE#L10-20"),
     ]
     return Show(text=format_table(rows))
 
 
 def about(session: Session, name: str) -> Outcome:
-    """One command: what it takes and does, and its other names."""
+    """Show one command with its arguments, description and aliases."""
     commands = collect_commands(session)
     command = commands.find(name)
     if command is None:
         near = commands.nearest(name)
-        hint = f"did you mean /help {near}?" if near else "/help lists those there are."
+        hint = f"Did you mean /help {near}?" if near else "Type /help for a list."
         hint = DONE_ELSEWHERE.get(name, hint)
-        return Show(text=f"there is no command /{name}; {hint}", is_error=True)
+        return Show(text=f"Unknown command /{name}. {hint}", is_error=True)
     lines = [f"/{command.name} {command.hint}".rstrip(), command.description]
     if command.aliases:
-        lines.append(f"also: {', '.join(f'/{alias}' for alias in command.aliases)}")
+        lines.append(f"Aliases: {', '.join(f'/{alias}' for alias in command.aliases)}")
     return Show(text="\n".join(lines))

@@ -1,4 +1,4 @@
-"""Slash commands about what works beside the conversation: its tasks, and its kinds of agents."""
+"""Slash commands about background work: tasks, schedules, goals and subagents."""
 
 import re
 from datetime import timedelta
@@ -20,12 +20,12 @@ from clew.record.transcript.agents import read_remote_agents
 from clew.session.session import Session
 from clew.system.clock import local_time
 
-# `/loop` and `/goal`: work that goes on by itself, with an end and a cost that can be seen.
+# `/loop` and `/goal`: work that continues automatically, with a visible end and cost.
 
 
 USUAL_EVERY_S = 600
-NONE = "nothing is scheduled"
-# A number and letters: nobody begins a prompt so, and many write a span in a way of their own.
+NONE = "No schedules"
+# A number followed by letters is probably a malformed duration, not the start of a prompt.
 LIKE_A_SPAN = re.compile(r"[0-9][0-9.,]*[A-Za-z]+[0-9A-Za-z]*")
 LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop stop [ID]'
 
@@ -42,20 +42,20 @@ async def loop(session: Session, arguments: str) -> Outcome:
         for add in meant:
             await board.stop(add)
         ids = ", ".join(item.id for item in running)
-        none = f"there is no schedule {' '.join(words[1:])}; there are {ids}" if ids else NONE
-        return Show(text=f"stopped: {', '.join(add.id for add in meant)}" if meant else none)
+        none = f'Unknown schedule "{" ".join(words[1:])}" (expected one of: {ids})' if ids else NONE
+        return Show(text=f"Stopped: {', '.join(add.id for add in meant)}" if meant else none)
     try:
         add = board.add(wish(arguments))
     except (UserError, ValueError) as error:
         return Show(text=f"/loop: {error}", is_error=True)
     return Show(
-        text=f"{format_schedule(add, 0.0)}\nEach time costs a turn. /loop shows what it cost, /loop stop {add.id} "
-        "ends it, and it ends with this session."
+        text=f"{format_schedule(add, 0.0)}\nEach run costs a turn and the schedule ends with this session. /loop shows its cost, "
+        f"/loop stop {add.id} ends it."
     )
 
 
 def wish(arguments: str) -> ScheduleRequest:
-    """What a line of /loop asks for. Raises ValueError."""
+    """Parse the arguments of /loop. Raises ValueError."""
     rest, every, expression = arguments, USUAL_EVERY_S, ""
     if rest.startswith('"') and '"' in rest[1:]:
         expression, _, rest = rest[1:].partition('"')
@@ -66,19 +66,19 @@ def wish(arguments: str) -> ScheduleRequest:
             every, rest = interval, behind
         elif LIKE_A_SPAN.fullmatch(first):
             raise ValueError(
-                f"{first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m, and a prompt that begins so "
-                "stands behind one of them"
+                f"invalid duration {first}: use forms such as 90s, 5m, 2h, 1d or 1h30m; if the prompt starts with "
+                "this word, put a duration before it"
             )
     options: dict[str, str] = {}
     rest = rest.lstrip()
     while rest.startswith("--"):
         name, _, rest = rest.partition(" ")
         if name not in ("--times", "--for", "--budget"):
-            raise ValueError(f"{name}: there are --times, --for and --budget")
+            raise ValueError(f"unknown option {name} (expected one of: --times, --for, --budget)")
         options[name], _, rest = rest.lstrip().partition(" ")
         rest = rest.lstrip()
     if not rest.strip():
-        raise ValueError(f"what is to be done? {LOOP}")
+        raise ValueError(f"prompt missing; usage: {LOOP}")
     return ScheduleRequest(
         prompt=rest.strip(),
         cron=cron.read(expression) if expression else None,
@@ -95,14 +95,14 @@ def wish(arguments: str) -> ScheduleRequest:
 
 def read_times(text: str | None) -> int | None:
     if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text) < 10_000):
-        raise ValueError(f"--times {text}: expected a number")
+        raise ValueError(f"--times must be a number from 1 to 9999, got {text}")
     return None if text is None else int(text)
 
 
 def of(text: str) -> int:
     interval = parse_span(text)
     if not interval:
-        raise ValueError(f"--for {text}: expected a span, as 2h")
+        raise ValueError(f"--for must be a duration such as 2h, got {text}")
     return interval
 
 
@@ -112,7 +112,7 @@ def amount(text: str | None) -> float | None:
     except ValueError:
         usd = -1.0
     if usd is not None and not 0 < usd < 10_000:
-        raise ValueError(f"--budget {text}: expected dollars, as 1.50")
+        raise ValueError(f"--budget must be dollars such as 1.50, got {text}")
     return usd
 
 
@@ -120,20 +120,20 @@ async def goal(session: Session, text: str) -> Outcome:
     it = session.parts.goal
     if not text:
         if not it.text:
-            return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
-        last = f"\nlast check: {it.last}" if it.last else ""
+            return Show(text="No goal. Set one with: /goal CONDITION")
+        last = f"\nLast check: {it.last}" if it.last else ""
         return Show(
             text=f"{it.text}\n{format_count(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
         )
     if text in ("clear", "stop", "off"):
         was = it.text
         it.clear()
-        return Show(text=f"no goal any more; it was: {was}" if was else "there was no goal")
+        return Show(text=f"Goal cleared: {was}" if was else "No goal was set")
     it.set(text)
     return SubmitPrompt(
-        text=f"Work until this goal is met, and show at the end of each turn how it can be seen: {text}",
-        said=f"the goal is: {text}. After each turn the model for small work judges whether it is met, at most "
-        f"{MOST_CHECKS} times; until then the model works on. Escape stops a turn, /goal clear ends the goal",
+        text=f"Work until this goal is met, and show at the end of each turn how to verify it: {text}",
+        said=f"Goal: {text}. After each turn, the small model checks whether it is met, at most "
+        f"{MOST_CHECKS} times; until then, clew keeps working. Esc interrupts a turn, /goal clear ends the goal.",
     )
 
 
@@ -154,12 +154,12 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     rows = [(task.id, row(task)) for task in session.parts.tasks.newest_first()]
     rows += [(name, remote_row(remote_task)) for name, remote_task in elsewhere.items()]
     if not rows:
-        return Show(text="nothing works, or has worked, beside the conversation")
+        return Show(text="No background tasks")
     return Show(text=format_table(rows))
 
 
 def remote(session: Session) -> dict[str, Json]:
-    """What another program had begun elsewhere for this session: clew sees what is written of it, no more."""
+    """Return tasks that another program started remotely for this session, as far as recorded."""
     return dict(read_remote_agents(session.parts.agents.place))
 
 
@@ -167,7 +167,7 @@ def remote_row(remote_task: Json) -> str:
     title = next(
         (t for key in ("title", "command") if isinstance(t := remote_task.get(key), str)), ""
     )
-    return f"remote agent of another program, not seen from here: {title or 'no title'}"
+    return f"remote agent of another program, status unknown: {title or 'no title'}"
 
 
 def remote_whole(remote_task: Json) -> str:
@@ -178,45 +178,45 @@ def remote_whole(remote_task: Json) -> str:
 
 
 async def stop(session: Session, name: str) -> Outcome:
-    """Ends one task, or all of them."""
+    """Stop one task, or all of them."""
     running = session.parts.tasks.running
     chosen = running if name in ("", "all") else [known(session, name)]
     for task in chosen:
         await session.parts.tasks.stop(task)
-    stopped = ", ".join(task.id for task in chosen) or "nothing: no task runs"
-    return Show(text=f"stopped {stopped}")
+    stopped = ", ".join(task.id for task in chosen) or "no tasks"
+    return Show(text=f"Stopped {stopped}")
 
 
 async def keep(session: Session, name: str) -> Outcome:
-    """Has a command go on when clew ends."""
+    """Keep a background command running after clew exits."""
     if not name:
-        raise UserError("which task? /tasks lists them; /tasks keep ID")
+        raise UserError("name a task: /tasks keep ID (/tasks lists them)")
     task = known(session, name)
     await session.parts.tasks.keep(task)
     return Show(text=describe_kept_tasks(task))
 
 
 def describe_kept_tasks(task: BackgroundTask) -> str:
-    return f"{task.id} goes on when clew ends: clew tasks lists it then, and stops it"
+    return f"{task.id} will keep running after clew exits. Manage it with `clew tasks`."
 
 
 def known(session: Session, name: str) -> BackgroundTask:
     task = session.parts.tasks.get(name)
     if task is None and name in remote(session):
-        raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
+        raise UserError(f"{name} runs in another program; stop it there")
     if task is None:
         ids = ", ".join(task.id for task in session.parts.tasks.all()) or "none"
-        raise UserError(f"no task {name}; there are: {ids}")
+        raise UserError(f'unknown task "{name}" (expected one of: {ids})')
     return task
 
 
 def row(task: BackgroundTask) -> str:
-    """A task in one line: what it is, how it stands, and for agents what they did."""
+    """Return a task in one line: kind, status and title, and the usage of an agent."""
     about = f"{task.kind} {task.status}{', kept' if task.is_kept else ''}: {task.title}"
     used = task.usage
     if used is None:
         return about
-    last = f", now {used.last_tool}" if used.last_tool and task.ending is None else ""
+    last = f", running {used.last_tool}" if used.last_tool and task.ending is None else ""
     return f"{about} ({format_count(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
 
 
@@ -229,18 +229,21 @@ def show_task(task: BackgroundTask) -> str:
     if ending is not None:
         parts += [ending.words, "" if ending.result in output else ending.result]
     if task.file is not None:
-        parts.append(f"in {task.file}")
+        parts.append(f"output file: {task.file}")
     return "\n".join(part for part in parts if part)
 
 
 async def background(session: Session, prompt: str) -> Outcome:
-    """The turn that runs, or a prompt with all that was said so far, beside the conversation."""
+    """Move the running turn to the background, or start a prompt there.
+
+    A prompt there gets a copy of the conversation so far.
+    """
     if prompt:
         task = await session.parts.agents.leaving.beside(prompt)
-        return Show(text=f"agent {task.id} works on it; /tasks {task.id} shows how far it is")
+        return Show(text=f"Agent {task.id} is working on it. /tasks {task.id} shows its progress.")
     if session.parts.agents.leaving.ask():
-        return Show(text="this turn goes on in the background from its next step on")
-    return Show(text="no turn runs; /background PROMPT has one worked on beside the conversation")
+        return Show(text="This turn moves to the background at its next step")
+    return Show(text="No turn is running. /background PROMPT starts one in the background.")
 
 
 async def agents(session: Session, arguments: str) -> Outcome:
@@ -249,7 +252,7 @@ async def agents(session: Session, arguments: str) -> Outcome:
         return Show(text=await session.parts.agents.all.checkouts.merged(rest.strip()))
     if word == "discard":
         await session.parts.agents.all.checkouts.discarded(rest.strip())
-        return Show(text=f"the checkout of agent {rest.strip()} is gone")
+        return Show(text=f"Discarded the worktree of agent {rest.strip()}")
     if word:
         return Show(text=described(session.parts.agents.spec(word)))
     catalog = session.parts.agents.catalog
@@ -257,7 +260,10 @@ async def agents(session: Session, arguments: str) -> Outcome:
         (spec.name, f"{cut(first_line(spec.description), LONG // 4)} ({origin(spec)})")
         for spec in catalog
     ]
-    hidden = [(spec.name, f"stands behind another ({origin(spec)})") for spec in catalog.shadowed]
+    hidden = [
+        (spec.name, f"hidden by another agent of this name ({origin(spec)})")
+        for spec in catalog.shadowed
+    ]
     faults = [f"! {fault}" for fault in session.parts.agents.faults]
     return Show(text="\n".join([format_table([*rows, *hidden]), *faults]))
 
@@ -276,14 +282,14 @@ def described(spec: AgentSpec) -> str:
         ("use", " ".join(spec.description.split())),
         ("tools", "all" if spec.tools is None else ", ".join(spec.tools) or "none"),
         ("not", ", ".join(spec.disallowed)),
-        ("model", spec.model or "the session's"),
-        ("mode", spec.mode or "the session's"),
+        ("model", spec.model or "same as session"),
+        ("mode", spec.mode or "same as session"),
         ("answers", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
         ("memory", spec.memory or ""),
         ("skills", ", ".join(spec.skills)),
-        ("MCP", ", ".join([*spec.named_servers, *(f"{name} (its own)" for name in spec.servers)])),
+        ("MCP", ", ".join([*spec.named_servers, *(f"{name} (private)" for name in spec.servers)])),
         ("hooks", ", ".join(spec.hooks)),
-        ("works", "in a checkout of its own" if spec.in_worktree else ""),
+        ("works", "in its own worktree" if spec.in_worktree else ""),
         ("", "in the background" if spec.background else ""),
     ]
     return f"{spec.name}\n{format_table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"

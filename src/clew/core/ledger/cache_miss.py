@@ -259,7 +259,7 @@ def sum_up(misses: Sequence[CacheMiss]) -> str:
     amounts = [miss.extra_usd for miss in misses if miss.extra_usd is not None]
     cost = f"; ${sum(amounts, Decimal(0)):.4f} more than cache reads" if amounts else ""
     return (
-        f"{format_count(len(misses), 'request')}: {tokens:,} tokens not read from the cache{cost}"
+        f"{format_count(len(misses), 'request')}, {tokens:,} tokens not read from the cache{cost}"
     )
 
 
