@@ -43,20 +43,20 @@ def test_it_shows_who_speaks_in_which_order_and_why_others_do_not(project: Path)
     assert ran.returncode == 0, ran.stderr
     lines = [" ".join(line.split()) for line in ran.stdout.replace(str(project), "P").split("\n")]
     assert lines == [
-        "Told at the start, in this order:",
+        "Loaded at the start, in this order:",
         "10 tokens project P/CLAUDE.md",
         "3 tokens project P/docs.md (imported by P/CLAUDE.md)",
-        "13 tokens together",
+        "13 tokens in total",
         "",
-        "Rules that wait for their paths:",
+        "Rules that load when a matching file is read:",
         "2 tokens project P/.claude/rules/py.md (for app/*.py)",
         "",
-        "Told when app/a.py is read:",
+        "Loaded when app/a.py is read:",
         "2 tokens project P/app/CLAUDE.md",
         "2 tokens project P/.claude/rules/py.md (for app/*.py)",
-        "4 tokens together",
+        "4 tokens in total",
         "",
-        "Left out:",
+        "Skipped:",
         f"{project.parent}/elsewhere.md: imported by P/CLAUDE.md from outside the project and not approved",
         "",
     ]
@@ -73,6 +73,6 @@ def test_it_prints_json_for_programs(project: Path) -> None:
 def test_a_folder_without_memory_and_one_that_is_not_there(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert clew(empty, "explain").stdout == "No memory file speaks here.\n"
+    assert clew(empty, "explain").stdout == "No memory files are loaded.\n"
     missing = clew(empty, "explain", "--cwd", "nowhere")
     assert (missing.returncode, "no such folder" in missing.stderr) == (2, True)

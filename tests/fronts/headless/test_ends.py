@@ -174,7 +174,7 @@ def test_what_a_person_stopped_is_not_said_to_have_ended_with_clew(tmp_path: Pat
         screen.expect("begun")
         pid_of(tmp_path, "a")
         screen.type("/tasks stop s1\r")
-        screen.expect("stopped s1")
+        screen.expect("Stopped s1")
         screen.type("\x04")
         assert screen.end() == 0
     heard = asked(tmp_path, "--continue")

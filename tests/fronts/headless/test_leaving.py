@@ -137,7 +137,7 @@ def test_a_prompt_is_worked_on_beside_the_conversation(tmp_path: Path) -> None:
         Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
     ):
         host.say("/background")
-        assert "no turn runs" in host.result()["result"]
+        assert "No turn is running" in host.result()["result"]
         host.say("remember 7")
         host.result()
         host.say("/background multiply it")

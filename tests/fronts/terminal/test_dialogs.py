@@ -403,10 +403,10 @@ def test_a_command_that_offers_a_list_is_chosen_from(tmp_path: Path) -> None:
         screen.expect("Hello!")
         screen.expect_rest()
         screen.type("/rewind\r")
-        screen.expect("back to")
+        screen.expect("Rewind to before")
         looks_like(screen, "list")
         screen.type("\x1b")
-        screen.expect_gone("back to")
+        screen.expect_gone("Rewind to before")
 
 
 def settings(home: Path, **said: Any) -> None:

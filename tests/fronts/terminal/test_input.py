@@ -28,11 +28,11 @@ def test_a_person_types_commands_shell_lines_and_notes(tmp_path: Path) -> None:
         terminal.type("/permissions plan\n")
         terminal.expect("plan")
         terminal.type("/model opus\n")
-        terminal.expect("model claude-opus-5-5 from the next prompt on")
+        terminal.expect("Model set to claude-opus-5-5")
         terminal.type("/model\n")
         terminal.expect("haiku")
         terminal.type("/hlep\n")
-        terminal.expect("did you mean /help?")
+        terminal.expect("Did you mean /help?")
         terminal.type("/quit\n")
         terminal.expect("clew --resume")
         assert terminal.end() == 0
@@ -93,17 +93,17 @@ def test_a_command_that_was_only_guessed_is_named_before_it_runs(tmp_path: Path)
     with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("/usge")
-        screen.expect("show tokens, times")
+        screen.expect("Show tokens, times")
         screen.type("\r")
         screen.expect("Unknown command: /usge")
-        assert "waited for tools" not in screen.text
+        assert "tool time" not in screen.text
         screen.type("\r")
-        screen.expect("waited for tools")
+        screen.expect("tool time")
         # What begins so is meant, and so is another name of a command.
         screen.type("/cos\r")
         screen.expect("total  $0.0000")
         screen.type("/stats\r")
-        screen.expect(lambda text: text.count("waited for tools") == 2)
+        screen.expect(lambda text: text.count("tool time") == 2)
         assert server.requests == []
 
 

@@ -252,7 +252,7 @@ def test_commands_typed_during_a_turn_are_done_and_the_model_does_not_hear_them(
         terminal.expect("[will run when the turn ends]")
         (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")
         terminal.expect("I waited.")
-        terminal.expect("the model from the next prompt on (number; Enter to cancel): ")
+        terminal.expect("Select a model (number; Enter to cancel): ")
         terminal.type("\n")
         terminal.expect("> ")
         assert len(server.requests) == 2

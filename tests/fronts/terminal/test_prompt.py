@@ -201,7 +201,7 @@ def test_commands_are_offered_with_their_words_and_arguments(tmp_path: Path) -> 
         screen.type("\thai")
         screen.expect("claude-haiku")
         screen.type("\t\r")
-        screen.expect("from the next prompt on")
+        screen.expect("Model set to")
 
 
 def test_an_offer_that_was_not_chosen_does_not_change_what_is_sent(tmp_path: Path) -> None:

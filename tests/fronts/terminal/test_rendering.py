@@ -165,7 +165,7 @@ def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
         assert b"38;5;109m> " in screen.raw
         assert b"38;5;30m> " not in screen.raw
         screen.type("/config theme light\r")
-        screen.expect("theme is set")
+        screen.expect("theme set")
         screen.expect(lambda _: b"38;5;30m> " in screen.raw)
         screen.type("hi\r")
         screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)

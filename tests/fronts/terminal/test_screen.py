@@ -254,7 +254,7 @@ def test_a_line_for_the_shell_stands_once_and_what_it_printed_is_no_prompt(tmp_p
         assert len(re.findall("^(?:> )?! ?echo", screen.text, re.M)) == 1
         screen.expect("% context")
         screen.type("/rewind\r")
-        screen.expect("> 1 before: ! echo from-the-shell")
+        screen.expect("> 1 ! echo from-the-shell")
         assert "bash-stdout" not in screen.text
 
 

@@ -234,13 +234,13 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         tmux.expect("user: second matter")
         tmux.words("/rewind")
         tmux.keys("Enter")
-        tmux.expect("before: first matter")
+        tmux.expect("Rewind to before")
         tmux.resize(60, 20)
         tmux.keys("Enter")
-        tmux.expect("the conversation alone")
+        tmux.expect("Conversation only")
         tmux.resize(80, 24)
         tmux.words("2")
-        tmux.expect("the conversation stands at its beginning")
+        tmux.expect("The conversation now ends at its beginning")
         tmux.expect(lambda text: "> first matter" in text.split("its beginning")[1])
 
 

@@ -44,7 +44,7 @@ def test_a_server_is_added_listed_shown_used_and_removed(tmp_path: Path) -> None
     assert mcp(tmp_path, "remove", "memo")[0] == 0
     code, said = mcp(tmp_path, "remove", "memo")
     assert code == 1
-    assert "no servers" in mcp(tmp_path, "list")[1]
+    assert "no MCP servers" in mcp(tmp_path, "list")[1]
 
 
 def test_each_scope_has_its_file_and_every_other_byte_stays(tmp_path: Path) -> None:
@@ -84,16 +84,16 @@ def test_an_entry_may_be_given_as_json(tmp_path: Path) -> None:
     ("args", "words"),
     [
         (["add", "x"], "required"),
-        (["add", "a/b", "prog"], "a name is of letters"),
+        (["add", "a/b", "prog"], "invalid server name"),
         (["add", "x", "prog", "-H"], ""),
-        (["add", "-H", "A: b", "x", "prog"], "--header is for a URL"),
+        (["add", "-H", "A: b", "x", "prog"], "--header"),
         (["add", "-e", "novalue", "x", "prog"], "expected NAME=VALUE"),
         (["add", "-e", "A=b", "x", "https://x"], "--env and arguments"),
         (["add-json", "x", "{"], "add-json"),
         (["add-json", "x", '{"comand": "y"}'], 'did you mean "command"'),
-        (["get", "x"], "no server x"),
-        (["approve", "x"], "no such server"),
-        (["login", "x"], "no server x"),
+        (["get", "x"], 'unknown server "x"'),
+        (["approve", "x"], 'no server "x"'),
+        (["login", "x"], 'unknown server "x"'),
         (["nonsense"], 'unknown command "nonsense"; expected one of add,'),
     ],
 )

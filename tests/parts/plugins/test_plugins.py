@@ -82,7 +82,7 @@ def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> 
     assert "UserPromptSubmit hook: echo from-the-hook" in told
     assert "MCP server memo: python3 " in told
     assert "language server gopls: gopls serve" in told
-    assert "waits until you have looked at it" in told
+    assert "will not run until you review" in told
     warned, (body,) = run(home, "/toolkit:greet Ada")
     assert "its programs don't start: the plugin's current content is not trusted" in warned
     assert "Greet Ada from the plugin" in said(body)
@@ -96,7 +96,7 @@ def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> 
 
 def test_a_plugin_that_is_trusted_runs_until_it_changes(home: Path) -> None:
     installed(home)
-    assert f"{ID} may run what it adds" in plugin(home, "trust", ID, "--trust")
+    assert f"{ID} is trusted" in plugin(home, "trust", ID, "--trust")
     assert "(on, trusted)" in plugin(home, "list")
     calls = {"content": [{"tool": "mcp__plugin_toolkit_memo__recall", "input": {}}]}
     plan = {"scenario": 1, "answers": [calls, {"text": "Done.", "times": "always"}]}
@@ -112,15 +112,15 @@ def test_a_plugin_that_is_trusted_runs_until_it_changes(home: Path) -> None:
     (copy / "hooks" / "hooks.json").write_text('{"hooks": {}}', "utf-8")
     warned, _ = run(home, "go")
     assert "content is not trusted" in warned
-    assert "not trusted: words only" in plugin(home, "list")
+    assert "not trusted: code disabled" in plugin(home, "list")
 
 
 def test_a_plugin_is_switched_off_and_on_and_taken_away_whole(home: Path) -> None:
     installed(home, "--trust")
-    assert "is off" in plugin(home, "disable", "toolkit")
+    assert "is disabled" in plugin(home, "disable", "toolkit")
     warned, bodies = run(home, "/toolkit:greet Ada")
     assert (warned.count("\n"), bodies) == (1, [])
-    assert "unknown command /toolkit:greet" in warned
+    assert "Unknown command /toolkit:greet" in warned
     plugin(home, "enable", "toolkit", "--scope", "local")
     gone = plugin(home, "remove", "toolkit")
     assert str(home / "config" / "settings.json") in gone
@@ -151,12 +151,12 @@ def test_a_repository_is_installed_updated_and_pinned(home: Path) -> None:
     assert "new" not in plugin(home, "list")
     plugin(home, "unpin", "toolkit")
     assert "new" in plugin(home, "update", "toolkit")
-    assert "not trusted: words only" in plugin(home, "list")
+    assert "not trusted: code disabled" in plugin(home, "list")
     assert first in plugin(home, "pin", "toolkit", first)
     assert "pinned" in plugin(home, "list")
     warned, bodies = run(home, "/toolkit:new")
     assert bodies == []
-    assert "unknown command /toolkit:new" in warned
+    assert "Unknown command /toolkit:new" in warned
 
 
 NPM = """#!/bin/sh
@@ -332,7 +332,7 @@ def test_a_running_session_takes_in_what_was_installed_and_lets_go_of_what_is_go
         installed(home, "--trust")
         told = reloaded(host)
         assert "1 plugins" in told
-        assert "begun: MCP server plugin:toolkit:memo" in told
+        assert "started MCP server plugin:toolkit:memo" in told
         host.say("go on")
         assert host.result()["result"] == "Used."
         used = [request.body for request in server.requests][-1]
@@ -345,7 +345,7 @@ def test_a_running_session_takes_in_what_was_installed_and_lets_go_of_what_is_go
         plugin(home, "remove", "toolkit")
         told = reloaded(host)
         assert "0 plugins" in told
-        assert "ended: MCP server plugin:toolkit:memo" in told
+        assert "stopped MCP server plugin:toolkit:memo" in told
         host.say("/output-style")
         host.result()
         assert "pirate" not in json.dumps(host.frames[-4:]).lower()
@@ -368,7 +368,7 @@ def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
     settings = home / "config" / "settings.json"
     settings.write_text(json.dumps({"enabledPlugins": {ID: True, "gone@x": True}}), "utf-8")
     before = record.read_bytes()
-    assert "(on, not trusted: words only, of another tool)" in plugin(home, "list")
+    assert "(on, not trusted: code disabled, installed by another program)" in plugin(home, "list")
     warned, (body,) = run(home, "/toolkit:greet Ada")
     assert "plugin gone@x is enabled but not installed" in warned
     assert "Greet Ada" in said(body)
@@ -382,7 +382,7 @@ def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
 def test_a_person_sees_what_it_runs_and_says_yes(home: Path) -> None:
     plugin(home, "marketplace", "add", "./square")
     with Terminal(home, "http://127.0.0.1:9", "plugin", "install", "toolkit") as screen:
-        screen.expect("May it run these? [y/N]")
+        screen.expect("Allow it to run these? [y/N]")
         screen.type("y\n")
         screen.expect(f"installed {ID}")
         assert screen.end() == 0
@@ -394,9 +394,9 @@ def test_what_waits_for_trust_is_said_to_wait_and_told_of_once(home: Path) -> No
     plugin(home, "marketplace", "add", "./square")
     assert plugin(home, "install", "toolkit").count("UserPromptSubmit hook") == 1
     waits = plugin(home, "trust", "toolkit", fails=True)
-    assert "what it adds waits" in waits
-    _, _, line = waits.strip().partition("or: clew plugin ")
-    assert "may run what it adds" in plugin(home, *line.split())
+    assert "will not run" in waits
+    _, _, line = waits.strip().partition("or run: clew plugin ")
+    assert "is trusted" in plugin(home, *line.split())
 
 
 def test_two_plugins_of_one_name_are_named_whole(home: Path) -> None:
@@ -645,7 +645,7 @@ def test_a_folder_with_nothing_of_a_plugin_is_refused(home: Path) -> None:
 
 @pytest.mark.parametrize("scope", ["local", "project"])
 def test_a_switch_that_waits_for_trust_in_the_folder_says_so(home: Path, scope: str) -> None:
-    waits = "it does not count before the folder is trusted: clew config trust\n"
+    waits = "ignored until you trust this folder: clew config trust\n"
     plugin(home, "marketplace", "add", "./square")
     assert waits in plugin(home, "install", "toolkit", "--scope", scope)
     assert waits not in plugin(home, "install", "toolkit")

@@ -110,7 +110,7 @@ async def _done(
     await rewinding.carry_out(planned, force=is_forced)
     lines = [f"{change.verb}: {change.path}" for change in planned.changes]
     if planned.conversation:
-        lines.append(f"Conversation: {where}")
+        lines.append(f"The conversation now ends {where}")
     if planned.redo_of is None:
         lines.append(f"Undo with /rewind {REDO}")
     return Rewound(text="\n".join(lines), prompt=prompt)

@@ -63,7 +63,7 @@ async def status_line(session: Session, command: str) -> Outcome:
 def set_to(session: Session, key: str, value: Any) -> str:
     done = assign(session.rules.standing.places, "user", key, value)
     noticed = of_own(session.rules.refresh())
-    return "\n".join([f"{done.path}: {key} is set", *done.faults, *noticed])
+    return "\n".join([f"{done.path}: {key} set", *done.faults, *noticed])
 
 
 async def key_bindings(session: Session, _: str) -> Outcome:
