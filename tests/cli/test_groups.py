@@ -18,7 +18,7 @@ from tests.fronts.headless.clew_process import clew
         ("permissions", "check", "Decide on a tool call"),
         ("plugin", "install", "Install a plugin"),
         ("plugin marketplace", "update", "Update a marketplace"),
-        ("sessions", "search", "words in all sessions"),
+        ("sessions", "search", "Search all sessions"),
     ],
 )
 def test_a_group_said_alone_lists_its_words(

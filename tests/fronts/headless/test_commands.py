@@ -202,7 +202,9 @@ def test_help_explains_one_command_and_says_what_is_near_to_none(tmp_path: Path)
         return done.stdout or done.stderr
 
     for line in ("/help tasks", "/help /tasks", "/help bashes"):
-        assert said(line).startswith("/tasks [ID | stop [ID] | keep ID]\nList and manage background ")
+        assert said(line).startswith(
+            "/tasks [ID | stop [ID] | keep ID]\nList and manage background "
+        )
         assert said(line).endswith("Aliases: /bashes\n")
     assert said("/help cost") == "/cost\nShow the cost of this session\n"
     near = "clew: Unknown command /taks. Did you mean /help tasks?\n"

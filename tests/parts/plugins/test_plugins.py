@@ -69,7 +69,7 @@ def git(folder: Path, *args: str) -> str:
 
 
 def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> None:
-    assert "offers 2\n! plugins[2]: zipped: source: expected one of" in plugin(
+    assert "2 plugins\n! plugins[2]: zipped: source: expected one of" in plugin(
         home, "marketplace", "add", "./square"
     )
     assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list")
@@ -129,7 +129,7 @@ def test_a_plugin_is_switched_off_and_on_and_taken_away_whole(home: Path) -> Non
     assert list((left / "copies").iterdir()) == []
     assert "toolkit" not in (left / "installed.json").read_text("utf-8")
     assert "no plugins" in plugin(home, "list")
-    assert "no plugin toolkit" in plugin(home, "remove", "toolkit", fails=True)
+    assert 'unknown plugin "toolkit"' in plugin(home, "remove", "toolkit", fails=True)
     plugin(home, "marketplace", "remove", "square")
     assert "no marketplaces" in plugin(home, "marketplace", "list")
 
@@ -650,11 +650,11 @@ def test_a_switch_that_waits_for_trust_in_the_folder_says_so(home: Path, scope: 
     assert waits in plugin(home, "install", "toolkit", "--scope", scope)
     assert waits not in plugin(home, "install", "toolkit")
     told = plugin(home, "disable", "toolkit", "--scope", scope)
-    assert told.endswith(f": {ID} is to be off\n{waits}")
+    assert told.endswith(f": {ID} will be disabled\nthe setting is {waits}")
     assert f"{ID} 1.2.0 (on, " in plugin(home, "list")
     assert clew(home, "http://127.0.0.1:9", "config", "trust").returncode == 0
     assert f"{ID} 1.2.0 (off, " in plugin(home, "list")
-    for word, state in (("enable", "on"), ("disable", "off")):
+    for word, state in (("enable", "enabled"), ("disable", "disabled")):
         told = plugin(home, word, "toolkit", "--scope", scope)
         assert told.endswith(f": {ID} is {state}\n")
 

@@ -126,7 +126,7 @@ def test_a_goal_is_worked_for_until_it_is_met(tmp_path: Path) -> None:
         host.say("/goal all tests pass")
         assert host.result()["result"] == "I ran them: 12 passed."
         host.say("/goal")
-        assert host.result()["result"].startswith("no goal")
+        assert host.result()["result"].startswith("No goal")
         host.say("go on")
         assert host.result()["result"] == "Anything else."
         assert host.end() == 0
@@ -147,7 +147,7 @@ def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("You> ")
         terminal.type("/goal all tests pass\n")
-        terminal.expect("! the goal is: all tests pass. ")
+        terminal.expect("! Goal: all tests pass. ")
         terminal.expect("/goal clear ends the goal")
         terminal.expect("! goal not met yet, continuing: No test ran. (check 1 of 40)")
         terminal.expect("(check 8 of 40)")
