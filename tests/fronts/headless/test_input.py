@@ -176,13 +176,13 @@ def test_what_needs_a_person_says_so_and_a_path_begins_a_prompt(home: Path) -> N
     [
         ("/nothing", "Type /help"),
         ("/usge now", "Did you mean /usage?"),
-        ("/login", "`clew login`"),
+        ("/login", "Run `clew login`"),
     ],
 )
 def test_a_command_that_nobody_has_is_no_prompt(home: Path, line: str, hint: str) -> None:
     done, bodies = run(home, line)
     assert (done.returncode, done.stdout, bodies) == (1, "", [])
-    assert f"unknown command {line.split()[0]}; {hint}" in done.stderr
+    assert f"Unknown command {line.split()[0]}. {hint}" in done.stderr
     done, bodies = run(home, input=f"{line}\n")
     assert (done.returncode, bodies) == (1, [])
     _, (body,) = run(home, "--disable-slash-commands", line)

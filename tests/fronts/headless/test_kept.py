@@ -180,7 +180,7 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
             (True, False),
             (True, False),
         ]
-        assert clew(tmp_path, url, "tasks").stdout.count("what watched it was killed") == 2
+        assert clew(tmp_path, url, "tasks").stdout.count("its watcher was killed") == 2
         with Hosted(tmp_path, server.url, "--continue") as host:
             host.say("and now")
             host.result()
@@ -303,7 +303,7 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
     wait_ended(pid)
     assert "stopped by SIGTERM" in clew(tmp_path, "http://127.0.0.1:1", "tasks").stdout
     again = clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").stdout
-    assert "/s1: it had ended already: stopped by SIGTERM" in again
+    assert "/s1: already stopped by SIGTERM" in again
 
 
 def test_a_record_that_names_another_process_ends_nobody(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def left(home: Path) -> Iterator[tuple[LoopbackServer, OnScreen]]:
         screen.type("go\r")
         until((home / "work" / "first").exists)
         screen.type("/background\r")
-        screen.expect("from its next step on")
+        screen.expect("at its next step")
         opened(home, "first")
         screen.expect("Moved to the background")
         yield server, screen

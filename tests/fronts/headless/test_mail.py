@@ -116,7 +116,7 @@ def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> Non
         screen.type("go\r")
         until((tmp_path / "work" / "first").exists)
         screen.type("/background\r")
-        screen.expect("from its next step on")
+        screen.expect("at its next step")
         (tmp_path / "work" / "first").write_text("\n", "utf-8")
         until((tmp_path / "work" / "second").exists)
         screen.child.send_signal(signal.SIGKILL)
