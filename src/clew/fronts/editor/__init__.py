@@ -1,1 +1,1 @@
-"""`clew acp`: clew inside an editor, over the Agent Client Protocol."""
+"""`clew acp`: clew in an editor, over the Agent Client Protocol."""

@@ -1,7 +1,7 @@
-"""What an editor may ask of clew: the table of methods, and the sessions that are open.
+"""The agent side of the editor protocol: the methods, and the open sessions.
 
-Owns the sessions of one connection. A request that cannot be done is a fault that says why; nothing an
-editor sends ends the process but the end of its input.
+It owns the sessions of one connection. A request that cannot be carried out is answered with an error
+that explains why. Only the end of the input ends the process.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ from clew.system.jsonrpc.wire import (
     as_text,
 )
 
-# The sessions that are there, as an editor lists them: newest first, a page at a time.
+# The stored sessions for an editor: newest first, in pages.
 
 
 def page(environ: Mapping[str, str], cwd: str, begin: int, count: int) -> list[Json]:
-    """`cwd`: of this folder alone; empty: of all."""
+    """Return a page of sessions in `cwd`, or in all folders if it is empty."""
     home = find_places(environ, Path(cwd or Path.cwd())).config_home
     outlines = (
         outline
@@ -79,7 +79,7 @@ NO_KEY = "there is no API key: set ANTHROPIC_API_KEY, or run clew login"
 
 
 class EditorAgent:
-    """`group` holds the sessions and their turns."""
+    """Handles the editor's requests. `group` runs the sessions and their turns."""
 
     def __init__(
         self,
@@ -96,10 +96,10 @@ class EditorAgent:
         self._can = can
         self._sessions: dict[str, EditorSession] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
-        # To the MCP servers in the editor, once there may be one.
+        # The connections to MCP servers in the editor, once needed.
         self._lines: EditorServers | None = None
 
-    # -- the connection's questions
+    # -- handling requests
 
     def told(self, method: str, params: Params) -> None:
         fields = as_object(params)
@@ -124,18 +124,18 @@ class EditorAgent:
             return RpcFault(code=INVALID_PARAMS, message=describe_error(error))
 
     async def aclose(self) -> None:
-        """Ends every session: what was said in them is kept."""
+        """End every session; their messages are recorded."""
         for session_id in list(self._sessions):
             await self._closed(session_id)
 
-    # -- at the start
+    # -- start
 
     async def initialize(self, params: Json) -> Json:
         self._can = protocol.ClientAbilities(params.get("clientCapabilities"))
         return protocol.make_initialize_answer(self._can)
 
     async def authenticate(self, params: Json) -> Json | RpcFault:
-        """Looks again whether there is a key: a person may have logged in beside this program."""
+        """Check again for an API key, because the user may have logged in since."""
         method = params.get("methodId")
         if method != protocol.BY_KEY:
             return RpcFault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
@@ -184,9 +184,9 @@ class EditorAgent:
     async def _gone_on(
         self, params: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
-        """A session that is there; one that is open here already is opened anew."""
+        """Open a stored session; one that is already open is reopened."""
         session_id = session_id_of(params)
-        folder_of(params)  # what cannot be opened closes nothing
+        folder_of(params)  # raises before anything is closed if the folder cannot be opened
         if session_id in self._sessions:
             await self._closed(session_id)
         return await self._opened(params, {"resume": session_id}, answer)
@@ -210,7 +210,7 @@ class EditorAgent:
         self._sessions[new_session.session_id] = session
         self._lives[new_session.session_id] = life
         reply = answer(session, session.state())
-        # Once the client knows the session's id from the answer.
+        # The client knows the session's id only after the answer.
         asyncio.get_running_loop().call_soon(session.view.introduce)
         return reply
 
@@ -240,10 +240,10 @@ class EditorAgent:
         session.close()
         await life
 
-    # -- one of them
+    # -- a single session
 
     async def server_asks(self, params: Json) -> Json | RpcFault:
-        """What an MCP server in the editor wants of clew."""
+        """Handle a request of an MCP server in the editor."""
         if self._lines is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
         answer: Json | RpcFault = await self._lines.asked(params)
@@ -276,7 +276,7 @@ def begun(session: EditorSession, state: Json) -> Json:
 
 
 def folder_of(params: Json) -> str:
-    """The folder of a session; raises `SettingsError` where there is none."""
+    """Return the folder of a session; raise `SettingsError` if it does not exist."""
     cwd = as_text(params.get("cwd"))
     if not cwd.startswith("/") or not is_folder(cwd):
         raise SettingsError(f"cwd: no such folder: {cwd!r}")

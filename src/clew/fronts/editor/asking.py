@@ -1,7 +1,8 @@
-"""Asks the person in the editor: may this run, may this plan be done, which of these answers.
+"""Questions to the user of an editor: permission, plan, choices.
 
-Owns the way from a question to a verdict. What holds for longer than one call is offered as the
-protocol's always-choices, in the words of `permissions.suggest`. No answer is a no that ends the turn.
+It turns a question into a verdict. Answers that apply to more than one call are offered as the
+protocol's "always" options, in the words of `permissions.suggest`. No answer rejects the call and ends
+the turn.
 """
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="sessi
 
 
 class EditorChoice(Struct, frozen=True, kw_only=True):
-    """One answer; `update` is what it changes of the rules."""
+    """One option; `update` is its change to the rules."""
 
     id: str
     name: str
@@ -47,7 +48,10 @@ REJECT = EditorChoice(id=NO, name="No", kind="reject_once")
 
 
 class EditorQuestions:
-    """`rules` are those of the session; `notice` is told what a person should know."""
+    """Asks the user in the editor.
+
+    `rules` are the session's; `notice` receives messages for the user.
+    """
 
     def __init__(
         self, client: EditorClient, rules: SessionRules, cwd: str, read_file: ReadFile
@@ -117,7 +121,7 @@ class EditorQuestions:
         return Granted()
 
     async def _filled_in(self, question: Question) -> Verdict:
-        """All questions as one form."""
+        """Ask all questions in one form."""
         arguments = question.block["input"]
         params = {
             "mode": "form",
@@ -137,7 +141,7 @@ class EditorQuestions:
         return Granted(input=arguments | {"answers": answers})
 
     async def _choices(self, question: Question) -> Verdict:
-        """Each question in turn; one answer each, as a client without forms can show nothing else."""
+        """Ask each question with one answer, because clients without forms support no more."""
         if self._client.can.asks:
             return await self._filled_in(question)
         arguments = question.block["input"]
@@ -166,7 +170,7 @@ class EditorQuestions:
     async def _chosen(
         self, question: Question, call: Json, answers: list[EditorChoice]
     ) -> EditorChoice | None:
-        """The answer that was chosen; None where there is none."""
+        """Return the selected option, or None."""
         params = {
             "toolCall": {"toolCallId": question.block["id"], "status": "pending", **call},
             "options": [answer.told() for answer in answers],
@@ -193,7 +197,7 @@ class EditorQuestions:
 
 
 def explained(question: Json) -> str:
-    """The answers of a question with what each means."""
+    """Return the options of a question with their descriptions."""
     lines = [
         f"- **{option['label']}**: {option['description']}"
         for option in question["options"]

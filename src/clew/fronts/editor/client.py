@@ -1,4 +1,4 @@
-"""The editor, as the sessions of a connection speak to it."""
+"""The client side of the connection, as seen by the sessions."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from clew.system.jsonrpc.peer import Outcome
 
 
 class EditorConnection:
-    """The way to the client. `connection` is there before anything is said."""
+    """The connection to the client. `connection` is set before the first message."""
 
     connection: Connection
 
@@ -18,7 +18,7 @@ class EditorConnection:
 
 
 class EditorClient:
-    """The client, as one session speaks to it."""
+    """The client of one session."""
 
     def __init__(self, line: EditorConnection, can: protocol.ClientAbilities) -> None:
         self.can = can

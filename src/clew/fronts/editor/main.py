@@ -1,7 +1,7 @@
-"""`clew acp`: an editor starts it and speaks to it over standard input and output.
+"""`clew acp`: started by an editor, which talks to it over standard input and output.
 
-Owns the first message: an editor waits for the answer to it, so it is given before anything is loaded
-that a conversation needs (`serve`).
+It answers the first message before anything that a session needs is loaded, because the editor waits
+for it (`serve`).
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from clew.fronts.headless.channel import Input, StandardOutput
 from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.wire import RpcRequest, as_object, make_success, read
 
-# The conversation with the editor, from its second message to its end.
+# The connection to the editor, from its second message on.
 
 
-# What is only shown may be shortened where it is too long for a client to read.
+# Messages for display only, which may be shortened if they are too long for a client.
 SHOWN = ("session/update", "session/request_permission")
 MAX_LINE_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ def run(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
 
 
 async def serve(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
-    """Answers until the input ends, or somebody tells the process to. `begin` was read already."""
+    """Serve until the input ends or a signal arrives; `begin` is input that was already read."""
     loop = asyncio.get_running_loop()
     incoming, output = Input(0, loop, begin), StandardOutput(1, loop)
 
@@ -85,9 +85,9 @@ def main(argv: list[str]) -> int:
 
 
 def greeted() -> tuple[ClientAbilities, bytes]:
-    """Answers the first line if it is `initialize`: what the editor can, and what it said behind it.
+    """Answer the first line if it is `initialize`; return the client's abilities and the rest of the input.
 
-    Any other line is the conversation's.
+    Any other line is left to the connection.
     """
     data = b""
     while b"\n" not in data and (piece := os.read(0, READ_BYTES)):

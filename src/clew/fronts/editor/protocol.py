@@ -1,7 +1,7 @@
-"""The words of the Agent Client Protocol, version 1: what is offered, and the shapes of what is said.
+"""The data of the Agent Client Protocol, version 1: capabilities and message formats.
 
-Pure. Field names and constants are the protocol's (agentclientprotocol.com); nothing here knows what a
-session is.
+Pure. Names of fields and constants are the protocol's (agentclientprotocol.com). This module knows
+nothing of sessions.
 """
 
 import base64
@@ -26,7 +26,7 @@ CANCELLED = -32800
 DIALECT = Dialect(
     cancel_method="$/cancel_request",
     cancel_key="requestId",
-    # There is no progress of single requests: what happens is told as updates of a session.
+    # Requests have no progress of their own; sessions send updates.
     progress_method="",
     progress_key="",
     cancelled_code=CANCELLED,
@@ -49,7 +49,7 @@ BY_TERMINAL = "login"
 
 
 class ClientAbilities:
-    """What a client can do, as far as it said so."""
+    """The abilities that a client has declared."""
 
     __slots__ = ("asks", "logs_in", "reads", "runs", "writes")
 
@@ -60,12 +60,14 @@ class ClientAbilities:
         self.writes = files.get("writeTextFile") is True
         self.runs = abilities.get("terminal") is True
         self.logs_in = as_object(abilities.get("auth")).get("terminal") is True
-        # Forms in which a person answers questions that have more than one answer.
+        # Support for forms, in which the user answers several questions.
         self.asks = isinstance(as_object(abilities.get("elicitation")).get("form"), dict)
 
 
 def make_initialize_answer(offer: ClientAbilities) -> Json:
-    """The answer to `initialize`: this version, whatever was asked for; the client decides on it."""
+    """Return the answer to `initialize`: always this version; the client decides whether to
+    continue.
+    """
     return {
         "protocolVersion": VERSION,
         "agentInfo": {"name": "clew", "title": "clew", "version": CLEW},
@@ -95,15 +97,15 @@ def auth_methods(offer: ClientAbilities) -> list[Json]:
     return methods
 
 
-# Content on its way in and out: a client's blocks as a prompt, the service's blocks as a client's.
+# Conversion of content: a client's blocks into a prompt, the API's blocks into a client's.
 
 
-# A larger picture fits into no line that every client reads.
+# A larger image does not fit into a line that every client reads.
 MAX_IMAGE_CHARS = 700_000
 
 
 class EditorPrompt(Struct, frozen=True, kw_only=True):
-    """What a client's prompt says. `left_out`: parts that no model here can be shown."""
+    """The prompt of a client. `left_out` are parts that the model cannot receive."""
 
     text: str
     embedded: str = ""
@@ -156,7 +158,7 @@ class _Reading:
 
 
 def prompt_of(blocks: Any) -> EditorPrompt:
-    """The blocks of a prompt, in their order."""
+    """Convert the blocks of a prompt, in order."""
     reading = _Reading()
     for block in as_list(blocks):
         reading.take(as_object(block))
@@ -169,7 +171,7 @@ def prompt_of(blocks: Any) -> EditorPrompt:
 
 
 def link(uri: str, name: str) -> str:
-    """A link as a mention, where it is a file; lines that it points at are kept."""
+    """Return a link as a mention if it is a file, with its line range."""
     path = path_of(uri)
     if not path or '"' in path or "\n" in path:
         return f"[{name or uri}]({uri})"
@@ -179,11 +181,11 @@ def link(uri: str, name: str) -> str:
 
 
 def named(uri: str) -> str:
-    """How the text speaks of something that stands below it."""
+    """Return the name by which the text refers to attached content."""
     return f"[{path_of(uri).rpartition('/')[2] or uri}]({uri})"
 
 
-# -- out
+# -- output
 
 
 def text(words: str) -> Json:
@@ -191,7 +193,7 @@ def text(words: str) -> Json:
 
 
 def render_blocks(blocks: Any) -> list[Json]:
-    """The blocks of a message or a result, as far as a client can show them."""
+    """Return the blocks of a message or result that a client can show."""
     if isinstance(blocks, str):
         return [text(blocks)] if blocks else []
     return [item for block in as_list(blocks) if (item := one(as_object(block))) is not None]
@@ -210,15 +212,15 @@ def one(block: Json) -> Json | None:
 
 
 def as_content(blocks: Iterable[Json]) -> list[Json]:
-    """Blocks as the content of a tool call."""
+    """Wrap blocks as the content of a tool call."""
     return [{"type": "content", "content": block} for block in blocks]
 
 
-# Questions of the model as one form that an editor shows, and what was filled in.
+# The model's questions as one form in an editor, and its answers.
 
 
 def form_of(questions: Sequence[Json]) -> Json:
-    """The schema of the form."""
+    """Return the schema of the form."""
     properties: Json = {}
     for number, question in enumerate(questions, 1):
         choices = [
@@ -241,7 +243,7 @@ def titled(option: Json) -> str:
 
 
 def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
-    """What was answered; a question that was left out has no answer."""
+    """Return the answers; skipped questions have none."""
     fields = as_object(content)
     answers: dict[str, str] = {}
     for number, question in enumerate(questions, 1):
@@ -257,10 +259,10 @@ def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
     return answers
 
 
-# A tool call as a client shows it: its kind, its files, the change it makes.
+# Tool calls for a client: kind, files, and the proposed change.
 
 
-# The text of a file; None where there is none, or none that can be shown.
+# Returns the text of a file, or None if it does not exist or cannot be shown.
 ReadFile: TypeAlias = Callable[[str], str | None]
 
 KINDS = {
@@ -278,7 +280,7 @@ def kind_of(name: str) -> str:
 
 
 def describe_call(block: Json, title: str, cwd: str, read_file: ReadFile) -> Json:
-    """What is known of a call before it runs."""
+    """Describe a call before it runs."""
     arguments = as_object(block.get("input"))
     name = as_text(block.get("name"))
     fields: Json = {
@@ -306,7 +308,7 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def proposed(name: str, arguments: Json, cwd: str, read_file: ReadFile) -> list[Json]:
-    """The changes that a call would make, as diffs."""
+    """Return the changes that a call would make, as diffs."""
     path = absolute(as_text(arguments.get("file_path")), cwd)
     match name:
         case "Write":
@@ -331,7 +333,7 @@ def diff(path: str, before: str | None, after: str) -> Json:
 
 
 def describe_result(content: Any, result: Any) -> list[Json]:
-    """What a call came to: the change that it made, else what it gave back."""
+    """Return the result of a call: its change, or otherwise its output."""
     done = as_object(result)
     path = as_text(done.get("filePath"))
     key = "originalFile" if "originalFile" in done else "originalFileContents"
@@ -365,7 +367,7 @@ def changed(text: str, steps: Sequence[Any]) -> str:
 
 
 def plan(todos: Sequence[TodoItem]) -> Json:
-    """The list of what is to do; the protocol wants a priority, and there is but one here."""
+    """Return the todo list; the protocol requires a priority, so all have the same."""
     return {
         "sessionUpdate": "plan",
         "entries": [

@@ -1,8 +1,8 @@
-"""MCP servers that an editor brings along: programs, URLs, and those that live in the editor itself.
+"""MCP servers from an editor: programs, URLs, and servers inside the editor.
 
-The last are spoken to over the editor's own connection: `mcp/connect` opens a line, `mcp/message`
-carries one message of either side, `mcp/disconnect` ends it. Owns the lines that are open, by the ids
-that the editor gave them.
+The latter use the editor's own connection: `mcp/connect` opens a channel, `mcp/message` carries a
+message in either direction, `mcp/disconnect` closes it. This module owns the open channels, by the
+editor's ids.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Work: TypeAlias = Coroutine[Any, Any, None]
 
 
 def entries_of(items: Any) -> dict[str, Json]:
-    """The servers of a request, as entries of settings; what has no name is none."""
+    """Return the servers of a request as settings entries; skip those without a name."""
     servers = map(as_object, as_list(items))
     return {name: entry_of(server) for server in servers if (name := as_text(server.get("name")))}
 
@@ -55,7 +55,7 @@ def entry_of(server: Json) -> Json:
 
 
 def in_editor(server: Json) -> str:
-    """The id of a server in the editor; earlier drafts called it otherwise."""
+    """Return the id of a server in the editor, in the current or an earlier form of the protocol."""
     return as_text(server.get("serverId")) or as_text(server.get("id"))
 
 
@@ -65,7 +65,7 @@ def pairs(items: Any) -> dict[str, str]:
 
 
 class EditorServers:
-    """The lines to servers in the editor."""
+    """The channels to servers in the editor."""
 
     def __init__(self, editor: Connection) -> None:
         self._editor = editor
@@ -78,7 +78,7 @@ class EditorServers:
         return EditorLine(config.reach.name, host, group, self._editor, self._open)
 
     async def asked(self, params: Json) -> Any | RpcFault:
-        """A server's own question."""
+        """Handle a request of a server."""
         line = self._open.get(as_text(params.get("connectionId")))
         if line is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no such connection is open")
@@ -92,7 +92,7 @@ class EditorServers:
 
 
 class EditorLine:
-    """One line. What the server tells stands in its order; requests run side by side."""
+    """One channel. Notifications keep their order; requests run concurrently."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class EditorLine:
         self._lines[self._id] = self
 
     def settled(self, agreement: Agreement) -> None:
-        """The editor carries what it is given."""
+        """Do nothing: the editor passes on whatever it receives."""
 
     async def ended(self) -> str:
         return await asyncio.shield(self._over)

@@ -1,7 +1,7 @@
-"""One session of an editor: opened, prompted one turn at a time, cancelled, closed.
+"""A session of an editor: opening, one turn at a time, cancelling, closing.
 
-Owns which prompts wait and what the client was last told of mode, plan and window. It lives in a task of
-its own, so that many run at once; whatever becomes of one turn, its prompt is answered.
+It owns the waiting prompts, and the mode, plan and context usage that the client knows. Each session
+has its own task, so that many can run at once. Every prompt is answered, whatever happens in its turn.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from clew.session.build import open_session
 from clew.session.session import Session
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, RpcFault
 
-# What a client may set of a session: its mode, its model, how hard the model thinks.
+# The options that a client can set: mode, model, reasoning effort.
 
 
 MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -59,7 +59,7 @@ EFFORTS: dict[str, Effort | None] = {
 
 
 class EditorSettings:
-    """The settings of one session; a value that is none of those offered is refused in words."""
+    """The options of one session; a value that is not on offer is rejected with a message."""
 
     def __init__(self, session: Session, *, may_bypass: bool) -> None:
         self._session = session
@@ -90,7 +90,7 @@ class EditorSettings:
         ]
 
     async def set(self, key: str, value: Any) -> None:
-        """Raises `SettingsError` where there is no such setting or value."""
+        """Set an option; raise `SettingsError` if the option or value is unknown."""
         if not isinstance(value, str):
             raise SettingsError(f"{key}: expected the id of a value")
         match key:
@@ -145,7 +145,7 @@ def select(key: str, name: str, current: str, values: list[Json]) -> Json:
     }
 
 
-# Of a file that a call will replace: a larger one is shown as what it will be.
+# The most bytes of a file to be replaced; for a larger one, only the new text is shown.
 MAX_SHOWN_BYTES = 128 << 10
 TITLE_CHARS = 80
 CANCELLED: Json = {"stopReason": "cancelled"}
@@ -154,13 +154,13 @@ Answer: TypeAlias = asyncio.Future[Json | RpcFault]
 
 
 class EditorInput(FrontInput):
-    """The prompts of an editor in their order, each a request with one answer."""
+    """The prompts of an editor in order; each is a request with one answer."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[EditorPrompt, Answer]] = deque()
         self._changed = asyncio.Event()
         self._is_over = False
-        # The prompt that is worked on, and its answer.
+        # The current prompt, and its answer.
         self.prompt = EditorPrompt(text="")
         self._answer: Answer | None = None
 
@@ -183,13 +183,13 @@ class EditorInput(FrontInput):
         return Line(raw=Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images))
 
     def answer(self, reply: Json | RpcFault) -> None:
-        """Answers the prompt that is worked on."""
+        """Answer the current prompt."""
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_result(reply)
 
     def cancel(self) -> None:
-        """Answers the prompts that wait."""
+        """Answer the waiting prompts as cancelled."""
         while self._waiting:
             _, answer = self._waiting.popleft()
             if not answer.done():
@@ -202,7 +202,7 @@ class EditorInput(FrontInput):
 
 
 class EditorView(FrontView):
-    """What a client is told of its session; nothing twice."""
+    """The updates for a client; nothing is sent twice."""
 
     def __init__(
         self,
@@ -220,10 +220,10 @@ class EditorView(FrontView):
         self._told = {"mode": session.mode, "plan": session.costs.spending.state.todos}
         self._is_titled = bool(len(session.story.history))
 
-    # -- at the start
+    # -- start
 
     def introduce(self) -> None:
-        """What a client wants to know of a session that it just got."""
+        """Send what a client needs to know about a new session."""
         commands = [
             {
                 "name": command.name,
@@ -241,7 +241,7 @@ class EditorView(FrontView):
         self._tell_usage()
 
     def replay(self) -> None:
-        """The conversation so far."""
+        """Send the conversation so far."""
         for update in self._telling.replayed(self._session.story.history):
             self._client.tell(update)
         if self._session.costs.spending.state.todos:
@@ -291,11 +291,11 @@ class EditorView(FrontView):
         self._lines.answer(reply)
 
     def describe(self, block: Json) -> None:
-        """Tells of a call that is asked about."""
+        """Describe a call that needs approval."""
         for update in self._telling.described(block):
             self._client.tell(update)
 
-    # -- what changed
+    # -- changes
 
     def _tell_title(self, turn: Turn | None) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -306,7 +306,7 @@ class EditorView(FrontView):
         self._client.tell(info)
 
     def tell_changes(self) -> None:
-        """What is another than the client was last told."""
+        """Send what has changed since the last update."""
         session = self._session
         if self._told["mode"] != session.mode:
             self._told["mode"] = session.mode
@@ -341,7 +341,7 @@ class EditorView(FrontView):
 
 
 class EditorSession:
-    """One session from opening to close; `view` and `session` are there once `opened` has told so."""
+    """One session from opening to closing; `view` and `session` are set once `opened` is done."""
 
     session: Session
     view: EditorView
@@ -359,7 +359,7 @@ class EditorSession:
         self._driver: Driver | None = None
 
     async def live(self, brought: HostParts, opened: "asyncio.Future[Session]") -> None:
-        """Stands open until it is closed; what keeps it from opening is told to `opened`."""
+        """Run until closed; an error while opening goes to `opened`."""
         try:
             async with open_session(
                 self._options,
@@ -387,7 +387,7 @@ class EditorSession:
             self._lines.answer(CANCELLED)
 
     def close(self) -> None:
-        """Ends the turn that runs, and then the session."""
+        """Interrupt the running turn, and close the session."""
         self._lines.end()
         self.cancel()
 
@@ -395,7 +395,7 @@ class EditorSession:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
-        """Answers a prompt after those before it. Whoever takes the request back ends the turn."""
+        """Answer a prompt after those before it; cancelling the request interrupts its turn."""
         try:
             return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:
@@ -403,13 +403,13 @@ class EditorSession:
             raise
 
     def cancel(self) -> None:
-        """Ends the turn that runs, and those that wait for it."""
+        """Interrupt the running turn, and cancel the waiting ones."""
         self._lines.cancel()
         if self._driver is not None:
             self._driver.stop()
 
     async def set_option(self, key: str, value: Any) -> None:
-        """Raises `SettingsError` where there is no such setting or value."""
+        """Set an option; raise `SettingsError` if the option or value is unknown."""
         await self.choices.set(key, value)
         self.view.tell_changes()
 
@@ -421,12 +421,12 @@ class EditorSession:
 
 
 def as_block(words: str) -> str:
-    """The words of a command, which are laid out for a terminal."""
+    """Return a command's output, which is laid out for a terminal, as a code block."""
     return f"```\n{words}\n```" if "\n" in words else words
 
 
 def ended_as(ended: TurnEnded) -> Json | RpcFault:
-    """Why a turn ended, in the protocol's words; a failure is an error of the request."""
+    """Return the end reason in the protocol's terms; a failure is an error of the request."""
     match ended.reason:
         case "aborted_streaming" | "aborted_tools" | "denied_and_stopped":
             return CANCELLED
@@ -443,7 +443,7 @@ def ended_as(ended: TurnEnded) -> Json | RpcFault:
 
 
 def shown_text(path: str) -> str | None:
-    """The text of a file as a diff shows it."""
+    """Return the text of a file for a diff."""
     try:
         if Path(path).stat().st_size > MAX_SHOWN_BYTES:
             return None

@@ -1,7 +1,7 @@
-"""What a session does, as updates for its client: words as they come, calls from their beginning on.
+"""Session events as updates for a client: text as it streams, calls from their start.
 
-Owns which calls a client has heard of. Reads events and entries; a call that the client does not know
-is introduced before anything is said about it, and each ends completed or failed.
+It owns which calls the client knows. It reads events and entries. A call is described before anything
+else is sent about it, and always ends as completed or failed.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def chunk(kind: str, words: str, message_id: str) -> Json:
 
 
 class EditorUpdates:
-    """`title` says a call in one line; `where` is the folder that its paths are relative to."""
+    """Builds updates. `title` returns the title of a call; paths are relative to `where`."""
 
     def __init__(
         self, title: Title, where: Callable[[], str], read_file: protocol.ReadFile
@@ -61,16 +61,16 @@ class EditorUpdates:
         self._where = where
         self._read_file = read_file
         self._message_id = ""
-        # The calls that have not ended, and those of them that a client was told the input of.
+        # The unfinished calls, and those whose input the client has received.
         self._open: set[str] = set()
         self._described: set[str] = set()
-        # Those that the client shows in a terminal of its own.
+        # The calls that the client shows in its own terminal.
         self._watched: set[str] = set()
-        # What a person's own line for the shell is shown as.
+        # The call under which the user's own shell command is shown.
         self._own: str | None = None
 
     def told(self, event: EngineEvent) -> list[Json]:
-        """The updates that an event becomes."""
+        """Return the updates for an event."""
         match event:
             case TextDelta():
                 return [chunk("agent_message_chunk", event.text, self._message_id)]
@@ -104,8 +104,10 @@ class EditorUpdates:
                 ]
 
     def _from_agent(self, event: FromAgent) -> list[Json]:
-        """An agent's calls stand beside the conversation's own, with the call that began it; what it
-        says goes to who asked it."""
+        """Return the calls of a subagent, shown next to the call that started it.
+
+        The agent's text is for the agent that started it.
+        """
         match event.event:
             case ToolUseReady() | ToolStarted() | ToolProgressed() | ToolFinished():
                 beside = {"_meta": {"clew": {"parentToolCallId": event.tool_use_id}}}
@@ -126,7 +128,7 @@ class EditorUpdates:
         return [{"sessionUpdate": "tool_call", "toolCallId": identity, **fields}]
 
     def described(self, block: Json) -> list[Json]:
-        """All that is known of a call before it runs; once."""
+        """Describe a call before it runs, once."""
         identity = as_text(block.get("id"))
         if identity in self._described:
             return []
@@ -168,7 +170,7 @@ class EditorUpdates:
         content = result_of(entry, block["id"])
         done = protocol.describe_result(content, None if is_error else entry.get("toolUseResult"))
         if block["id"] in self._watched:
-            # What a terminal shows stays there.
+            # The terminal's output stays visible.
             self._watched.discard(block["id"])
             done = []
         return [*introduced, *self._ended(block["id"], "failed" if is_error else "completed", done)]
@@ -189,17 +191,17 @@ class EditorUpdates:
         return [update(identity, status=status, **({"content": content} if content else {}))]
 
     def closed(self) -> list[Json]:
-        """Ends what was begun and will not be ended by itself."""
+        """End calls that will not end by themselves."""
         return [
             update
             for identity in sorted(self._open)
             for update in self._ended(identity, "failed", [])
         ]
 
-    # -- a conversation that goes on
+    # -- resumed sessions
 
     def replayed(self, entries: Iterable[Json]) -> list[Json]:
-        """What was said before, in its order."""
+        """Return the earlier conversation, in order."""
         updates: list[Json] = []
         for item in for_display(entries):
             updates += self._replayed(item.entry, as_object(item.block), item.uuid)
@@ -239,7 +241,7 @@ def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
 
 
 def result_of(entry: Json, identity: str) -> Any:
-    """What an entry answers a call with."""
+    """Return the result that an entry has for a call."""
     blocks = as_object(entry.get("message")).get("content")
     for block in blocks if isinstance(blocks, list) else ():
         if as_object(block).get("tool_use_id") == identity:
@@ -248,7 +250,7 @@ def result_of(entry: Json, identity: str) -> Any:
 
 
 def noted(event: EngineEvent) -> list[str]:
-    """What a person must know beside the conversation."""
+    """Return notices for the user."""
     match event:
         case Noticed() | NotSaved():
             return list(event.messages)

@@ -1,1 +1,1 @@
-"""clew without a person in front of it: one prompt in, one result and one exit code out."""
+"""The headless front end: one prompt in, one result and one exit code out, or a host protocol."""

@@ -1,8 +1,8 @@
-"""The two ends of a conversation with a host: what it says comes out of `receive`, frames go into `send`.
+"""The channel to a host: `receive` returns its messages, `send` takes frames.
 
-Owns standard input and output of a process that speaks the protocol: one thread reads whole lines
-however long they are, one writes, and neither ever makes the other or the turn wait but where a
-slow reader should slow the stream. Nothing here knows what a line means.
+It owns standard input and output of a process that speaks the protocol. One thread reads complete
+lines of any length, another writes. Neither blocks the other or the turn, except that a slow reader
+slows the stream down. The channel does not know what a line means.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -20,49 +20,49 @@ from clew.core.json_object import Json
 from clew.core.stream.sse import LineSplitter
 from clew.core.wire import Incoming, encode_frame, read_line
 
-# How much may wait for a slow reader before whoever sends waits too.
+# How much output may wait for a slow reader before senders wait, too.
 HIGH_WATER_BYTES = 1024 * 1024
 READ_BYTES = 1 << 16
 
 
 class HostChannel(Protocol):
     async def receive(self) -> Incoming | None:
-        """What the host says next; None when it will say no more."""
+        """Return the host's next message, or None if no more will come."""
         ...
 
     async def send(self, frame: Json) -> None:
-        """Hands a frame on, and waits while too many do."""
+        """Send a frame; wait while too many are queued."""
         ...
 
     def post(self, frame: Json) -> None:
-        """Hands a frame on without waiting: for the moments in which nothing may be awaited."""
+        """Send a frame without waiting, for places that cannot await."""
         ...
 
     def warn(self, words: str) -> None:
-        """Says something to whoever looks after the program, beside the frames."""
+        """Print a warning for the operator of the program, outside the frames."""
         ...
 
     def hurry(self) -> None:
-        """From here on nobody waits for a slow reader: the program was told to end."""
+        """Stop waiting for a slow reader, because the program was told to end."""
         ...
 
     @property
     def is_broken(self) -> bool:
-        """Whether nobody reads any more."""
+        """True if the reader is gone."""
         ...
 
     async def aclose(self) -> None:
-        """Everything handed on is out, or cannot be."""
+        """Wait until all frames are written or cannot be written."""
         ...
 
 
 class Input:
-    """Standard input as lines. The thread is one that the end of the process need not wait for."""
+    """Standard input as lines. Its thread does not keep the process alive."""
 
     def __init__(self, file: int, loop: asyncio.AbstractEventLoop, begin: bytes = b"") -> None:
         self._file = file
         self._loop = loop
-        # What was read before there was a loop.
+        # Lines that were read before the event loop ran.
         self._begin = begin
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
@@ -86,7 +86,7 @@ class Input:
     def _hand_on(self, lines: Iterable[bytes | None]) -> bool:
         try:
             self._loop.call_soon_threadsafe(self._take, list(lines))
-        except RuntimeError:  # the loop is closed: nobody listens any more
+        except RuntimeError:  # the loop is closed, so no reader is left
             return False
         return True
 
@@ -96,7 +96,7 @@ class Input:
 
 
 class StandardOutput:
-    """Standard output, written by one thread, each batch in one call."""
+    """Standard output, written by one thread, with one call for each batch."""
 
     def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
         self._file = file
@@ -166,15 +166,15 @@ class StandardOutput:
         return True
 
     def _tell(self, event: asyncio.Event) -> None:
-        # A closed loop has nobody waiting.
+        # A closed loop has no waiting senders.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(event.set)
 
 
 class StdioChannel:
-    """The channel of a process: lines of JSON on standard input and output.
+    """The channel of a process: JSON lines on standard input and output.
 
-    With `said`, what a host would write is known beforehand and standard input is not read.
+    With `said`, the prompts are known in advance and standard input is not read.
     """
 
     def __init__(self, incoming: Iterable[Incoming] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What a host can ask of a running session, and the answer to each.
+"""Control requests that a host can send to a running session, and their answers.
 
-Owns the table of control requests. A request that cannot be done is answered with an error that says
-why; one that nobody knows with one that says so. None of them waits for the turn.
+It owns the table of requests. An unknown request, or one that cannot be carried out, is answered with
+an error that explains why. No request waits for the turn.
 """
 
 import os
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
 
 
-# Of a task's output, so that the frame stays one.
+# The most bytes of a task's output, so that it fits into one frame.
 OUTPUT_BYTES = 200_000
 
 
@@ -73,7 +73,7 @@ class Controls:
         return self._view.session
 
     async def answer(self, request: ControlRequest) -> Json:
-        """The frame that answers a request."""
+        """Return the frame that answers a request."""
         handler = HANDLERS.get(request.subtype)
         if handler is None and request.subtype not in ELSEWHERE:
             return wire.unsupported(request.request_id, request.subtype)
@@ -94,7 +94,7 @@ class Controls:
         return answer
 
     async def _elsewhere(self, request: ControlRequest) -> Json:
-        """What a module of its own answers, loaded when it is asked for."""
+        """Answer a request in another module, which is loaded on first use."""
         load = ELSEWHERE[request.subtype]
         result = load()[request.subtype](self._session, request.fields)
         response: Json = await result if isinstance(result, Awaitable) else result
@@ -103,7 +103,9 @@ class Controls:
     # -- the handshake
 
     async def initialize(self, _: Json) -> Json:
-        """What the handshake brought was taken when the session was opened, or is just now."""
+        """Answer the handshake; its options were applied when the session was opened, or are
+        applied now.
+        """
         session = self._session
         return {
             "hook_on_failure_supported": True,
@@ -149,7 +151,7 @@ class Controls:
     # -- tasks
 
     async def stop_task(self, fields: Json) -> Json:
-        """Ends a task; one that is not there needs no end."""
+        """Stop a task; an unknown task needs no stopping."""
         tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is not None:
@@ -157,8 +159,10 @@ class Controls:
         return {}
 
     async def background_tasks(self, fields: Json) -> Json:
-        """Puts what the turn waits for into the background, all of it or what one call began; all that
-        runs there then."""
+        """Move what the turn waits for, or what one call started, to the background.
+
+        Return all tasks that run there.
+        """
         session, call = self._session, fields.get("tool_use_id")
         left = session.parts.tasks.leave(call if isinstance(call, str) else None)
         running = session.parts.tasks.running
@@ -168,7 +172,9 @@ class Controls:
         }
 
     async def keep_task(self, fields: Json) -> Json:
-        """Has a command in the background go on when clew ends: the host's word is a person's."""
+        """Keep a background command running after clew exits; the host decides in place of the
+        user.
+        """
         tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is None:
@@ -185,7 +191,7 @@ class Controls:
         output = (first + last).decode("utf-8", "replace")
         return {**describe_row(task), "status": task.status, "output": output}
 
-    # -- how the session stands
+    # -- state of the session
 
     async def set_permission_mode(self, fields: Json) -> Json:
         mode = text(fields, "mode")
@@ -225,7 +231,10 @@ class Controls:
         return {"title": title}
 
     async def rewind_files(self, fields: Json) -> Json:
-        """Files back to before a message; the conversation stays. `dry_run` only says what would be."""
+        """Restore files to their state before a message, without the conversation.
+
+        `dry_run` only reports what would change.
+        """
         from clew.session.rewinding import Rewinding, find_conflicts, plan_file_changes
 
         rewinding = Rewinding(self._session)
@@ -271,7 +280,7 @@ class Controls:
         await self._servers(fields).toggle(text(fields, "serverName"), enabled=enabled)
 
     def _servers(self, fields: Json) -> "Servers":
-        """The servers, if the one that is meant is among them."""
+        """Return the servers, if the named one is among them."""
         mcp_servers = self._session.parts.mcp.servers
         name = text(fields, "serverName")
         if mcp_servers is None or mcp_servers.get(name) is None:
@@ -334,7 +343,7 @@ HANDLERS: dict[str, Handler] = {
     "get_binary_version": Controls.get_binary_version,
 }
 
-# What is asked for seldom, and what loads the module that answers it.
+# Rare requests, and functions that load the modules which answer them.
 ELSEWHERE: dict[str, Callable[[], SessionControls]] = {
     "apply_flag_settings": load_standing_controls,
     "update_settings": load_standing_controls,

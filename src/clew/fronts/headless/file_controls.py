@@ -1,4 +1,4 @@
-"""Files as a host asks for them: read by the rules of Read, and what it has seen of them itself."""
+"""File requests of a host, which obey the rules of Read; and what the host itself has read."""
 
 import base64
 from collections.abc import Iterable
@@ -22,10 +22,10 @@ from clew.permissions.decision import Allow
 from clew.session.session import Session
 from clew.system.files import is_file
 
-# What has changed in the folder of a session, as a host asks for it: files, counts, and hunks within bounds.
+# The uncommitted changes of a session's folder for a host: files, counts, and hunks within limits.
 
 
-# The answer is one frame: so many files are named, and so much is told of their lines, of one and of all.
+# Limits that keep the answer in one frame: files, and lines of one file and of all.
 FILES = 500
 FILE_CHARACTERS = 100_000
 ALL_CHARACTERS = 250_000
@@ -41,7 +41,7 @@ async def get_workspace_diff(session: Session, _: Json) -> Json:
 
 
 def told(git_changes: Changes, hidden: set[str]) -> Json:
-    """The answer; of the files of `hidden` no line is told."""
+    """Return the answer; lines of the files in `hidden` are not included."""
     files = git_changes.files[:FILES]
     hunks, large = within(change for change in files if change.path not in hidden)
     return {
@@ -64,7 +64,7 @@ def told(git_changes: Changes, hidden: set[str]) -> Json:
 
 
 def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
-    """The hunks of the files, as far as they have room, and the files for which there was none."""
+    """Return the hunks that fit, and the files whose hunks do not."""
     rows: list[Json] = []
     large: list[str] = []
     left = ALL_CHARACTERS
@@ -96,7 +96,7 @@ MOST_BYTES = 4 << 20
 
 
 async def file_suggestions(session: Session, fields: Json) -> Json:
-    """Files by a part of their name, the best first: what the screen offers behind `@`."""
+    """Return files that match part of a name, best first, as completion after `@` does."""
     query = fields.get("query")
     if not isinstance(query, str):
         raise UserError("file_suggestions: query: expected a text")
@@ -127,7 +127,7 @@ def read_file(session: Session, fields: Json) -> Json:
 
 
 def seed_read_state(session: Session, fields: Json) -> Json:
-    """The host has seen a file; an edit of it may follow, if it is still as it was."""
+    """Record that the host has read a file, so that it can be edited if it is unchanged."""
     path, mtime = permitted(session, fields), fields.get("mtime")
     if not isinstance(mtime, int | float) or isinstance(mtime, bool):
         raise UserError("seed_read_state: mtime: expected milliseconds")
@@ -135,7 +135,7 @@ def seed_read_state(session: Session, fields: Json) -> Json:
 
 
 def permitted(session: Session, fields: Json) -> Path:
-    """A file that Read may read without a question."""
+    """Return the path of a file that Read may read without asking."""
     name = fields.get("path")
     if not isinstance(name, str) or not name:
         raise UserError(f"{fields.get('subtype')}: path: expected a text")
@@ -148,23 +148,26 @@ def permitted(session: Session, fields: Json) -> Path:
     return path
 
 
-# What a host has looked for anew: commands and skills, plugins, output styles.
+# Reloading for a host: commands and skills, plugins, output styles.
 
 
 class BusyError(ControlRefusedError):
-    """The session works; the host wanted to be told rather than to disturb it."""
+    """The session is running a turn, which the host did not want to disturb."""
 
     code = "reload_plugins_busy"
 
 
 def reload_skills(session: Session, _: Json) -> Json:
-    """Commands and skills, looked for anew; the model hears of what is new with the next prompt."""
+    """Reload commands and skills; the model learns of new ones with the next prompt."""
     session.parts.skills.reload()
     return {"skills": [skill.name for skill in session.parts.skills.all()]}
 
 
 async def reload_plugins(session: Session, fields: Json) -> Json:
-    """Plugins with all their parts; what requests begin with stays, so there is nothing to hold back for."""
+    """Reload plugins with all their parts.
+
+    This need not wait, because the start of requests stays the same.
+    """
     is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
         raise BusyError("the session works; ask again when it is idle")
@@ -181,7 +184,7 @@ async def reload_plugins(session: Session, fields: Json) -> Json:
 
 
 def folders_of(value: Any) -> tuple[str, ...]:
-    """The folders of plugins that a host adds, which is its word for what they run."""
+    """Return the plugin folders that a host adds; the host vouches for what they run."""
     folders: list[str] = []
     for item in value if isinstance(value, list) else [] if value is None else [value]:
         path = item.get("path") if isinstance(item, dict) else None
@@ -194,7 +197,7 @@ def folders_of(value: Any) -> tuple[str, ...]:
 
 
 def reload_output_styles(session: Session, _: Json) -> Json:
-    """The styles there could be; the session goes on in the one it began with."""
+    """Reload the available output styles; the session keeps its own."""
     return {"available_output_styles": list(session.parts.reloading.styles())}
 
 

@@ -1,7 +1,7 @@
-"""What the engine says, as frames: each entry once, each frame in the order hosts count on.
+"""Engine events as frames: each entry once, in the order that hosts rely on.
 
-Owns which entries were framed already. Reads events and entries; never the log, never a clock but
-through the entries themselves.
+It owns which entries have been framed. It reads events and entries, never the log, and takes times
+only from entries.
 """
 
 import time
@@ -33,12 +33,12 @@ from clew.parts.background_tasks import describe_row
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
 from clew.providers.failure_kinds import category_of
 
-# What hosts hear of tasks: that one began, how far it is, how it ended. Values in, frames out.
+# Task frames for hosts: started, progress, ended. Values in, frames out.
 
 
 Frame: TypeAlias = Callable[..., Json]
 
-# A task that was stopped was killed to those who follow its state.
+# To hosts that follow its state, a stopped task is reported as killed.
 STATES = {"completed": "completed", "failed": "failed", "stopped": "killed"}
 
 
@@ -79,7 +79,7 @@ def ended(task: BackgroundTask, system: Frame) -> list[Json]:
 
 
 def listed(running: Iterable[BackgroundTask], system: Frame) -> list[Json]:
-    """Those in the background now; each such frame stands for the whole list."""
+    """Return a frame with the complete list of background tasks."""
     return [
         system(
             "background_tasks_changed", tasks=[describe_row(t) for t in running if t.is_background]
@@ -106,11 +106,11 @@ def summary_of(task: BackgroundTask) -> str:
     return read_summary(task.kind, task.title, task.status, words)
 
 
-# What agents of a session say, as frames under the call that began each.
+# Frames of subagents, linked to the call that started each.
 
 
 class Delegated:
-    """`tells_text`: what agents say is told too."""
+    """Frames of subagents. With `tells_text`, their text is included."""
 
     def __init__(self, session_id: str, *, tells_text: bool) -> None:
         self._session_id = session_id
@@ -165,8 +165,10 @@ def block_types(entry: Json) -> set[str]:
 
 
 class TurnFrames:
-    """The frames of one turn after another, with as much of the stream as is `wanted`; `answers` are the
-    prompts that the turn answers."""
+    """The frames of successive turns, with as much of the stream as is `wanted`.
+
+    `answers` are the prompts that the turn answers.
+    """
 
     def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Options) -> None:
         self._session_id = session_id
@@ -181,7 +183,7 @@ class TurnFrames:
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
 
     def begin(self) -> None:
-        """A turn begins; the count of what it comes to starts again."""
+        """Begin a turn and reset its counters."""
         self.answers = []
         self.tally = Tally(session_id=self._session_id)
         self._framed.clear()
@@ -190,7 +192,7 @@ class TurnFrames:
         return wire.system(subtype, session_id=self._session_id, uuid=self._new_id(), **fields)
 
     def framed(self, event: EngineEvent) -> list[Json]:
-        """The frames that an event of the engine becomes."""
+        """Return the frames for an engine event."""
         match event:
             case Recorded():
                 return self.entries(event.entries)
@@ -228,7 +230,9 @@ class TurnFrames:
                 return []
 
     def _compacted(self, event: Compacted) -> list[Json]:
-        """What hosts take as the end of what they showed, and the summary that stands for it."""
+        """Return the boundary that ends the earlier conversation for hosts, and the summary that
+        replaces it.
+        """
         done = self.system("status", status=None, compact_result="success")
         frames_of = [done, wire.compact_boundary(event.boundary, session_id=self._session_id)]
         for entry in event.entries:
@@ -237,7 +241,7 @@ class TurnFrames:
         return frames_of
 
     def entries(self, entries: Iterable[Json]) -> list[Json]:
-        """Entries of the conversation that no frame has told of yet."""
+        """Return frames for the entries that have not been framed yet."""
         return [frame for entry in entries for frame in self._entry(entry)]
 
     def _entry(self, entry: Json) -> list[Json]:
@@ -256,14 +260,14 @@ class TurnFrames:
                 return []
 
     def _prompt(self, entry: Json) -> list[Json]:
-        """Words of the host's: what the turn answers from here on, said back if that was asked for."""
+        """Record a prompt of the host as answered by this turn; echo it if that was requested."""
         if entry["uuid"] not in self.answers:
             self.answers.append(entry["uuid"])
         frame = wire.user(entry, session_id=self._session_id, is_replay=True)
         return self._once(entry, frame) if self._wanted.replays else []
 
     def _is_told(self, entry: Json) -> bool:
-        """A prompt is the host's own, and said back only where it asked for that."""
+        """Return whether an entry is framed; the host's own prompts only if it asked for an echo."""
         content = entry["message"]["content"]
         first = content[0] if isinstance(content, list) and content else {}
         return (
@@ -298,7 +302,7 @@ class TurnFrames:
         )
         return [denied, *new_frames]
 
-    # -- the stream as it comes
+    # -- the stream
 
     def _streamed(self, event: Json) -> list[Json]:
         match event.get("type"):
@@ -318,7 +322,7 @@ class TurnFrames:
         )
 
     def close_stream(self) -> list[Json]:
-        """Ends what an interruption left open, so that readers of the stream find its end."""
+        """Close what an interruption left open, so that readers of the stream see its end."""
         closing: list[Json] = []
         if self._is_open and self._open_block is not None:
             closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))
@@ -333,7 +337,7 @@ class TurnFrames:
         self._is_open, self._open_block = False, None
         return closing
 
-    # -- what happens on the way
+    # -- other events
 
     def _retry(self, event: Retrying) -> Json:
         return self.system(

@@ -1,7 +1,7 @@
-"""What a host says before anything else: the options of the session with what its handshake brings.
+"""The handshake: applies the members of a host's `initialize` request to the options.
 
-Owns the members of `initialize` that are more than hooks. What is of no use is left out; only what
-would make every answer useless is refused. Pure: nothing is opened here.
+It owns all members but hooks. Useless values are ignored; only what would make every response useless
+is rejected. Pure: nothing is opened here.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from clew.core.wire import MAX_COPY_BYTES, encode_frame
 from clew.fronts.headless.permission import HostRequests
 from clew.record.transcript.paths import get_sidecar
 
-# Functions of the host at the events of a session: registered in the handshake, called over the channel.
+# Hooks of the host: registered in the handshake, called over the channel.
 
 
 Call: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
@@ -30,7 +30,7 @@ HOST = "host"
 
 
 def hooks_of(value: Any, host: HostRequests) -> list[Hook]:
-    """The hooks that a handshake registers."""
+    """Return the hooks that a handshake registers."""
     events = value.items() if isinstance(value, dict) else ()
     return [
         hook
@@ -67,17 +67,19 @@ def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
     return call
 
 
-# What is written to a transcript, said to the host too, so that it can keep a copy elsewhere.
+# Transcript entries for the host, so that it can keep a copy elsewhere.
 
 
-# Of the entries in a frame, so that only an entry that is longer by itself fills one.
+# The most bytes of entries in a frame; a longer entry gets its own.
 BATCH_BYTES = 256 * 1024
-# Of one entry; the rest of the line is the path and the words around it.
+# The most bytes of one entry; the rest of the line is its path and the frame.
 MAX_ENTRY_BYTES = MAX_COPY_BYTES - 16 * 1024
 
 
 class Mirror:
-    """A subagent's file begins with what it is, which its host keeps in a file of its own."""
+    """Sends transcript entries to the host. A subagent's file starts with its metadata, which clew keeps
+    in a file of its own.
+    """
 
     def __init__(self, post: Callable[[Json], None], warn: Callable[[str], None]) -> None:
         self._post = post
@@ -110,7 +112,7 @@ class Mirror:
 
 
 def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
-    """The entries in order, as many at once as a frame holds."""
+    """Yield the entries in order, in batches that fit into a frame."""
     batch: list[Json] = []
     size = 0
     for entry in entries:
@@ -125,8 +127,10 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 
 
 def fitting(entry: Json) -> Json:
-    """An entry as far as a line carries it. Half of a picture would be refused by every model, so words
-    stand in its place."""
+    """Return an entry shortened to fit into a line.
+
+    Models reject part of an image, so a text replaces it.
+    """
     message = entry.get("message")
     if isinstance(message, dict):
         entry = entry | {"message": message | {"content": without_media(message.get("content"))}}
@@ -156,13 +160,13 @@ def _in_words(block: Any) -> Any:
 
 
 def agents_of(fields: Json) -> Json:
-    """The kinds of agents that a handshake brings."""
+    """Return the subagents that a handshake defines."""
     agents = fields.get("agents")
     return agents if isinstance(agents, dict) else {}
 
 
 def skills_of(fields: Json) -> list[str] | None:
-    """The skills that a handshake leaves the model, by name; None: all."""
+    """Return the names of the skills that a handshake offers the model, or None for all."""
     names = fields.get("skills")
     if not isinstance(names, list):
         return None
@@ -170,8 +174,10 @@ def skills_of(fields: Json) -> list[str] | None:
 
 
 def apply_handshake(options: Options, fields: Json) -> Options:
-    """Return the options with what the handshake says: the members that rows of the options name, and
-    servers and plugins, which have members of their own shape."""
+    """Return the options with the members of the handshake.
+
+    Rows of the options name most members; servers and plugins have their own forms.
+    """
     overrides: dict[str, Any] = {}
     for field in options.__struct_fields__:
         for member in notes(field, HostMember):
@@ -193,7 +199,7 @@ def apply_handshake(options: Options, fields: Json) -> Options:
 
 
 def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
-    """Return the field with what a member says; nothing for what is no value of it."""
+    """Return the option with a member's value, or nothing if the value is invalid."""
     if isinstance(now, bool):
         leaves = value is not DEFAULTS[field] and isinstance(value, bool)
         return {field: value} if leaves else {}
@@ -205,7 +211,7 @@ def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any
 
 
 def servers_in(fields: Json) -> Json:
-    """The MCP servers of a handshake: entries, and the names of those that the host holds itself."""
+    """Return the MCP servers of a handshake: entries, and the names of those that the host runs."""
     server_entries, names = fields.get("mcpServers"), fields.get("sdkMcpServers")
     servers = dict(server_entries) if isinstance(server_entries, dict) else {}
     for name in names if isinstance(names, list) else ():
@@ -215,7 +221,7 @@ def servers_in(fields: Json) -> Json:
 
 
 def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
-    """The folders of plugins that a handshake brings, and which of them without their servers."""
+    """Return the plugin folders of a handshake, and which of them are loaded without their servers."""
     value = fields.get("plugins")
     items = [item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict)]
     plugins = [item for item in items if isinstance(item.get("path"), str)]

@@ -1,7 +1,7 @@
-"""A session as a host sees it: the driver's input and view behind a channel.
+"""A session for a host: the driver's input and view on a channel.
 
-Owns which prompts wait and the frames around a turn. A turn always ends in a result frame, whatever
-happened in it.
+It owns the waiting prompts and the frames around a turn. A turn always ends with a result frame,
+whatever happened in it.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -44,7 +44,7 @@ TOO_LATE = "a signal ended this session before it could answer"
 
 
 class HostInput(FrontInput):
-    """The prompts of a host in their order, over all sessions of its channel."""
+    """The prompts of a host in order, across all sessions of its channel."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
@@ -52,9 +52,9 @@ class HostInput(FrontInput):
         self._known: set[str] = set()
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
-        # Nothing more will be said; what was asked for is still done.
+        # The input has ended; prompts that have arrived are still answered.
         self.is_unspoken = False
-        # A signal came: nothing is begun any more.
+        # A signal arrived; nothing new is started.
         self.is_stopped = False
 
     def __bool__(self) -> bool:
@@ -62,7 +62,7 @@ class HostInput(FrontInput):
 
     @property
     def uuids(self) -> list[str]:
-        """The prompts that wait, by the host's ids."""
+        """The host's ids of the waiting prompts."""
         return [line.uuid for line in self._prompts if line.uuid is not None]
 
     @property
@@ -70,20 +70,20 @@ class HostInput(FrontInput):
         return self._ended.is_set()
 
     def use(self, session: Session) -> None:
-        """From here on prompts are for this session."""
+        """Send later prompts to this session."""
         self._session = session
         self._known |= {str(entry.get("uuid")) for entry in session.story.history}
         session.parts.tasks.listeners.append(self._changed.set)
 
     def say(self, prompt: Said) -> None:
-        """Queues a prompt, or gives it to the turn that runs; one that came already is not new."""
+        """Queue a prompt or pass it to the running turn; ignore one that has arrived before."""
         if prompt.uuid is not None and prompt.uuid in self._known:
             return
         if prompt.uuid is not None:
             self._known.add(prompt.uuid)
         session = self._session
         waits = not prompt.asks or is_command(prompt)
-        # A session that goes on may still be opening.
+        # A resumed session may still be opening.
         if self._prompts or waits or session is None or not session.conversation.is_running:
             self._prompts.append(line_of(prompt))
             self._changed.set()
@@ -92,7 +92,7 @@ class HostInput(FrontInput):
             session.conversation.say(prompt.content, speaker, uuid=prompt.uuid)
 
     def withdraw(self, uuid: str) -> bool:
-        """Takes back a prompt that no turn has heard; False if there is none."""
+        """Take back a prompt that no turn has received; return False if there was none."""
         prompt = next((line for line in self._prompts if line.uuid == uuid), None)
         if prompt is not None:
             self._prompts.remove(prompt)
@@ -101,7 +101,7 @@ class HostInput(FrontInput):
         return prompt is not None
 
     def return_line(self, line: Line) -> None:
-        """It was not begun after all."""
+        """Put back a line that was not started."""
         self._prompts.appendleft(line)
 
     async def next(self) -> Next:
@@ -118,15 +118,17 @@ class HostInput(FrontInput):
             await self._changed.wait()
 
     async def _is_due(self) -> bool:
-        """Whether background tasks have something to say that a turn is for; when nothing more will be
-        typed, subagents are waited for, and their news alone."""
+        """Return whether background tasks have news that starts a turn.
+
+        When the input has ended, wait for subagents, and only their news counts.
+        """
         assert self._session is not None
         if not self.is_unspoken:
             return self._session.parts.tasks.has_news()
         return await self._session.parts.agents.settled(self._ended)
 
     def close(self) -> None:
-        """The host says no more."""
+        """Record that the host sends no more."""
         self.is_unspoken = True
         self._changed.set()
 
@@ -136,14 +138,14 @@ class HostInput(FrontInput):
 
 
 def is_command(prompt: Said) -> bool:
-    """Whether a line of the host's is one of clew's own commands, which no running turn hears."""
+    """Return whether a line of the host is a clew command, which no running turn receives."""
     return prompt.typed is not None and isinstance(
         parse(prompt.typed, by_person=False), TypedCommand
     )
 
 
 def line_of(prompt: Said) -> Line:
-    """A prompt of a host; its own text may be no command and names no files."""
+    """Return a host's prompt as a line; its own content contains no commands and names no files."""
     line = Line(blocks=prompt.content, uuid=prompt.uuid, origin=prompt.origin, asks=prompt.asks)
     if prompt.typed is None or not prompt.asks:
         return line
@@ -152,7 +154,10 @@ def line_of(prompt: Said) -> Line:
 
 
 class HostView(FrontView):
-    """`session` may be asked for once one was opened; before that, frames are of none."""
+    """The view for a host.
+
+    `session` is available once one was opened; earlier frames belong to none.
+    """
 
     def __init__(self, channel: HostChannel, environ: Mapping[str, str], lines: HostInput) -> None:
         self._channel = channel
@@ -161,11 +166,11 @@ class HostView(FrontView):
         self._session: Session | None = None
         self._framing = TurnFrames("", make_id, Options())
         self.state: wire.State = "idle"
-        # Whether the turn had its result, and whether the last result was an error.
+        # Whether the turn has its result, and whether the last result was an error.
         self.is_answered, self.is_error = True, False
         self._is_introduced = True
         self._suggestions: Suggestions | None = None
-        # When the turn began, and what was said and spent by then.
+        # The start of the turn, and the messages and cost at that time.
         self._began_s, self._said, self._spent = 0.0, 0, Spend()
 
     @property
@@ -174,12 +179,12 @@ class HostView(FrontView):
         return self._session
 
     async def open(self, session: Session, options: Options, before: str) -> None:
-        """Shows this session from here on, in place of the one with the id `before`."""
+        """Show this session from now on, instead of the session with the id `before`."""
         self._session = session
         self._framing = TurnFrames(session.session_id, make_id, options)
         session.parts.tasks.watchers.append(self._task)
         for task in session.parts.tasks.running:
-            # What a user kept, and runs still.
+            # A task that the user kept running in an earlier session.
             self._task(task, "began")
         for notice in session.notices:
             self._channel.warn(notice)
@@ -190,13 +195,13 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     async def close(self) -> None:
-        """The session ends: a suggestion that is made for nobody is dropped."""
+        """Drop a pending suggestion, because the session ends."""
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)
 
     async def _follow(self, before: str) -> None:
-        """Tells the host that what follows is another conversation than `before`."""
+        """Tell the host that another conversation than `before` follows."""
         self._channel.post(wire.reset(before, self.session.session_id, uuid=make_id()))
         await self._channel.send(self._introduction())
         self._framing.tally.turns = 0
@@ -226,7 +231,7 @@ class HostView(FrontView):
     async def emit(self, event: EngineEvent) -> None:
         framed = self._framing.framed(event)
         if isinstance(event, Compacted):
-            # That it is done is told first, then how the session stands, then what it came to.
+            # The order is: the turn is done, the state of the session, the result.
             await self._channel.send(framed.pop(0))
         if isinstance(event, Recorded | Compacted):
             await self._introduce()
@@ -250,7 +255,7 @@ class HostView(FrontView):
 
     async def _end(self, ended: TurnEnded, origin: Json | None) -> None:
         framing, session = self._framing, self.session
-        # What an interruption cut off was recorded without an event.
+        # Entries that an interruption cut off were recorded without an event.
         rest = session.story.since(self._said)
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
@@ -266,7 +271,7 @@ class HostView(FrontView):
             self.change_state("idle")
 
     def fail(self, words: str) -> None:
-        """Posts the result of what failed before it could have one."""
+        """Post the result of a turn that failed before it had one."""
         self.is_error = self.is_answered = True
         ended = TurnEnded(reason="failed", message=words)
         self._channel.post(
@@ -281,7 +286,7 @@ class HostView(FrontView):
             )
         )
 
-    # -- frames beside turns
+    # -- frames outside turns
 
     def post(self, frame: Json) -> None:
         self._channel.post(frame)
@@ -290,11 +295,11 @@ class HostView(FrontView):
         self._channel.post(self._framing.notice(words))
 
     def tell_mode(self, mode: str) -> None:
-        """The permission mode is another one."""
+        """Report a change of the permission mode."""
         self._channel.post(self._framing.system("status", status=None, permissionMode=mode))
 
     def change_state(self, state: wire.State) -> None:
-        """Tells those who asked to be told; the mark says that the host reads it and shows it nobody."""
+        """Report the state to hosts that asked for it; it is marked as not for display."""
         if state == self.state:
             return
         self.state = state

@@ -1,7 +1,7 @@
-"""`clew mcp serve`: clew's tools for another agent, as an MCP server over its own pipes.
+"""`clew mcp serve`: an MCP server that offers clew's tools to another agent over pipes.
 
-Owns the answers of such a server. The rules of this folder decide every call; nobody is there to be
-asked, so what would ask does not run. Standard output carries messages and nothing else.
+It owns the answers of the server. The rules of this folder decide every call. There is no user to ask,
+so a call that would ask is denied. Standard output carries only messages.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.framing import LineFraming, Unframed, as_line
 from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, RpcFault
 
-# The sessions of a folder for another agent: a search in what was said, as a tool of `clew mcp serve`.
+# Session search for another agent, as a tool of `clew mcp serve`.
 
 
 NAME = "SessionsSearch"
@@ -69,7 +69,7 @@ def is_offered(session: Session) -> bool:
 
 
 async def found(session: Session, arguments: Json) -> tuple[str, bool]:
-    """What is found, in words, and whether that is a failure."""
+    """Return the search results as text, and whether the search failed."""
     everywhere = arguments.get("everywhere") is True
     if everywhere:
         decision = session.rules.judge(NAME, arguments, cwd=session.workspace.cwd)
@@ -108,7 +108,7 @@ def main(argv: list[str]) -> int:
 
 
 async def serve() -> None:
-    """Answers until the input ends."""
+    """Answer requests until the input ends."""
     options = Options(is_print=True, persists=False, strict_mcp_config=True)
     async with open_session(
         options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="mcp"
@@ -136,7 +136,7 @@ async def serve() -> None:
 
 
 def said(message: Json) -> None:
-    """Writes a message; a client that has gone is noticed when it says nothing more."""
+    """Write a message; a client that is gone is noticed when its input ends."""
     rest = memoryview(as_line(encode(message)))
     try:
         while rest:
@@ -146,13 +146,13 @@ def said(message: Json) -> None:
 
 
 class Offering:
-    """What another agent may ask."""
+    """The requests that another agent may send."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def told(self, method: str, params: Params) -> None:
-        """Nothing that a client tells changes anything here."""
+        """Ignore notifications of the client."""
 
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
@@ -222,7 +222,7 @@ class Offering:
 
 
 async def unheard(_: Any) -> None:
-    """How far a call is; the result is told whole."""
+    """Ignore progress, because the result is sent in one piece."""
 
 
 def offered(tool: Json) -> Json:
@@ -240,7 +240,7 @@ def result(content: Any, *, is_error: bool) -> Json:
 
 
 def part(block: Json) -> Json:
-    """A block of the service's as MCP has it."""
+    """Return a content block of the Messages API in MCP's form."""
     source = as_object(block.get("source"))
     if block.get("type") == "image" and source.get("type") == "base64":
         return {"type": "image", "data": source["data"], "mimeType": source["media_type"]}

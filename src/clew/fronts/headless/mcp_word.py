@@ -1,4 +1,4 @@
-"""The word `mcp`: servers for clew, or clew as a server."""
+"""The `mcp` command: MCP servers for clew, or clew as a server."""
 
 
 def main(argv: list[str]) -> int:

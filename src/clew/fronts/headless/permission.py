@@ -1,7 +1,7 @@
-"""Asks the host for permission, or a tool of a server, and takes the answer at its word.
+"""Permission requests to a host or an MCP tool.
 
-Owns the way from a question to a verdict. Where no host is to be asked, nobody is: the call does
-not run, and the model is told so.
+It turns a question into a verdict and takes the answer at face value. Without a host to ask, the call
+does not run, and the model is told so.
 """
 
 import asyncio
@@ -25,29 +25,33 @@ from clew.permissions.updates import (
 )
 from clew.session.session import Session
 
-# Requests that the other end of a channel answers: asked, answered once, withdrawn when nobody waits any
-# more. A session asks its host so, and a program that uses the library its session.
+# Requests to the other end of a channel: sent, answered once, withdrawn when no longer needed.
+#
+# A session asks its host in this way, and a program that uses the library its session.
 
 
 GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, or is gone; the text is its own."""
+    """The host answered with an error, or is gone. The message is the host's."""
 
 
 class HostRequests:
-    """`post` hands a frame to the other end."""
+    """Requests to a host. `post` sends a frame."""
 
     def __init__(self, post: Callable[[Json], None], new_id: Callable[[], str]) -> None:
         self._post = post
         self._new_id = new_id
         self._open: dict[str, asyncio.Future[Json]] = {}
-        # Why nobody answers any more.
+        # Why requests can no longer be answered; empty while they can.
         self._gone = ""
 
     async def ask(self, subtype: str, fields: Json, *, timeout_s: float | None = None) -> Json:
-        """The answer; `HostError` where there is none, TimeoutError after `timeout_s`."""
+        """Send a request and return its answer.
+
+        Raise `HostError` if it fails, and TimeoutError after `timeout_s`.
+        """
         if self._gone:
             raise HostError(self._gone)
         request_id = self._new_id()
@@ -64,7 +68,7 @@ class HostRequests:
             del self._open[request_id]
 
     def answered(self, answer: HostAnswer) -> None:
-        """Takes an answer; one that nobody waits for is none of our business."""
+        """Accept an answer; ignore one without a waiting request."""
         waiting = self._open.get(answer.request_id)
         if waiting is None or waiting.done():
             return
@@ -74,7 +78,7 @@ class HostRequests:
             waiting.set_exception(HostError(answer.error))
 
     def leave(self, why: str = GONE) -> None:
-        """The other end says nothing more: whoever waits is told."""
+        """Fail all waiting requests, because the other end is gone."""
         self._gone = why
         for waiting in self._open.values():
             if not waiting.done():
@@ -98,7 +102,9 @@ async def deny_unasked(permission_prompt: Question) -> Verdict:
 
 
 class HostPermission:
-    """`state` is told while a question is open, and after it; `notice` is told what went wrong."""
+    """Asks the host for permission. `state` is called while a question is open and after it; `notice`
+    with problems.
+    """
 
     def __init__(
         self, host: HostRequests, *, state: Callable[[State], None], notice: Callable[[str], None]
@@ -126,7 +132,10 @@ class HostPermission:
 
 
 def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: str = "") -> Verdict:
-    """The verdict in an answer. Updates that it brings are made; `tell` is given what is wrong with them."""
+    """Return the verdict in an answer.
+
+    Permission updates in it are applied; problems with them are passed to `tell`.
+    """
     verdict = read_verdict(answer)
     match verdict:
         case Yes():
@@ -140,7 +149,7 @@ def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: s
 
 
 def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
-    """An update that cannot be made is told, and the yes stays a yes."""
+    """Apply the updates of an approval; yield a message for each that cannot be applied."""
     if verdict.why_none:
         yield verdict.why_none
     if verdict.updates:
@@ -151,7 +160,7 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
 
 
 async def ask_tool(permission_prompt: Question, name: str, session: Session) -> Verdict:
-    """Asks a tool of an MCP server, which says yes or no in the words of a host, as JSON in its text."""
+    """Ask an MCP tool, which answers like a host, as JSON in its text."""
     try:
         reply = await session.parts.mcp.asked(
             name,
@@ -171,7 +180,7 @@ async def ask_tool(permission_prompt: Question, name: str, session: Session) -> 
 
 
 def offered(permission_prompt: Question) -> list[Json]:
-    """The updates that would have let this call run unasked."""
+    """Return the permission updates that would have allowed this call."""
     from clew.permissions.suggest import suggest_rules
 
     name = permission_prompt.block["name"]

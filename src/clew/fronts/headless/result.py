@@ -1,6 +1,6 @@
-"""The result of a headless run: the object programs read, and the exit code.
+"""The result of a headless run: the object that programs read, and the exit code.
 
-The fields and their spelling are those that hosts of this protocol already read.
+The names of the fields are those that hosts of this protocol already read.
 """
 
 import time
@@ -31,7 +31,7 @@ SUBTYPES: dict[EndReason, str] = {
     "failed": "error_during_execution",
     "unshaped": "error_max_structured_output_retries",
 }
-# Hosts know these words for the reasons that clew calls otherwise.
+# The names under which hosts know clew's end reasons.
 TERMINAL_REASONS: dict[EndReason, str] = {
     "denied_and_stopped": "aborted_tools",
     "stopped_by_hook": "hook_stopped",
@@ -42,27 +42,27 @@ TERMINAL_REASONS: dict[EndReason, str] = {
     "failed": "model_error",
     "unshaped": "structured_output_retry_exhausted",
 }
-# How programs are told that a hook put a call off.
+# The reason that programs receive if a hook deferred a call.
 DEFERRED_REASON = "tool_deferred"
 
 
 class Tally(Struct, kw_only=True):
-    """What a turn came to, gathered while it ran."""
+    """The data for a result, collected while a turn runs."""
 
     session_id: str
     text: str = ""
     turns: int = 1
     api_ms: int = 0
     denials: list[Json] = []
-    # Why the service's prompt cache missed, by the entry that says so.
+    # Why the API's prompt cache missed, by entry.
     cache_misses: dict[str, Json] = {}
-    # The answer in the shape that was asked for, where one was.
+    # The structured result, if a schema was given.
     structured: Json | None = None
-    # The call that a hook put off, and with it the turn's end.
+    # The call that a hook deferred, which ended the turn.
     deferred: Json | None = None
 
     def entry(self, entry: Json) -> None:
-        """Takes note of an entry that joined the conversation."""
+        """Record an entry that was added to the conversation."""
         if entry.get("type") == "assistant":
             message = AssistantMessage(entry)
             if isinstance(miss := entry.get(CACHE_MISS), dict):
@@ -71,7 +71,7 @@ class Tally(Struct, kw_only=True):
                 self.text = message.text
 
     def finished(self, event: ToolFinished) -> None:
-        """Takes note of a call that has its result."""
+        """Record a finished call."""
         self.turns += 1
         if event.block["name"] == STRUCTURED_OUTPUT and not event.is_error:
             self.structured = event.block["input"]
@@ -90,7 +90,7 @@ class Tally(Struct, kw_only=True):
 
 
 def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
-    """A line that the model was not asked about, as the end of a turn without rounds."""
+    """Return the result of a line that did not go to the model, as the end of an empty turn."""
     tally.turns = 0
     if reply.is_error:
         return TurnEnded(reason="failed", message=reply.text)
@@ -99,7 +99,7 @@ def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
 
 
 def end_compaction(ended: TurnEnded, tally: Tally) -> TurnEnded:
-    """A conversation that was shortened, as the end of a turn without rounds."""
+    """Return the result of a compaction, as the end of an empty turn."""
     tally.turns = 0
     tally.text = "" if ended.is_error else ended.message
     return ended
@@ -112,12 +112,12 @@ def exit_code(ended: TurnEnded) -> int:
 
 
 def is_kept_back(ended: TurnEnded) -> bool:
-    """Whether a hook kept the prompt from the model."""
+    """Return whether a hook blocked the prompt."""
     return ended.reason == "stopped_by_hook" and ended.rounds == 0
 
 
 def cost_of(spend: Spend) -> float | None:
-    """What is known of the cost, as programs read it; None when a price is not known."""
+    """Return the cost for programs, or None if a price is unknown."""
     return float(spend.usd) if spend.is_complete else None
 
 
@@ -139,7 +139,7 @@ def usage_of(spend: Spend) -> Json:
 def result_of(
     session: Session, ended: TurnEnded, tally: Tally, *, began_s: float, before: Spend
 ) -> Json:
-    """The result of a turn that began at `began_s`, by the monotonic clock, with `before` spent."""
+    """Return the result of a turn that began at `began_s` (monotonic clock) with `before` spent."""
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)
     return make_result(
@@ -163,14 +163,14 @@ def make_result(
     cost_usd: float | None,
     model_usage: Json,
 ) -> Json:
-    """The result object; exactly one a run, whatever happened."""
+    """Return the result object; each run has exactly one."""
     subtype = SUBTYPES.get(ended.reason, "success")
     fields: Json = (
         {"result": tally.text or ended.message}
         if subtype == "success"
         else {"errors": [ended.message or ended.reason]}
     )
-    # What failed beside the conversation is no end of the model's: nothing was asked.
+    # A failure before the model was asked has no end reason of the model.
     is_beside = ended.reason == "failed" and not tally.turns
     return {
         "type": "result",

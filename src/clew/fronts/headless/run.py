@@ -1,7 +1,8 @@
-"""`clew -p`: one prompt, one answer on standard output, one exit code.
+"""`clew -p`: one prompt, one response on standard output, one exit code.
 
-Owns the signals of a headless run: SIGINT stops the turn and keeps its work, SIGTERM and SIGHUP do
-and end with their own code. A second SIGINT ends at once. A result is said whatever happened.
+It owns the signals of a headless run. SIGINT interrupts the turn and keeps its work; SIGTERM and
+SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A result is printed in
+any case.
 """
 
 import asyncio
@@ -49,15 +50,15 @@ from clew.providers.answer_events import Retrying
 from clew.session.build import open_session
 from clew.session.session import Session
 
-# No window holds as much, and a conversation with it in could never be sent.
+# No context window is as large, and the conversation could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
-# Of calls that were not allowed: so many, by what they would have worked on.
+# The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
 SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
 
 
 def main(options: Options) -> int:
-    """Runs one prompt; what is wrong with the call itself is said on standard error."""
+    """Run one prompt; usage errors go to standard error."""
     if options.only_sets_up:
         return run_front(lambda: set_up(options))
     if options.output_format == "stream-json":
@@ -66,7 +67,7 @@ def main(options: Options) -> int:
 
 
 async def set_up(options: Options) -> int:
-    """A session that nobody says anything in: its hooks of the beginning run, and it ends."""
+    """Run the start hooks of a session, and end it without a prompt."""
     async with open_session(
         options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="sdk-cli"
     ) as session:
@@ -79,9 +80,9 @@ async def set_up(options: Options) -> int:
 
 
 def whole_prompt(options: Options) -> Raw:
-    """The prompt of the command line, and what is piped in behind it."""
+    """Return the prompt of the command line, followed by the piped input."""
     room = MAX_PROMPT_CHARACTERS - len(options.prompt)
-    # One more than there is room for: who writes without an end is not heard to it.
+    # One character more than fits, so that endless input is not read to its end.
     piped = "" if sys.stdin.isatty() else sys.stdin.read(max(0, room) + 1)
     if len(piped) > room:
         raise CommandLineError(
@@ -93,12 +94,12 @@ def whole_prompt(options: Options) -> Raw:
         raise CommandLineError("--print needs a prompt, as an argument or on standard input")
     if options.prompt:
         return Raw(text=options.prompt, more=piped)
-    # Of what is only piped in, a command may be meant; a line for the shell may be anybody's.
+    # Piped input may be a slash command, but never a shell command, because its source is unknown.
     return Raw(text=piped) if piped.startswith("/") else Raw(text="", more=piped)
 
 
 async def serve(options: Options) -> int:
-    """Talks to a host in lines of JSON; what it writes, or one prompt that is given beforehand."""
+    """Serve a host over JSON lines; its prompts, or the one prompt of the command line."""
     from clew.fronts.headless.channel import StdioChannel
     from clew.fronts.headless.serve import HostServer
 
@@ -110,7 +111,7 @@ async def serve(options: Options) -> int:
 
 
 def given_beforehand(raw: Raw) -> Said:
-    """The prompt of the command line as a host would send it."""
+    """Return the prompt of the command line in the form in which a host sends it."""
     return Said(content=raw.text, piped=raw.more)
 
 
@@ -130,12 +131,12 @@ async def run(options: Options, raw: Raw) -> int:
         stopped_by.append(number)
         stopping.set()
 
-    # Before there is a session: what is only cancelled then may go on as if nobody had said anything.
+    # Installed before the session opens, because a mere cancellation could be ignored then.
     hear_signals(stop)
 
     async def ask(question: Question) -> Verdict:
         tool = options.asks
-        if tool is None or tool == "stdio":  # there is no host that could be asked
+        if tool is None or tool == "stdio":  # no host that can be asked
             return await deny_unasked(question)
         return await ask_tool(question, tool, at_work[0])
 
@@ -152,13 +153,13 @@ async def run(options: Options, raw: Raw) -> int:
         report = result_of(session, ended, tally, began_s=began_s, before=session.costs.past.spend)
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
-    # Beside the loop: a signal must be heard also while nobody reads what is printed.
+    # In a thread, because signals must be handled even if the output is not being read.
     await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
     return code_of(stopped_by[0]) if stopped_by else exit_code(ended)
 
 
 class OnePrompt(FrontInput):
-    """The prompt of the command line, and after it what subagents in the background came to."""
+    """The prompt of the command line, and then the news of background subagents."""
 
     def __init__(self, raw: Raw, view: "PrintView", stopping: asyncio.Event) -> None:
         self._lines = [Line(raw=raw)]
@@ -195,7 +196,7 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
 
 
 def refused(denials: Sequence[Json]) -> str:
-    """The calls that did not run, for who started this and was not asked; and what would let them."""
+    """Return a message about the denied calls, and how to allow them."""
     names = dict.fromkeys(named(denial["tool_name"], denial["tool_input"]) for denial in denials)
     shown_names = ", ".join(list(names)[:SHOWN_CALLS])
     suffix = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
@@ -206,20 +207,20 @@ def refused(denials: Sequence[Json]) -> str:
 
 
 def named(tool: str, arguments: Json) -> str:
-    """A call by its tool and what it would have worked on."""
+    """Return a call as its tool and subject."""
     subject = next((arguments[key] for key in SUBJECTS if isinstance(arguments.get(key), str)), "")
     words = "".join(c if c.isprintable() else "?" for c in " ".join(subject.split()))
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
 
 class PrintView(FrontView):
-    """Takes note of what the result needs; of the rest only what a user must know is printed."""
+    """Collects the data for the result; prints only what the user must know."""
 
     def __init__(self, session: Session, *, quiet: bool) -> None:
         self.session = session
         self.tally = Tally(session_id=session.session_id)
         self.ended = TurnEnded(reason="completed")
-        # Whether the model was asked something.
+        # Whether the model was asked.
         self.was_asked = False
         self._quiet = quiet
 

@@ -1,7 +1,7 @@
-"""A session that a program talks to: prompts and requests in, frames out, until it says no more.
+"""A session for a program: prompts and requests in, frames out, until the input ends.
 
-Owns the life of the sessions behind a channel: the handshake, one session after another, the answers
-beside their turns, and the end. What a turn is to the host is `host_view`'s.
+It owns the sessions behind a channel: the handshake, one session after another, the answers outside
+turns, and the end. `host_view` turns a turn into frames.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -45,7 +45,7 @@ LAST_WORDS_S = 2.0
 
 
 class HostServer:
-    """`run` ends with the exit code."""
+    """The server of a host. `run` returns the exit code."""
 
     def __init__(
         self, options: Options, channel: HostChannel, environ: Mapping[str, str], cwd: str
@@ -59,18 +59,18 @@ class HostServer:
         self._host = HostRequests(channel.post, make_id)
         self._permission = HostPermission(self._host, state=view.change_state, notice=view.notice)
         self._driver: Driver | None = None
-        # While no session is open nothing can be asked of one.
+        # Without an open session, requests have to wait.
         self._is_open = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
-        # What was said before the host had introduced itself, where that is waited for.
+        # Prompts that arrived before the handshake, if one is expected.
         self._early: list[Said] = []
         self._is_at_end = False
-        # What the handshake brought; every session of this channel has it.
+        # The last handshake; it applies to every session of this channel.
         self._handshake: ControlRequest | None = None
         self._brought = HostParts()
 
-    # -- its life
+    # -- running
 
     async def run(self) -> int:
         try:
@@ -81,7 +81,7 @@ class HostServer:
         except MisuseError:
             raise
         except ClewError as error:
-            # A session that cannot be opened: hosts look for a result before they look at the code.
+            # The session could not be opened. Hosts read a result before the exit code.
             self._channel.warn(str(error))
             self._view.fail(str(error))
             return 1
@@ -94,7 +94,7 @@ class HostServer:
         return 1 if self._view.is_error or self._channel.is_broken else 0
 
     async def _first(self) -> Incoming | None:
-        """The first line that asks for something; before it there is nothing to open a session for."""
+        """Return the first line that needs a session."""
         early: list[Said] = []
         while (line := await self._channel.receive()) is not None:
             if isinstance(line, Said) and self._options.awaits_host:
@@ -110,7 +110,7 @@ class HostServer:
         return early[0] if early else None
 
     async def _serve(self, first: Incoming) -> None:
-        """One session, and each that a command goes over to, until the host says no more."""
+        """Run a session and those that its commands start, until the input ends."""
         if isinstance(first, ControlRequest) and first.subtype == "initialize":
             self._options = apply_handshake(self._options, first.fields)
             self._bring(first)
@@ -126,16 +126,16 @@ class HostServer:
                 while options is not None:
                     options, before = await self._session_of(options, before)
             except ClewError as error:
-                # Out of the group as itself.
+                # Raised without the group around it.
                 failure = error
                 for task in self._answering:
-                    task.cancel()  # there will be no session that they could wait for
+                    task.cancel()  # no session will open that they could wait for
             reading.cancel()
         if failure is not None:
             raise failure
 
     def _bring(self, request: ControlRequest) -> None:
-        """Takes what a handshake brings; the last one counts."""
+        """Apply a handshake; the last one counts."""
         self._handshake = request
         self._brought = HostParts(
             hooks=hooks_of(request.fields.get("hooks"), self._host),
@@ -148,7 +148,7 @@ class HostServer:
         )
 
     async def _session_of(self, options: Options, before: str) -> tuple[Options | None, str]:
-        """One session to its end; what is to be opened after it, if anything, and its own id."""
+        """Run one session; return the options of the next one, if any, and the session's id."""
         view, lines = self._view, self._lines
         async with open_session(
             options,
@@ -179,7 +179,7 @@ class HostServer:
         ), session.session_id
 
     async def _leave(self) -> None:
-        """Waits until everything is said, but not for ever where the process was told to end."""
+        """Wait until all frames are written, or only briefly if the process was told to end."""
         try:
             async with asyncio.timeout(LAST_WORDS_S if self._lines.is_stopped else None):
                 await self._channel.aclose()
@@ -187,7 +187,7 @@ class HostServer:
             self._channel.warn("the host does not read; the last lines are lost to it")
 
     def stop(self, number: int) -> None:
-        """A signal: the turn ends and keeps its work, and the session ends with it."""
+        """Handle a signal: interrupt the turn, keep its work, and end the session."""
         self._lines.is_stopped = True
         self._channel.hurry()
         if number in ENDED_BY:
@@ -196,7 +196,7 @@ class HostServer:
         if self._driver is not None:
             self._driver.end(0)
 
-    # -- what the host says
+    # -- input
 
     async def _read(self, first: Incoming, controls: Controls, group: asyncio.TaskGroup) -> None:
         line: Incoming | None = first
@@ -222,10 +222,10 @@ class HostServer:
             case MalformedLine():
                 self._complain(line)
             case WithdrawnRequest():
-                pass  # every request is answered at once: there is nothing left to withdraw
+                pass  # every request is answered at once, so nothing can be withdrawn
 
     def _complain(self, line: MalformedLine) -> None:
-        """Says what is wrong with a line, where it can be read; the session goes on."""
+        """Report an invalid line on standard error and to the host; the session continues."""
         words = f"a line of standard input was not taken: {line.why}"
         self._channel.warn(words)
         if line.request_id is not None:
@@ -257,5 +257,5 @@ class HostServer:
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:
-    """Who started this process, as the log says it."""
+    """Return the name of the program that started this process, for the log."""
     return environ.get("CLAUDE_CODE_ENTRYPOINT") or "sdk-cli"

@@ -1,4 +1,4 @@
-"""MCP servers as a host puts them in, calls their tools and reads what they offer."""
+"""MCP servers for a host: adding them, calling their tools, reading their resources."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -20,11 +20,11 @@ from clew.session.session import Session
 from clew.system.clock import make_id
 from clew.system.jsonrpc.peer import PeerAnswer
 
-# The servers of a session as hosts see and manage them, and the servers that hosts hold themselves.
+# The servers of a session for hosts, and the servers that hosts run themselves.
 
 
 def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
-    """The way of a message to a server that lives in the host, and of the answer back."""
+    """Return a function that sends a message to a server in the host and returns the answer."""
 
     async def send(server: str, message: Json) -> Any:
         reply = await host.ask("mcp_message", {"server_name": server, "message": message})
@@ -34,7 +34,7 @@ def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
 
 
 def list_servers(mcp: Connected) -> list[Json]:
-    """Name and state of each, as every turn begins with."""
+    """Return name and state of each server, as at the start of every turn."""
     from clew.parts.mcp.protocol import name_state
 
     rows = [
@@ -52,7 +52,7 @@ ACTIONS = frozenset({"accept", "decline", "cancel"})
 def make_elicit(
     host: HostRequests, *, state: Callable[[State], None], now: Callable[[], State]
 ) -> Callable[[Json], Awaitable[Json | None]]:
-    """How the host puts a server's question to its person; an answer that is none declines."""
+    """Return a function that asks the host's user a server's question; an invalid answer declines."""
 
     async def elicit(about: Json) -> Json | None:
         before = now()
@@ -60,7 +60,7 @@ def make_elicit(
         try:
             answer = await host.ask("elicitation", about)
         except HostError:
-            return None  # not every host knows this question
+            return None  # not every host knows this request
         finally:
             state(before)
         content = answer.get("content")
@@ -75,7 +75,7 @@ def make_elicit(
 
 
 def describe_servers(mcp: Connected) -> list[Json]:
-    """Each in full."""
+    """Describe each server in full."""
     return [whole(server) for server in mcp.clients()]
 
 
@@ -110,7 +110,7 @@ PREFIX = "mcp__"
 
 
 async def mcp_set_servers(session: Session, fields: Json) -> Json:
-    """These servers, in place of those that came in this way before; the session's own stay."""
+    """Replace the servers that were added this way before; the session's own remain."""
     standing = session.rules.standing
     listing = find_configured_servers(
         standing.places,
@@ -127,7 +127,7 @@ async def mcp_set_servers(session: Session, fields: Json) -> Json:
 
 
 async def mcp_call(session: Session, fields: Json) -> Json:
-    """A tool of a server, called by the host itself: no turn, and nobody is asked."""
+    """Call a server's tool for the host, without a turn and without asking."""
     name, arguments = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
         raise UserError("mcp_call: tool: expected mcp__SERVER__TOOL, and arguments an object")
@@ -143,7 +143,7 @@ async def mcp_call(session: Session, fields: Json) -> Json:
 
 
 async def mcp_read_resource(session: Session, fields: Json) -> Json:
-    """What a server gives for a URI, as it gives it."""
+    """Return a server's resource unchanged."""
     uri = fields.get("uri")
     if not isinstance(uri, str) or not uri:
         raise UserError("mcp_read_resource: uri: expected a text")
@@ -159,7 +159,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
 
 
 def mcp_message(session: Session, fields: Json) -> Json:
-    """What a server that the host holds says unasked: that a list of its has changed, for one."""
+    """Accept a notification of a server in the host, such as a changed tool list."""
     message = fields.get("message")
     server = server_of(session, {"serverName": fields.get("server_name")})
     if server.config.kind != "sdk" or not isinstance(message, dict):
@@ -177,7 +177,7 @@ def server_of(session: Session, fields: Json) -> McpServer:
 
 
 async def unseen(_: Any) -> None:
-    """Nobody looks on while a host's own call runs."""
+    """Ignore progress of a host's own call."""
 
 
 CONTROLS: SessionControls = {

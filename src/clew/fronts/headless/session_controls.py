@@ -1,4 +1,4 @@
-"""Control requests that the open session alone answers: functions of it and of the request's fields."""
+"""Control requests that need only the open session: functions of it and the request's fields."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -9,18 +9,18 @@ from clew.core.messages.errors import ClewError
 from clew.session.session import Session
 
 SessionControl: TypeAlias = Callable[[Session, Json], Json | Awaitable[Json]]
-# By the request's name.
+# Functions by the name of the request.
 SessionControls: TypeAlias = dict[str, SessionControl]
 
 
 class ControlRefusedError(ClewError):
-    """A control request that is not done, and why; `code` is for programs that look for it."""
+    """A rejected control request. The message says why; `code` is for programs."""
 
     code: str | None = None
 
 
 def list_commands(session: Session) -> list[Json]:
-    """What can be typed behind a slash."""
+    """Return the slash commands."""
     origins = {skill.name: skill.origin for skill in session.parts.skills.all()}
     return [
         {

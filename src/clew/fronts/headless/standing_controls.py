@@ -1,4 +1,4 @@
-"""What a host asks about settings, rules and hooks, and how it changes them for the session."""
+"""Settings, rules and hooks for a host, and how it changes them for the session."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from clew.system.config.mask import mask
 from clew.system.config.settings import read_switch
 from clew.system.files import is_folder
 
-# What hosts call the files.
+# The hosts' names of the settings files.
 SOURCES: dict[str, str] = {
     "managed": "policySettings",
     "user": "userSettings",
@@ -29,7 +29,7 @@ SOURCES: dict[str, str] = {
     "local": "localSettings",
     "cli": "flagSettings",
 }
-# What a host may write into a person's files, and into which.
+# The keys that a host may write into the user's files, and the files.
 WRITABLE: dict[str, tuple[Scope, str]] = {
     "localSettings": ("local", "outputStyle"),
     "userSettings": ("user", "effortLevel"),
@@ -37,7 +37,7 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 
 
 async def apply_flag_settings(session: Session, fields: Json) -> Json:
-    """Settings above the files', from now on; what they say of model and effort holds at once."""
+    """Apply settings above the files'; model and effort take effect at once."""
     settings = object_of(fields, "settings")
     notes = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
@@ -51,7 +51,7 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
 
 
 async def update_settings(session: Session, fields: Json) -> Json:
-    """Written into a file of the person's: the few keys that hosts may write."""
+    """Write settings to one of the user's files; only a few keys are allowed."""
     source, settings = fields.get("source"), object_of(fields, "settings")
     if source not in WRITABLE:
         raise UserError(f"source: {source!r}: there are {', '.join(WRITABLE)}")
@@ -132,7 +132,7 @@ def hooked(hook: Hook) -> Json:
 
 
 def register_repo_root(session: Session, fields: Json) -> Json:
-    """A folder inside one that the session works in becomes one of its own."""
+    """Make a folder inside a workspace folder a workspace folder, too."""
     folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
     if not is_folder(folder):
@@ -170,12 +170,12 @@ TITLE = (
     "You name conversations. You are given what somebody asks for. Answer with a title for it and "
     "nothing else: three to seven words in its language, like a heading, no full stop, no quotes."
 )
-# Of what is described, and of what is answered.
+# The most characters of the description, and of the title.
 DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
 
 
 async def generate_session_title(session: Session, fields: Json) -> Json:
-    """A title for what is described, by the model for small work; kept as the session's on wish."""
+    """Return a title for a description from the small model; save it for the session if requested."""
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a text")
@@ -191,7 +191,7 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
 
 
 def set_color(session: Session, fields: Json) -> Json:
-    """The colour of the session's prompt at a terminal, here and wherever it is gone on with."""
+    """Set the colour of the session's prompt on a terminal, now and after resuming."""
     color = fields.get("color")
     if color not in (*COLORS, NO_COLOR):
         raise UserError(f"set_color: color: {color!r}: there are {', '.join((*COLORS, NO_COLOR))}")
@@ -200,7 +200,7 @@ def set_color(session: Session, fields: Json) -> Json:
 
 
 def set_has_subscribers(_: Session, fields: Json) -> Json:
-    """Every frame is written as it comes, whether anybody looks on or not."""
+    """Accept the request; frames are always written at once."""
     if fields.get("has_subscribers") not in (True, False, None):
         raise UserError("set_has_subscribers: has_subscribers: expected true, false or null")
     return {}

@@ -1,7 +1,7 @@
-"""What may be asked next, guessed by the model for small work and told behind a turn.
+"""Prompt suggestions: the next prompt, guessed by the small model after a turn.
 
-Never holds a turn: the next prompt drops a guess that is not there yet. Nothing is guessed behind the
-first turn, behind one that failed, or while a plan is made.
+They never delay a turn: the next prompt cancels a pending suggestion. There is none after the first
+turn, after a failed turn, or in plan mode.
 """
 
 import asyncio
@@ -40,18 +40,18 @@ class Suggestions:
         return bool(read_switch(standing.settings, "promptSuggestionEnabled"))
 
     def begin(self) -> None:
-        """A turn has ended well."""
+        """Start a suggestion after a successful turn."""
         self._turns += 1
         if self._turns > 1 and self._session.mode != "plan" and self._is_wanted:
             self._task = asyncio.create_task(self._guess(), name="what may be asked next")
 
     def drop(self) -> None:
-        """Somebody has asked already."""
+        """Cancel the suggestion, because the next prompt has arrived."""
         if self._task is not None:
             self._task.cancel()
 
     async def aclose(self, *, in_haste: bool) -> None:
-        """A guess that is being made is waited for, within bounds."""
+        """Wait for a pending suggestion, within limits."""
         if self._task is None:
             return
         if in_haste:
@@ -79,7 +79,7 @@ class Suggestions:
 
 
 def last_words(history: Any) -> Iterator[str]:
-    """What was said in words, the newest first."""
+    """Yield the texts of the conversation, newest first."""
     for entry in reversed(list(history)):
         if entry.get("isMeta") or entry.get("type") not in ("user", "assistant"):
             continue

@@ -1,4 +1,4 @@
-"""What fills the window, as hosts show it: categories, their share, and a grid of squares. Pure."""
+"""Context usage for hosts: categories, their shares, and a grid of squares. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ FREE = "Free space"
 
 
 def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
-    """The answer to a question about the window; from `auto_at` on it is summarised unasked."""
+    """Return the answer about context usage; compaction starts at `auto_at` tokens."""
     sums: dict[str, int] = {}
     for part in parts:
         sums[part.kind] = sums.get(part.kind, 0) + part.tokens
@@ -50,7 +50,7 @@ def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | 
 
 
 def grid(categories: Sequence[Json], size: int) -> list[list[Json]]:
-    """Squares, each a share of the window; a category that is there has at least one."""
+    """Return the grid; each category has at least one square."""
     squares: list[Json] = []
     for category in categories if size else ():
         share = category["tokens"] / size

@@ -1,1 +1,1 @@
-"""clew as a library: the same session, turn and permissions as the program, without a process between."""
+"""clew as a library: sessions, turns and permissions in the calling process."""

@@ -1,7 +1,7 @@
-"""A session in this process: prompts in, typed messages out, questions for permission to a function.
+"""A session in this process: prompts in, typed messages out, permission requests to a function.
 
-Owns the task in which the session runs. Leaving the client ends the session: its work so far is in
-the log, its children are gone. A cancelled `query` does the same.
+It owns the task in which the session runs. Leaving the client ends the session: its work is recorded
+and its child processes are gone. Cancelling `query` does the same.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from clew.system.clock import make_id
 async def query(
     prompt: str | Sequence[Json], options: ClewOptions | None = None
 ) -> AsyncGenerator[Message, None]:
-    """One prompt and everything that is said until its result."""
+    """Send one prompt, and yield all messages up to its result."""
     async with ClewClient(options) as client:
         await client.query(prompt)
         async with aclosing(client.receive_response()) as messages:
@@ -35,7 +35,10 @@ async def query(
 
 
 class ClewClient:
-    """`async with ClewClient() as client`; then `query` and `receive_response`, as often as wanted."""
+    """A client:
+
+    `async with ClewClient() as client`, then `query` and `receive_response` repeatedly.
+    """
 
     def __init__(self, options: ClewOptions | None = None) -> None:
         self.options = options or ClewOptions()
@@ -67,7 +70,7 @@ class ClewClient:
         await self._leave(in_haste=kind is not None)
 
     async def _leave(self, *, in_haste: bool) -> None:
-        """Ends the session: after its turn, or in the middle of it."""
+        """End the session, after its turn or at once."""
         assert self._session is not None
         assert self._pump is not None
         self._channel.end()
@@ -84,10 +87,10 @@ class ClewClient:
         if not in_haste and not self._session.cancelled():
             self._session.result()
 
-    # -- what a program says
+    # -- sending
 
     async def query(self, prompt: str | Sequence[Json]) -> None:
-        """Says a prompt; while a turn runs, it is heard between two of its rounds."""
+        """Send a prompt; a running turn receives it at its next step."""
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (problems := find_prompt_faults(content)):
             raise ValueError(f"this is no prompt: {'; '.join(problems)}")
@@ -95,7 +98,7 @@ class ClewClient:
         self._channel.say(Said(content=decode(encode(content)), uuid=make_id()))
 
     async def interrupt(self) -> None:
-        """Stops the turn that runs; its work so far stays."""
+        """Interrupt the running turn; its work so far is kept."""
         await self._ask("interrupt")
 
     async def set_permission_mode(self, mode: str) -> None:
@@ -105,22 +108,24 @@ class ClewClient:
         await self._ask("set_model", model=model)
 
     async def request(self, subtype: str, **fields: Any) -> Json:
-        """Any request of docs/extending/stream-json.md: rewind_files, mcp_status, stop_task, get_settings ..."""
+        """Send any request of docs/extending/stream-json.md: rewind_files, mcp_status, stop_task,
+        ...
+        """
         return await self._ask(subtype, **fields)
 
     async def context_usage(self) -> Json:
-        """What fills the model's window."""
+        """Return the context usage."""
         return await self._ask("get_context_usage")
 
-    # -- what a session says
+    # -- receiving
 
     async def receive_messages(self) -> AsyncGenerator[Message, None]:
-        """Everything that is said, until the session is over."""
+        """Yield all messages until the session ends."""
         while (message := await self._messages.get()) is not None:
             yield message
 
     async def receive_response(self) -> AsyncGenerator[Message, None]:
-        """Everything up to the next result, which is the last."""
+        """Yield all messages up to and including the next result."""
         async with aclosing(self.receive_messages()) as messages:
             async for message in messages:
                 yield message
@@ -134,7 +139,7 @@ class ClewClient:
         return await self._requests.ask(subtype, fields)
 
     def _check(self) -> None:
-        """The session must be there to hear what is said: else nobody would ever answer."""
+        """Raise an error if no session is running, because a message would never be answered."""
         if self._pump is None:
             raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
         if self._pump.done():
@@ -172,9 +177,9 @@ class ClewClient:
         call.add_done_callback(lambda done: self._ended(request_id, done))
 
     def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
-        """A function of the program's; what it raises is the answer too, told by its words.
+        """Answer with the result or error of a program's function.
 
-        A function that was cancelled has answered as well: who withdrew the call passes that over.
+        A cancelled function has answered, too; the session ignores the answer to a withdrawn call.
         """
         del self._calls[request_id]
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
@@ -182,7 +187,7 @@ class ClewClient:
         if error is None:
             try:
                 response = decode(encode(call.result()))
-            except TypeError as odd:  # what no JSON holds
+            except TypeError as odd:  # a value that JSON cannot represent
                 error = odd
         words = None if error is None else told(error)
         self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))
@@ -202,7 +207,7 @@ class ClewClient:
             }
         if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
             raise HostError(f"{request['subtype']} is asked of nobody here")
-        # Whatever a function says that it answers with.
+        # The function may return anything, whatever its annotation.
         verdict: object = await self.options.can_use_tool(
             Call(
                 tool=request["tool_name"],
@@ -236,6 +241,6 @@ class ClewClient:
 
 
 def told(error: BaseException) -> str:
-    """What was raised, in a line; an error whose own words cannot be had is told by its kind."""
+    """Return an error in one line; an error that cannot be formatted is named by its type."""
     (*_, line) = traceback.format_exception_only(error)
     return line.strip()

@@ -1,7 +1,7 @@
-"""Functions of a program as tools of its sessions: what they are called with, and what they answer.
+"""A program's functions as tools of its sessions: their arguments and results.
 
-A function is offered to the model as `mcp__program__NAME`, under the same rules as every tool of a server:
-allow it, or be asked.
+The model sees a function as `mcp__program__NAME`. It follows the same rules as every MCP tool: allow
+it, or it asks.
 """
 
 import inspect
@@ -16,13 +16,13 @@ from clew.core.json_object import Json
 
 AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
 
-# The server that the functions of a program are the tools of.
+# The name of the server that offers the functions.
 SERVER = "program"
 PROTOCOL = "2025-11-25"
 
 
 class Function(Struct, frozen=True, kw_only=True):
-    """One function; `takes` holds its arguments under the types that it names."""
+    """One function. `takes` is a type with its parameters and their annotations."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class Function(Struct, frozen=True, kw_only=True):
     takes: type[Struct]
 
     def listed(self) -> Json:
-        """How it is offered: whole from the first request on, as a program counts on it."""
+        """Return the tool definition, never deferred, because the program relies on it."""
         return {
             "name": self.name,
             "description": self.description,
@@ -39,7 +39,7 @@ class Function(Struct, frozen=True, kw_only=True):
         }
 
     async def answer(self, arguments: Json) -> Json:
-        """The result of a call; what the function raises is told by whoever called it."""
+        """Call the function and return its result; the caller reports errors."""
         values = msgspec.convert(arguments, self.takes, strict=False)
         result = await self.call(
             **{name: getattr(values, name) for name in values.__struct_fields__}
@@ -60,7 +60,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
 ) -> Function | Callable[[AsyncFunction], Function]:
-    """Makes a tool of an async function: its name, its docstring, its annotated parameters."""
+    """Make a tool of an async function from its name, docstring and annotated parameters."""
 
     def made(of: AsyncFunction) -> Function:
         called = name or of.__name__
@@ -73,7 +73,7 @@ def tool(
 
 
 def taken_by(function: AsyncFunction) -> type[Struct]:
-    """The parameters of a function, as a type that arguments can be checked against."""
+    """Return the parameters of a function as a type that validates arguments."""
     hints = get_type_hints(function, include_extras=True)
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -92,12 +92,12 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
 
 
 def same(value: Any) -> Any:
-    """A default as it is, whatever type it has."""
+    """Return a default value of any type."""
     return value
 
 
 def schema_of(kind: type[Struct]) -> Json:
-    """Its JSON Schema, in one piece."""
+    """Return the JSON Schema of a type, without references."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     own: Json = parts.pop(kind.__name__)
     assert "$ref" in schema
@@ -105,7 +105,7 @@ def schema_of(kind: type[Struct]) -> Json:
 
 
 def blocks_of(result: Any) -> list[Json]:
-    """What a function answered, as blocks: text, blocks as they are, anything else as JSON."""
+    """Return a result as content blocks: text, blocks unchanged, anything else as JSON."""
     if isinstance(result, str):
         return [{"type": "text", "text": result}]
     is_blocks = isinstance(result, list) and all(
@@ -117,7 +117,7 @@ def blocks_of(result: Any) -> list[Json]:
 
 
 async def answer_message(functions: Sequence[Function], message: Json) -> Json:
-    """The answer of the functions, as a server, to one message."""
+    """Answer one message as the server of the functions."""
     if "id" not in message:
         return {"jsonrpc": "2.0", "result": {}}
     head = {"jsonrpc": "2.0", "id": message["id"]}

@@ -1,6 +1,6 @@
-"""A channel without pipes: what the program says goes in as values, frames come out as values.
+"""A channel without pipes: messages of the program and frames are passed as values.
 
-Frames are copies: whoever changes one changes nothing of the session.
+Frames are copies, so that changing one does not change the session.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from clew.core.wire import Incoming, read_line
 from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.options import ClewOptions
 
-# How many frames may wait for a slow reader before the session waits too.
+# The most frames that may wait for a slow reader before the session waits, too.
 MOST_WAITING = 1000
 
 
 class MemoryChannel:
-    """Both ends of a conversation in one process; `frames` is the reader's."""
+    """Both ends of a connection in one process; `frames` is for the reader."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[Json | None] = asyncio.Queue()
@@ -43,7 +43,7 @@ class MemoryChannel:
             self._room.clear()
 
     def warn(self, words: str) -> None:
-        """A program hears it among the messages; its standard error is its own."""
+        """Send a warning as a message, because standard error belongs to the program."""
         self.post({"type": "system", "subtype": "warning", "content": words})
 
     def hurry(self) -> None:
@@ -56,7 +56,7 @@ class MemoryChannel:
     # -- the program's end
 
     def start(self, options: ClewOptions, *, asks_host: bool = False) -> asyncio.Task[int]:
-        """Begins the session that this is the channel of."""
+        """Start the session of this channel."""
         cwd = str(Path(options.cwd or ".").resolve())
         environ = os.environ | dict(options.env)
         server = HostServer(options.as_options(asks_host=asks_host), self, environ, cwd)
@@ -69,17 +69,17 @@ class MemoryChannel:
         self.say(read_line(encode(frame)))
 
     def end(self) -> None:
-        """The program says nothing more."""
+        """End the input of the session."""
         self._said.put_nowait(None)
 
     async def next(self) -> Json | None:
-        """The next frame; None when the session is over."""
+        """Return the next frame, or None if the session is over."""
         frame = await self.frames.get()
         if self.frames.qsize() <= MOST_WAITING:
             self._room.set()
         return frame
 
     def leave(self) -> None:
-        """Nobody reads any more; the session need not wait for room."""
+        """Stop reading; the session no longer waits for the reader."""
         self.is_broken = True
         self._room.set()

@@ -1,6 +1,6 @@
-"""What a session says, typed: thin values over the frames of the host protocol. Pure.
+"""Typed messages of a session: thin views of the frames of the host protocol. Pure.
 
-A frame of a kind that has no type here is `Other`, whole; so is a block.
+A frame or block of an unknown type is an `Other` with all of its data.
 """
 
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ Block: TypeAlias = Text | Thinking | ToolUse | ToolResult | OtherBlock
 
 
 class Assistant(Struct, frozen=True, kw_only=True):
-    """One finished block of an answer. `error` says that the service gave none, and why."""
+    """One complete block of a response. `error` is set if the API returned none."""
 
     content: tuple[Block, ...]
     model: str
@@ -52,7 +52,7 @@ class Assistant(Struct, frozen=True, kw_only=True):
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """A tool's result, or words that clew put into the conversation."""
+    """A tool result, or text that clew added to the conversation."""
 
     content: tuple[Block, ...]
     uuid: str
@@ -61,32 +61,32 @@ class User(Struct, frozen=True, kw_only=True):
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """Something about the session: how it begins, what it waits for, what went wrong on the way."""
+    """An event of the session: its start, a wait, or a problem."""
 
     subtype: str
     data: Json
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True):
-    """An event of the model's stream, as it came; only where partial messages are asked for."""
+    """An event of the model's stream; only if partial messages are requested."""
 
     event: Json
     parent_tool_use_id: str | None = None
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """The end of a turn; there is one for every prompt, whatever happened."""
+    """The end of a turn; every prompt has exactly one."""
 
     subtype: str
     is_error: bool
     session_id: str
     text: str
     errors: tuple[str, ...]
-    # None of a command that failed before the model was asked anything.
+    # None for a command that failed before the model was asked.
     terminal_reason: str | None
     num_turns: int
     duration_ms: int
-    # None where a price is not known.
+    # None if a price is unknown.
     total_cost_usd: float | None
     usage: Json
     data: Json
@@ -104,7 +104,7 @@ Message: TypeAlias = Assistant | User | System | StreamEvent | Result | Other
 
 
 def read(frame: Json) -> Message:
-    """A frame as a typed value."""
+    """Return a frame as a typed value."""
     match frame.get("type"):
         case "assistant":
             return Assistant(

@@ -1,4 +1,4 @@
-"""What a program asks of a session, as a value; the words of the command line in Python's spelling."""
+"""The options of a session for a program: the command line's options with Python names."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,20 +16,20 @@ from clew.providers.base import Effort, Thinking
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """Yes; with `input`, to this call instead."""
+    """Approve a call; `input` replaces its input."""
 
     input: Json | None = None
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """No: the model reads `words`. `stop` ends the turn as well."""
+    """Reject a call; the model reads `words`. `stop` also ends the turn."""
 
     words: str
     stop: bool = False
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A call that needs somebody's word: what it would do, and why it asks."""
+    """A call that needs approval: what it would do, and why it asks."""
 
     tool: str
     input: Json
@@ -39,12 +39,12 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 Permission: TypeAlias = Callable[[Call], Awaitable[Permit | Deny]]
-# Given the event's input and the id of the call it is about; answers as a hook's program would.
+# Receives the event's input and the id of its call; answers as a command hook does.
 HookFunction: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 
 
 class HookAt(Struct, frozen=True, kw_only=True):
-    """A function at an event, for the tools that `matcher` names; an empty one means all."""
+    """A function for an event; `matcher` names the tools, and an empty one matches all."""
 
     event: str
     call: HookFunction
@@ -53,14 +53,14 @@ class HookAt(Struct, frozen=True, kw_only=True):
 
 
 class ClewOptions(Struct, frozen=True, kw_only=True):
-    """The options of a session; None leaves a choice to the settings. docs/using/options.md describes each."""
+    """The options of a session; None leaves a choice to the settings. See docs/using/options.md."""
 
     cwd: str | os.PathLike[str] | None = None
-    # Laid over the process's environment.
+    # Added to the process's environment.
     env: Mapping[str, str] = {}
     can_use_tool: Permission | None = None
     hooks: Sequence[HookAt] = ()
-    # Functions of the program that the model may call, as `mcp__program__NAME`.
+    # Functions of the program that the model may call as `mcp__program__NAME`.
     functions: Sequence[Function] = ()
     # MCP servers by name, as in `.mcp.json`.
     mcp_servers: Mapping[str, Json] = {}
@@ -120,7 +120,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a program in the type that `Options` has."""
+    """Return a program's value in the type that `Options` uses."""
     match value:
         case str():
             return value

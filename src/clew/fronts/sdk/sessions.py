@@ -1,4 +1,4 @@
-"""The sessions of this machine for a program: listed, read, named, copied. What is on disk is all there is."""
+"""Stored sessions for a program: list, read, rename, tag, fork. It reads only the disk."""
 
 import os
 import time
@@ -20,25 +20,27 @@ Folder: TypeAlias = str | os.PathLike[str]
 
 
 def list_sessions(cwd: Folder | None = None, *, everywhere: bool = False) -> Iterator[Outline]:
-    """The sessions of a folder and the other checkouts of its repository, the newest first; each is
-    read when it is asked for."""
+    """Yield the sessions of a folder and of its repository's worktrees, newest first.
+
+    Each is read when it is requested.
+    """
     return list_newest_first(home(), place(cwd), everywhere=everywhere)
 
 
 def session_messages(session: str, cwd: Folder | None = None) -> list[Json]:
-    """The conversation of a session, by its id, title or file: its entries, as they are written."""
+    """Return the entries of a session, by its ID, title or file, as they are stored."""
     return load(found(session, cwd)).messages
 
 
 def rename_session(session: str, title: str, cwd: Folder | None = None) -> None:
-    """Gives a title; an empty one takes it away."""
+    """Set the title of a session; an empty one removes it."""
     path = found(session, cwd)
     line = {"type": "custom-title", "customTitle": title, "sessionId": session_id_of(path)}
     append_beside(path, line)
 
 
 def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
-    """Gives a label; an empty one takes it away."""
+    """Set the tag of a session; an empty one removes it."""
     path = found(session, cwd)
     append_beside(path, {"type": "tag", "tag": tag, "sessionId": session_id_of(path)})
 
@@ -46,7 +48,7 @@ def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
 def fork_session(
     session: str, until: str | None = None, *, title: str = "", cwd: Folder | None = None
 ) -> str:
-    """A session that begins as another does, up to the message `until`; its id."""
+    """Fork a session up to the message `until`; return the new session's ID."""
     at = format_timestamp(time.time_ns() // 1_000_000)
     return fork(found(session, cwd), until, title=title, at=at).path.stem
 

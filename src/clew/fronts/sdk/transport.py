@@ -1,6 +1,6 @@
-"""clew in process behind the published Agent SDK: a transport of its, without a process between.
+"""clew in process for the published Agent SDK: its transport without a child process.
 
-The only module that imports that package, which a program that uses this one has anyway.
+Only this module imports that package, which a program that uses it has installed.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from clew.fronts.sdk.options import ClewOptions
 
 
 class InProcess(Transport):
-    """Hand it to `ClaudeSDKClient(transport=...)` or `query(transport=...)`."""
+    """A transport for `ClaudeSDKClient(transport=...)` or `query(transport=...)`."""
 
     def __init__(self, options: ClewOptions | None = None, *, asks_host: bool = False) -> None:
         self._options = options or ClewOptions()
