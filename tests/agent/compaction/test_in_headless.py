@@ -515,7 +515,7 @@ def test_instructions_longer_than_the_window_are_told_by_their_ends(tmp_path: Pa
     assert "Paint it." in told
     assert "was not told the middle of instructions" in done.stderr
     assert "Shorter files" in done.stderr
-    assert "was not summarised" not in done.stderr
+    assert "compaction failed" not in done.stderr
 
 
 def test_where_the_beginning_alone_fills_the_window_a_person_is_told_what_does(

@@ -129,7 +129,7 @@ def test_what_cannot_be_opened_anew_stays_open(tmp_path: Path) -> None:
         editor.prompt(session, "look around")
         gone = {"sessionId": session, "cwd": str(tmp_path / "gone"), "mcpServers": []}
         for method in ("session/load", "session/resume"):
-            assert "no such folder" in editor.error(method, **gone)["message"]
+            assert "folder not found" in editor.error(method, **gone)["message"]
         assert editor.prompt(session, "go on") == {"stopReason": "end_turn"}
 
 
@@ -184,7 +184,7 @@ def test_the_options_of_a_session_hold_for_those_of_an_editor(tmp_path: Path) ->
             state = editor.ask("session/new", cwd=str(editor.work), mcpServers=[])
             assert state["modes"]["currentModeId"] == "plan"
         with Editor(tmp_path, server.url, "--resume", "x") as editor:
-            assert "for the editor to say" in editor.error("session/new", cwd="/")["message"]
+            assert "the editor chooses" in editor.error("session/new", cwd="/")["message"]
         with Editor(tmp_path, server.url, "--colour") as editor:
             assert "unknown option" in editor.error("session/new", cwd="/")["message"]
 
@@ -240,7 +240,7 @@ def test_pictures_and_embedded_files_reach_the_model(tmp_path: Path) -> None:
         assert "from the disk" in sent
         assert "not saved yet" in sent
         assert '"media_type": "image/png"' in sent
-        assert "left out of the prompt: audio" in editor.said()
+        assert "omitted from the prompt: audio" in editor.said()
 
 
 def test_an_edit_is_shown_as_a_difference_before_and_after(tmp_path: Path) -> None:
@@ -423,8 +423,8 @@ def test_a_service_that_fails_is_an_error_of_the_prompt(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_have_no_name_is_a_fault_and_not_the_end(tmp_path: Path) -> None:
     with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
-        assert "no such folder" in editor.error("session/list", cwd="/x\0y")["message"]
-        assert "no such folder" in editor.error("session/new", cwd="/x\0y")["message"]
+        assert "folder not found" in editor.error("session/list", cwd="/x\0y")["message"]
+        assert "folder not found" in editor.error("session/new", cwd="/x\0y")["message"]
         assert editor.ask("session/list") == {"sessions": []}
         assert editor.end() == 0
 
@@ -472,4 +472,4 @@ def test_a_summary_in_the_middle_of_a_turn_is_told_in_an_editor(tmp_path: Path) 
     assert window.summaries
     assert not window.refused
     assert "All painted." in said
-    assert "the conversation is being shortened" in said
+    assert "compacting the conversation" in said

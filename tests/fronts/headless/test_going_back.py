@@ -137,10 +137,10 @@ def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_goes_on(
     other = [(s, w) for s, w in zip(seen, wanted, strict=True) if s != w]
     named = [uuid for f in told for uuid in f.get("shortened", ())]
     assert named == [s["uuid"] for s, _ in other]
-    assert errors.count("the host's copy has it shortened, the transcript whole") == len(named) == 2
+    assert errors.count("exceeds the protocol's line limit") == len(named) == 2
     (answer, _), (asked, _) = other
     assert "characters omitted" in answer["message"]["content"][0]["text"]
-    words = {"type": "text", "text": "[image: 1200000 characters are left out of this copy]"}
+    words = {"type": "text", "text": "[image: 1200000 characters omitted from this copy]"}
     assert asked["message"]["content"] == [words, prompt[1]]
 
 

@@ -275,7 +275,7 @@ def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
     (tmp_path / "decided").unlink()
     done, _ = run(tmp_path, answers, "--allowedTools", "Bash")
     assert done.returncode == 0
-    assert "a hook put Bash(touch it) off; clew -p --resume" in done.stderr
+    assert "a hook deferred Bash(touch it); run it with: clew -p --resume" in done.stderr
 
 
 def test_a_question_can_be_answered_by_a_hook(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_who_pipes_in_without_an_end_is_told_so(tmp_path: Path) -> None:
             timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 2
-    assert b"a prompt of more than 16,777,216 characters fits into no request" in done.stderr
+    assert b"the prompt exceeds 16,777,216 characters" in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("-p", "go"), ("sessions", "list")])

@@ -387,8 +387,8 @@ def test_calls_that_were_not_allowed_are_said_once_with_what_would_allow_them(
         done = clew(tmp_path, server.url, "-p", "write it")
     assert done.stdout == "I could not.\n"
     assert done.stderr == (
-        "clew: 2 calls not allowed: Write(x.txt), Bash(touch a?[2Jb); nobody is asked with -p: "
-        "--allowedTools or --permission-mode allow more, `clew permissions` keeps it\n"
+        "clew: 2 tool calls denied: Write(x.txt), Bash(touch a?[2Jb); -p can't ask for approval, "
+        "so allow calls with --allowedTools, --permission-mode or `clew permissions add`\n"
     )
     with serving(plan) as server:
         done = clew(tmp_path, server.url, "-p", "write it", "--output-format", "json")

@@ -146,7 +146,7 @@ def test_without_credit_it_gives_up_at_once_and_says_so(tmp_path: Path, name: st
         assert (done.returncode, len(service.requests)) == (1, 1)
         assert row.why in done.stdout + done.stderr
         assert failure(tmp_path)["error"] == "billing_error"
-        assert "trying again" not in done.stderr
+        assert "retrying" not in done.stderr
         again = chat(tmp_path, service, "go on", "--continue")
     assert again.stdout == "Paid.\n", "the session goes on when there is credit again"
 

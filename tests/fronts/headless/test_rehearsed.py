@@ -67,8 +67,8 @@ def test_what_must_fail_is_told_to_the_model_and_asked_of_nobody(tmp_path: Path)
         "was not read in this session",
         "was not read in this session",
         "File not found",
-        "It asks because",
-        "It asks because",
+        "Reason for asking",
+        "Reason for asking",
     ]
     assert [words in result for words, result in zip(said, told, strict=True)] == [True] * 8, told
     denied = json.loads(done.stdout)["permission_denials"]

@@ -624,4 +624,4 @@ def test_what_no_person_can_say_is_refused_and_the_session_goes_on(
         assert host.result()["result"] == "hello"
         assert host.end() == 0
         assert len(server.requests) == 1
-    assert "a line of standard input was not taken: message.content: " in host.errors()
+    assert "invalid line on standard input ignored: message.content: " in host.errors()

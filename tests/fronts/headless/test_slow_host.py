@@ -87,7 +87,7 @@ def test_a_host_that_reads_nothing_does_not_hold_a_session_that_is_told_to_end(
             host.process.send_signal(number)
             # An interrupt is a turn that failed, as everywhere in this protocol.
             assert host.process.wait(30) == (1 if number == signal.SIGINT else code)
-            assert "the host does not read" in host.errors()
+            assert "the host stopped reading" in host.errors()
         (log,) = transcripts(tmp_path)
         assert "All work and no play" in log.read_text("utf-8")
         done = clew(tmp_path, server.url, "-p", "and?", "--continue")

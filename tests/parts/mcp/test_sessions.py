@@ -47,7 +47,7 @@ def test_what_no_rule_allows_is_asked_whatever_the_server_says_of_it(tmp_path: P
     with serving(plan, strict=True) as server:
         clew(tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")))
         (result,) = results(server)
-    assert "needs a person's permission" in result
+    assert "needs the user's approval" in result
 
 
 def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
             "--allowedTools", "mcp__memo",
         )  # fmt: skip
         (result,) = results(server)
-    assert "needs a person's permission" in result
+    assert "needs the user's approval" in result
 
 
 def test_a_tool_that_is_denied_as_a_whole_is_not_offered(tmp_path: Path) -> None:

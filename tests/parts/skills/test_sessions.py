@@ -126,7 +126,7 @@ def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None
         asked = len(server.requests)
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["terminal_reason"] is None
-    assert "needs a person's permission" not in why
+    assert "needs the user's approval" not in why
     assert (added.returncode, allowed.returncode, asked) == (0, 0, 1), allowed.stderr
     assert (home / "work" / "made too").exists()
 

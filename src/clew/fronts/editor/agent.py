@@ -75,7 +75,7 @@ def told(outline: Outline) -> Json:
 Handler: TypeAlias = Callable[["EditorAgent", Json], Awaitable[Json | RpcFault]]
 
 PAGE = 50
-NO_KEY = "there is no API key: set ANTHROPIC_API_KEY, or run clew login"
+NO_KEY = "no API key: run `clew login` or set ANTHROPIC_API_KEY"
 
 
 class EditorAgent:
@@ -115,7 +115,7 @@ class EditorAgent:
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
         handler = HANDLERS.get(method)
         if handler is None:
-            return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not known here")
+            return RpcFault(code=METHOD_NOT_FOUND, message=f"method not found: {method}")
         try:
             return await handler(self, as_object(params))
         except SessionError as error:
@@ -138,7 +138,7 @@ class EditorAgent:
         """Check again for an API key, because the user may have logged in since."""
         method = params.get("methodId")
         if method != protocol.BY_KEY:
-            return RpcFault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
+            return RpcFault(code=INVALID_PARAMS, message=f"methodId: unknown method {method!r:.40}")
         async with AsyncExitStack() as opened:
             ground = await prepare_ground(self._options(), self._environ, str(Path.cwd()), opened)
             lacks = ground.service.provider.endpoint.lacks_credentials
@@ -173,9 +173,9 @@ class EditorAgent:
     async def listed(self, params: Json) -> Json | RpcFault:
         cwd, cursor = as_text(params.get("cwd")), as_text(params.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
-            return RpcFault(code=INVALID_PARAMS, message="cursor: none that was given out here")
+            return RpcFault(code=INVALID_PARAMS, message="cursor: invalid value")
         if "\0" in cwd:
-            return RpcFault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
+            return RpcFault(code=INVALID_PARAMS, message=f"cwd: folder not found: {cwd!r}")
         begin = int(cursor or 0)
         sessions = page(self._environ, cwd, begin, PAGE + 1)
         cursor_fields = {"nextCursor": str(begin + PAGE)} if len(sessions) > PAGE else {}
@@ -218,7 +218,7 @@ class EditorAgent:
         options = parse(self._argv)
         if options.is_print or options.prompt or options.resume is not None or options.continues:
             raise CommandLineError(
-                "clew acp: which session and what to do is for the editor to say"
+                "clew acp: the editor chooses the session and the prompt; remove these options"
             )
         return options
 
@@ -254,7 +254,9 @@ class EditorAgent:
         if session is None:
             return unknown(params)
         if not isinstance(params.get("prompt"), list):
-            return RpcFault(code=INVALID_PARAMS, message="prompt: expected blocks")
+            return RpcFault(
+                code=INVALID_PARAMS, message="prompt: expected an array of content blocks"
+            )
         return await session.prompt(prompt_of(params["prompt"]))
 
     async def set_mode(self, params: Json) -> Json | RpcFault:
@@ -279,7 +281,7 @@ def folder_of(params: Json) -> str:
     """Return the folder of a session; raise `SettingsError` if it does not exist."""
     cwd = as_text(params.get("cwd"))
     if not cwd.startswith("/") or not is_folder(cwd):
-        raise SettingsError(f"cwd: no such folder: {cwd!r}")
+        raise SettingsError(f"cwd: folder not found: {cwd!r}")
     return cwd
 
 
@@ -288,7 +290,7 @@ def session_id_of(params: Json) -> str:
 
 
 def unknown(params: Json) -> RpcFault:
-    words = f"no session {session_id_of(params):.60} is open here"
+    words = f"no session {session_id_of(params):.60} is open"
     return RpcFault(code=protocol.NOT_FOUND, message=words)
 
 

@@ -72,7 +72,7 @@ class EditorQuestions:
 
     async def _permission(self, question: Question) -> Verdict:
         call = describe_call(question.block, question.title, self._cwd, self._read_file)
-        why = as_content([text(f"It asks because {question.why}.")])
+        why = as_content([text(f"Needs approval: {question.why}")])
         call = call | {"content": [*call.get("content", []), *why]}
         chosen = await self._chosen(question, call, self._answers(question))
         if chosen is None:
@@ -94,11 +94,11 @@ class EditorQuestions:
             )
             for number, offer in enumerate(answers, 1)
         ]
-        return [EditorChoice(id=YES, name="Yes, this once", kind="allow_once"), *always, REJECT]
+        return [EditorChoice(id=YES, name="Yes", kind="allow_once"), *always, REJECT]
 
     async def _plan(self, question: Question) -> Verdict:
         call = {
-            "title": "Ready to begin?",
+            "title": "Start working on this plan?",
             "kind": "switch_mode",
             "content": as_content([text(question.body)]),
         }
@@ -110,7 +110,7 @@ class EditorQuestions:
                 kind="allow_always",
                 update=ACCEPT_EDITS,
             ),
-            EditorChoice(id=NO, name="No, go on planning", kind="reject_once"),
+            EditorChoice(id=NO, name="No, keep planning", kind="reject_once"),
         ]
         chosen = await self._chosen(question, call, answers)
         if chosen is None:
@@ -126,7 +126,7 @@ class EditorQuestions:
         params = {
             "mode": "form",
             "toolCallId": question.block["id"],
-            "message": "The model has questions for you.",
+            "message": "clew has questions for you.",
             "requestedSchema": form_of(arguments["questions"]),
         }
         outcome = await self._client.ask("elicitation/create", params)

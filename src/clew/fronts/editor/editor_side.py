@@ -61,8 +61,8 @@ class EditorTerminal:
         result = as_object(created.result) if isinstance(created, PeerAnswer) else {}
         terminal = {"terminalId": as_text(result.get("terminalId"))}
         if not terminal["terminalId"]:
-            why = created.message if isinstance(created, PeerFailure) else "it gave it no id"
-            raise ToolError(f"The editor opened no terminal: {why}.")
+            why = created.message if isinstance(created, PeerFailure) else "it returned no ID"
+            raise ToolError(f"The editor could not open a terminal: {why}.")
         is_over = False
         try:
             await on_start(terminal["terminalId"])
@@ -78,7 +78,7 @@ class EditorTerminal:
 
     async def _shown(self, terminal: Json, outcome: PeerAnswer | PeerFailure) -> TerminalOutput:
         if isinstance(outcome, PeerFailure) and outcome.kind != "timeout":
-            raise ToolError(f"The editor's terminal ended otherwise: {outcome.message}.")
+            raise ToolError(f"The editor's terminal failed: {outcome.message}.")
         reply = await self._client.ask("terminal/output", terminal, limit_s=ASIDE_S)
         text = (
             as_text(as_object(reply.result).get("output")) if isinstance(reply, PeerAnswer) else ""

@@ -49,7 +49,7 @@ async def serve(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, reading.cancel)
         await asyncio.wait({reading})
-        connection.lose("the editor has gone")
+        connection.lose("the editor disconnected")
         await agent.aclose()
     await output.aclose()
 
@@ -64,8 +64,8 @@ USAGE = """\
 usage: clew acp [OPTION ...]
        clew acp login
 
-Speak the Agent Client Protocol with the editor that started this program. The options are those of
-a session, as `--model` and `--permission-mode`; they hold for every session of the editor.
+Serve an editor over the Agent Client Protocol (ACP). Session options such as `--model` and
+`--permission-mode` apply to every session of the editor.
 """
 READ_BYTES = 1 << 16
 

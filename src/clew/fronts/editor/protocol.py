@@ -81,7 +81,7 @@ def auth_methods(offer: ClientAbilities) -> list[Json]:
         {
             "id": BY_KEY,
             "name": "API key",
-            "description": "The key in ANTHROPIC_API_KEY, or the one that `clew login` keeps",
+            "description": "The key in ANTHROPIC_API_KEY, or the one saved by `clew login`",
         }
     ]
     if offer.logs_in:
@@ -89,7 +89,7 @@ def auth_methods(offer: ClientAbilities) -> list[Json]:
             {
                 "id": BY_TERMINAL,
                 "name": "Log in",
-                "description": "Enter an API key in a terminal; clew keeps it",
+                "description": "Enter an API key in a terminal; clew saves it",
                 "type": "terminal",
                 "args": ["login"],
             }
@@ -140,9 +140,7 @@ class _Reading:
             decoded = b""
         image = Pasted(number=len(self.images) + 1, data=decoded)
         if image.media_type is None:
-            self.left_out.append(
-                f"an image ({media_type or 'of no kind'}) that is none we can show"
-            )
+            self.left_out.append(f"unsupported image ({media_type or 'unknown type'})")
         else:
             self.images.append(image)
 
@@ -233,7 +231,7 @@ def form_of(questions: Sequence[Json]) -> Json:
         else:
             field |= {"type": "string", "oneOf": choices}
         properties[f"q{number}"] = field
-        properties[f"q{number}_own"] = {"type": "string", "title": "Or in your own words"}
+        properties[f"q{number}_own"] = {"type": "string", "title": "Other answer"}
     return {"type": "object", "properties": properties}
 
 

@@ -81,7 +81,7 @@ class EditorServers:
         """Handle a request of a server."""
         line = self._open.get(as_text(params.get("connectionId")))
         if line is None:
-            return RpcFault(code=METHOD_NOT_FOUND, message="no such connection is open")
+            return RpcFault(code=METHOD_NOT_FOUND, message="unknown connection")
         return await line.host.asked(as_text(params.get("method")), params.get("params"))
 
     def told(self, params: Json) -> None:
@@ -116,10 +116,10 @@ class EditorLine:
         params = {"serverId": self._server_id, "acpId": self._server_id}
         outcome = await self._editor.request("mcp/connect", params, limit_s=CONNECT_S)
         if isinstance(outcome, PeerFailure):
-            raise CannotReachError(f"the editor does not connect it: {outcome.message}")
+            raise CannotReachError(f"the editor could not connect: {outcome.message}")
         self._id = as_text(as_object(outcome.result).get("connectionId"))
         if not self._id:
-            raise CannotReachError("the editor gave its connection no id", is_final=True)
+            raise CannotReachError("the editor returned no connection ID", is_final=True)
         self._lines[self._id] = self
 
     def settled(self, agreement: Agreement) -> None:

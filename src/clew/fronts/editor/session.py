@@ -45,11 +45,11 @@ from clew.system.jsonrpc.wire import INTERNAL_ERROR, RpcFault
 
 
 MODE_WORDS: dict[Mode, tuple[str, str]] = {
-    "default": ("Ask", "Ask before edits and commands that no rule allows"),
+    "default": ("Ask", "Ask before edits and commands not covered by an allow rule"),
     "acceptEdits": ("Accept edits", "Make edits in the workspace without asking"),
-    "plan": ("Plan", "Look and plan, and change nothing"),
-    "auto": ("Auto", "A reviewer decides what no rule does"),
-    "dontAsk": ("Don't ask", "What no rule allows does not run"),
+    "plan": ("Plan", "Read and plan without making changes"),
+    "auto": ("Auto", "A reviewer model decides what no rule covers"),
+    "dontAsk": ("Don't ask", "Deny what no rule allows, without asking"),
     "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
 }
 EFFORTS: dict[str, Effort | None] = {
@@ -92,7 +92,7 @@ class EditorSettings:
     async def set(self, key: str, value: Any) -> None:
         """Set an option; raise `SettingsError` if the option or value is unknown."""
         if not isinstance(value, str):
-            raise SettingsError(f"{key}: expected the id of a value")
+            raise SettingsError(f"{key}: expected the ID of a value")
         match key:
             case "mode":
                 self.set_mode(value)
@@ -101,14 +101,14 @@ class EditorSettings:
             case "thought_level" if value in EFFORTS:
                 self._session.model_access.speaking.effort(EFFORTS[value])
             case "thought_level":
-                raise SettingsError(f"thought_level: there are {', '.join(EFFORTS)}")
+                raise SettingsError(f"thought_level: expected one of {', '.join(EFFORTS)}")
             case _:
-                raise SettingsError(f"{key}: there is no such option")
+                raise SettingsError(f"{key}: unknown option")
 
     def set_mode(self, word: str) -> None:
         if word == "bypassPermissions" and not self._may_bypass:
             raise SettingsError(
-                "bypassPermissions: start clew acp with --allow-dangerously-skip-permissions"
+                "bypassPermissions: restart clew acp with --allow-dangerously-skip-permissions"
             )
         if word == "plan":
             self._session.parts.planning.enter_plan()
@@ -261,7 +261,7 @@ class EditorView(FrontView):
 
     def taking(self, _: Line) -> AbstractAsyncContextManager[None]:
         for words in self._lines.prompt.left_out:
-            self.notice(f"left out of the prompt: {words}")
+            self.notice(f"omitted from the prompt: {words}")
         return nullcontext()
 
     async def untaken(self, _: Line) -> None:

@@ -43,7 +43,7 @@ from clew.system.jsonrpc.wire import as_object, as_text
 
 Title: TypeAlias = Callable[[Json], str]
 
-BROKEN_OFF = "\n\n(the answer above was broken off; it begins anew)\n\n"
+BROKEN_OFF = "\n\n(the response above was cut off; restarting it)\n\n"
 
 
 def chunk(kind: str, words: str, message_id: str) -> Json:
@@ -257,13 +257,13 @@ def noted(event: EngineEvent) -> list[str]:
         case Repaired():
             return [mended] if (mended := mended_in_words(event.repairs)) else []
         case Doubted(is_held=False):
-            return ["sent, though by the rules it would be refused"]
+            return ["request sent, but the API may reject it"]
         case Retrying():
-            return [f"{event.failure.message}; trying again in {event.delay_s:.0f} s"]
+            return [f"{event.failure.message}; retrying in {event.delay_s:.0f} s"]
         case FellBack():
-            return [f"{event.failure.message}; asking {event.model} instead"]
+            return [f"{event.failure.message}; switching to {event.model}"]
         case Compacting():
-            return ["the conversation is being shortened"]
+            return ["compacting the conversation"]
         case NotCompacted(trigger="auto"):
             return [event.message]
         case Compacted() if event.boundary["compactMetadata"]["trigger"] == "auto":

@@ -178,14 +178,14 @@ class Controls:
         tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is None:
-            raise ControlRefusedError(f"there is no task {fields['task_id']}")
+            raise ControlRefusedError(f"task not found: {fields['task_id']}")
         await tasks.keep(task)
         return describe_row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._session.parts.tasks.get(text(fields, "task_id"))
         if task is None:
-            raise ControlRefusedError(f"there is no task {fields['task_id']}")
+            raise ControlRefusedError(f"task not found: {fields['task_id']}")
         task.output.look()
         first, last = task.output.since(0, OUTPUT_BYTES)
         output = (first + last).decode("utf-8", "replace")
@@ -207,7 +207,7 @@ class Controls:
     async def set_model(self, fields: Json) -> Json:
         name = fields.get("model")
         if name is not None and (not isinstance(name, str) or not name):
-            raise ControlRefusedError("set_model: model: expected a text or null")
+            raise ControlRefusedError("set_model: model: expected a string or null")
         settings = self._session.rules.standing.settings
         chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
         return {"model": (await self._session.model_access.switching.to(chosen)).id}
@@ -216,7 +216,7 @@ class Controls:
         tokens = fields.get("max_thinking_tokens")
         if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
             raise ControlRefusedError(
-                "set_max_thinking_tokens: expected a number of 0 or more, or null"
+                "set_max_thinking_tokens: expected a non-negative number or null"
             )
         if tokens is None:
             self._session.model_access.speaking.think(None)
@@ -311,12 +311,12 @@ class Controls:
 def text(fields: Json, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
-        raise ControlRefusedError(f"{fields.get('subtype')}: {name}: expected a text")
+        raise ControlRefusedError(f"{fields.get('subtype')}: {name}: expected a string")
     return value
 
 
 def described(window_tokens: int | None) -> str:
-    return f"{window_tokens:,} tokens of context" if window_tokens else "window not known"
+    return f"{window_tokens:,} tokens of context" if window_tokens else "context window unknown"
 
 
 HANDLERS: dict[str, Handler] = {

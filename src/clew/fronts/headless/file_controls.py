@@ -99,7 +99,7 @@ async def file_suggestions(session: Session, fields: Json) -> Json:
     """Return files that match part of a name, best first, as completion after `@` does."""
     query = fields.get("query")
     if not isinstance(query, str):
-        raise UserError("file_suggestions: query: expected a text")
+        raise UserError("file_suggestions: query: expected a string")
     names = await session.workspace.file_names.find(query)
     return {"suggestions": [{"path": name} for name in names]}
 
@@ -108,7 +108,7 @@ def read_file(session: Session, fields: Json) -> Json:
     path = permitted(session, fields)
     wanted = fields.get("max_bytes", MOST_BYTES)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
-        raise UserError("read_file: max_bytes: expected a number of 0 or more")
+        raise UserError("read_file: max_bytes: expected a non-negative number")
     most = min(wanted, MOST_BYTES)
     with path.open("rb") as file:
         data = file.read(most + 1)
@@ -130,7 +130,7 @@ def seed_read_state(session: Session, fields: Json) -> Json:
     """Record that the host has read a file, so that it can be edited if it is unchanged."""
     path, mtime = permitted(session, fields), fields.get("mtime")
     if not isinstance(mtime, int | float) or isinstance(mtime, bool):
-        raise UserError("seed_read_state: mtime: expected milliseconds")
+        raise UserError("seed_read_state: mtime: expected a time in milliseconds")
     return {"seeded": session.tools.note_seen(path, int(mtime))}
 
 
@@ -138,13 +138,13 @@ def permitted(session: Session, fields: Json) -> Path:
     """Return the path of a file that Read may read without asking."""
     name = fields.get("path")
     if not isinstance(name, str) or not name:
-        raise UserError(f"{fields.get('subtype')}: path: expected a text")
+        raise UserError(f"{fields.get('subtype')}: path: expected a string")
     path = Path(session.workspace.cwd, name)
     decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.workspace.cwd)
     if not isinstance(decision, Allow):
-        raise UserError(f"{path}: the rules do not allow to read it")
+        raise UserError(f"{path}: reading denied by the permission rules")
     if not is_file(path):
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: file not found")
     return path
 
 
@@ -170,7 +170,7 @@ async def reload_plugins(session: Session, fields: Json) -> Json:
     """
     is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
-        raise BusyError("the session works; ask again when it is idle")
+        raise BusyError("the session is busy; try again when it is idle")
     result = await session.parts.reloading.all(folders_of(fields.get("add_plugins")))
     return {
         "commands": list_commands(session),

@@ -225,7 +225,7 @@ class TurnFrames:
                 failed = {"compact_result": "failed", "compact_error": event.message}
                 return [self.system("status", status=None, **failed)]
             case Doubted(is_held=False):
-                return [self._said("sent, though by the rules it would be refused", "warning")]
+                return [self._said("Request sent, but the API may reject it", "warning")]
             case _:
                 return []
 
@@ -370,7 +370,7 @@ class TurnFrames:
             trigger=category_of(event.failure),
             original_model=self._model,
             fallback_model=event.model,
-            content=f"{event.failure.message}; going on with {event.model}",
+            content=f"{event.failure.message}; switching to {event.model}",
         )
 
     def _said(self, words: str, level: str) -> Json:

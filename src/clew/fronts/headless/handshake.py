@@ -93,8 +93,8 @@ class Mirror:
             if len(batch) == 1 and (size := len(encode(batch[0]))) > MAX_ENTRY_BYTES:
                 frame |= {"entries": [fitting(batch[0])], "shortened": [batch[0].get("uuid")]}
                 self._warn(
-                    f"an entry of {size} bytes is longer than a line of this protocol may be: "
-                    "the host's copy has it shortened, the transcript whole"
+                    f"entry of {size} bytes exceeds the protocol's line limit; it is shortened in the "
+                    "host's copy and complete in the transcript"
                 )
             self._post(frame)
 
@@ -152,7 +152,7 @@ def _in_words(block: Any) -> Any:
         size = len(source["data"])
         return {
             "type": "text",
-            "text": f"[{block.get('type')}: {size} characters are left out of this copy]",
+            "text": f"[{block.get('type')}: {size} characters omitted from this copy]",
         }
     if block.get("type") == "tool_result":
         return block | {"content": without_media(block.get("content"))}

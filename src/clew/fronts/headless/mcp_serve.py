@@ -46,17 +46,20 @@ USUAL = 10
 DEFINITION: Json = {
     "name": NAME,
     "description": (
-        "Finds words in the conversations that were held with clew in this folder and its git worktrees: "
-        'all words must be there; "a phrase"; beg* for a beginning. The newest first.'
+        "Search the clew sessions of this folder and its git worktrees, newest first. All words must "
+        'match; use "a phrase" for an exact phrase and pre* for a prefix.'
     ),
     "input_schema": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "The words"},
-            "limit": {"type": "integer", "description": f"At most so many, {USUAL} if not said"},
+            "query": {"type": "string", "description": "The words to search for"},
+            "limit": {
+                "type": "integer",
+                "description": f"Maximum number of results (default {USUAL})",
+            },
             "everywhere": {
                 "type": "boolean",
-                "description": "In the sessions of all folders; only where a rule allows this tool",
+                "description": "Search the sessions of all folders; requires a rule that allows this tool",
             },
         },
         "required": ["query"],
@@ -80,7 +83,7 @@ async def found(session: Session, arguments: Json) -> tuple[str, bool]:
             )
     query = query_of(as_text(arguments.get("query")))
     if query.is_empty:
-        return "There is no word to look for in that query.", True
+        return "The query contains no word to search for.", True
     limit = arguments.get("limit")
     most = min(limit, MOST) if type(limit) is int and limit > 0 else USUAL
     home = session.rules.standing.places.config_home
@@ -91,7 +94,7 @@ async def found(session: Session, arguments: Json) -> tuple[str, bool]:
 
 READ_BYTES = 1 << 18
 OFFERED: Json = {"tools": {}}
-REFUSED = "This call is not permitted and did not run: {why}."
+REFUSED = "Permission denied; the call did not run: {why}."
 
 
 def main(argv: list[str]) -> int:
@@ -132,7 +135,7 @@ async def serve() -> None:
 
             loop.add_reader(0, readable)
             await over.wait()
-            connection.lose("the client has gone")
+            connection.lose("the client disconnected")
 
 
 def said(message: Json) -> None:
@@ -190,7 +193,7 @@ class Offering:
             case "tools/call":
                 return await self._called(as_text(fields.get("name")), fields.get("arguments", {}))
             case _:
-                return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+                return RpcFault(code=METHOD_NOT_FOUND, message=f"method not found: {method}")
 
     def _tools(self) -> list[Json]:
         searching = [DEFINITION] if is_offered(self._session) else []
@@ -205,7 +208,9 @@ class Offering:
         if not isinstance(arguments, dict) or name not in {
             tool["name"] for tool in tools.definitions()
         }:
-            return RpcFault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
+            return RpcFault(
+                code=INVALID_PARAMS, message=f"unknown tool {name[:80]}, or missing arguments"
+            )
         call = tools.bind(block)
         outcome = tools.unusable(call)
         if outcome is None:

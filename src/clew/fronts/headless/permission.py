@@ -89,15 +89,15 @@ class HostRequests:
 
 
 NOBODY = (
-    "This call needs a person's permission and nobody can be asked here, so it did not run. "
-    "Do what needs no permission, or say what you would have done."
+    "This call needs the user's approval, but no user can be asked here, so it did not run. "
+    "Continue with calls that need no approval, or describe what you would have done."
 )
 FAILED = "Tool permission request failed: Error: {why}"
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
 async def deny_unasked(permission_prompt: Question) -> Verdict:
-    words = f"{NOBODY} (It asks because {permission_prompt.why}.)"
+    words = f"{NOBODY} (Reason for asking: {permission_prompt.why}.)"
     return Refused(words=words, by_person=False, is_nobodys=True)
 
 

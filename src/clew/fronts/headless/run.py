@@ -86,12 +86,12 @@ def whole_prompt(options: Options) -> Raw:
     piped = "" if sys.stdin.isatty() else sys.stdin.read(max(0, room) + 1)
     if len(piped) > room:
         raise CommandLineError(
-            f"--print: a prompt of more than {MAX_PROMPT_CHARACTERS:,} characters fits into no "
-            "request; put it into a file and name the file"
+            f"--print: the prompt exceeds {MAX_PROMPT_CHARACTERS:,} characters; save it to a file and "
+            "mention the file in the prompt"
         )
     piped = piped.rstrip("\n")
     if not (options.prompt.strip() or piped.strip()):
-        raise CommandLineError("--print needs a prompt, as an argument or on standard input")
+        raise CommandLineError("--print needs a prompt as an argument or on standard input")
     if options.prompt:
         return Raw(text=options.prompt, more=piped)
     # Piped input may be a slash command, but never a shell command, because its source is unknown.
@@ -184,13 +184,13 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
     if ended.is_error and ended.message and ended.message not in tally.text:
         print(f"clew: {ended.message}", file=sys.stderr)
     elif ended.is_error and ended.reason.startswith("aborted"):
-        print(f"clew: interrupted; clew --resume {tally.session_id} goes on", file=sys.stderr)
+        print(f"clew: interrupted; resume with: clew --resume {tally.session_id}", file=sys.stderr)
     if tally.denials:
         print(f"clew: {refused(tally.denials)}", file=sys.stderr)
     if tally.deferred is not None:
         call = named(tally.deferred["name"], tally.deferred["input"])
         print(
-            f"clew: a hook put {call} off; clew -p --resume {tally.session_id} makes it anew",
+            f"clew: a hook deferred {call}; run it with: clew -p --resume {tally.session_id}",
             file=sys.stderr,
         )
 
@@ -201,8 +201,8 @@ def refused(denials: Sequence[Json]) -> str:
     shown_names = ", ".join(list(names)[:SHOWN_CALLS])
     suffix = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
     return (
-        f"{format_count(len(denials), 'call')} not allowed: {shown_names}{suffix}; nobody is asked with -p: "
-        "--allowedTools or --permission-mode allow more, `clew permissions` keeps it"
+        f"{format_count(len(denials), 'tool call')} denied: {shown_names}{suffix}; -p can't ask for "
+        "approval, so allow calls with --allowedTools, --permission-mode or `clew permissions add`"
     )
 
 
@@ -237,19 +237,17 @@ class PrintView(FrontView):
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
             case Compacting():
-                print("clew: the conversation is being summarised", file=sys.stderr)
+                print("clew: compacting the conversation", file=sys.stderr)
             case NotCompacted(trigger="auto"):
-                print(
-                    f"clew: the conversation was not summarised: {event.message}", file=sys.stderr
-                )
+                print(f"clew: compaction failed: {event.message}", file=sys.stderr)
             case Repaired():
                 if mended := mended_in_words(event.repairs):
                     print(f"clew: {mended}", file=sys.stderr)
             case Doubted(is_held=False):
-                print("clew: sent, though by the rules it would be refused", file=sys.stderr)
+                print("clew: request sent, but the API may reject it", file=sys.stderr)
             case Retrying() if not self._quiet:
                 print(
-                    f"clew: {event.failure.message}; trying again in {event.delay_s:.0f} s",
+                    f"clew: {event.failure.message}; retrying in {event.delay_s:.0f} s",
                     file=sys.stderr,
                 )
 

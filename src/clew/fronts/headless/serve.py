@@ -87,7 +87,9 @@ class HostServer:
             return 1
         finally:
             if not self._view.is_answered:
-                self._view.fail("clew failed in this turn; what it had done is in the log")
+                self._view.fail(
+                    "clew failed during this turn; its work so far is in the transcript"
+                )
             await self._leave()
         if self._ended_by is not None:
             return ENDED_BY[signal.Signals(self._ended_by)]
@@ -184,7 +186,7 @@ class HostServer:
             async with asyncio.timeout(LAST_WORDS_S if self._lines.is_stopped else None):
                 await self._channel.aclose()
         except TimeoutError:
-            self._channel.warn("the host does not read; the last lines are lost to it")
+            self._channel.warn("the host stopped reading; the last lines were not delivered")
 
     def stop(self, number: int) -> None:
         """Handle a signal: interrupt the turn, keep its work, and end the session."""
@@ -226,7 +228,7 @@ class HostServer:
 
     def _complain(self, line: MalformedLine) -> None:
         """Report an invalid line on standard error and to the host; the session continues."""
-        words = f"a line of standard input was not taken: {line.why}"
+        words = f"invalid line on standard input ignored: {line.why}"
         self._channel.warn(words)
         if line.request_id is not None:
             self._view.post(wire.make_refusal(line.request_id, line.why))

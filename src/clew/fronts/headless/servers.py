@@ -130,13 +130,13 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     """Call a server's tool for the host, without a turn and without asking."""
     name, arguments = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
-        raise UserError("mcp_call: tool: expected mcp__SERVER__TOOL, and arguments an object")
+        raise UserError("mcp_call: expected mcp__SERVER__TOOL as tool and an object as arguments")
     await session.parts.mcp.settled()
     servers = session.parts.mcp.servers
     offered = () if servers is None else servers.tools()
     tool = next((tool for tool in offered if tool.name == name), None)
     if tool is None:
-        raise UserError(f"mcp_call: there is no tool {name} of a server that is connected")
+        raise UserError(f"mcp_call: no connected server has a tool {name}")
     block = {"type": "tool_use", "id": f"toolu_{make_id()}", "name": name, "input": arguments}
     outcome = await session.tools.call(bind(tool, block), message_uuid="", progress=unseen)
     return {"content": outcome.content, "isError": outcome.is_error}
@@ -146,7 +146,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
     """Return a server's resource unchanged."""
     uri = fields.get("uri")
     if not isinstance(uri, str) or not uri:
-        raise UserError("mcp_read_resource: uri: expected a text")
+        raise UserError("mcp_read_resource: uri: expected a string")
     await session.parts.mcp.settled()
     server = server_of(session, fields)
     outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
@@ -154,7 +154,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
         raise UserError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
     contents = as_object(outcome.result).get("contents")
     if not isinstance(contents, list):
-        raise UserError(f"The server {server.name} gave an answer without contents.")
+        raise UserError(f"Server {server.name} returned an answer without contents.")
     return {"contents": contents}
 
 
@@ -163,7 +163,7 @@ def mcp_message(session: Session, fields: Json) -> Json:
     message = fields.get("message")
     server = server_of(session, {"serverName": fields.get("server_name")})
     if server.config.kind != "sdk" or not isinstance(message, dict):
-        raise UserError("mcp_message: expected a message of a server that the host holds")
+        raise UserError("mcp_message: expected a message of a server that the host runs")
     server.hear(message)
     return {}
 

@@ -45,7 +45,9 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
     if "effortLevel" in settings:
         level = settings["effortLevel"]
         if level is not None and level not in get_args(Effort):
-            raise UserError(f"effortLevel: {level!r}: there are {', '.join(get_args(Effort))}")
+            raise UserError(
+                f"effortLevel: invalid value {level!r}; expected one of {', '.join(get_args(Effort))}"
+            )
         session.model_access.speaking.effort(level)
     return {"warnings": list(notes)}
 
@@ -54,11 +56,11 @@ async def update_settings(session: Session, fields: Json) -> Json:
     """Write settings to one of the user's files; only a few keys are allowed."""
     source, settings = fields.get("source"), object_of(fields, "settings")
     if source not in WRITABLE:
-        raise UserError(f"source: {source!r}: there are {', '.join(WRITABLE)}")
+        raise UserError(f"source: invalid value {source!r}; expected one of {', '.join(WRITABLE)}")
     scope, key = WRITABLE[source]
     for name, value in settings.items():
         if name != key or not isinstance(value, str):
-            raise UserError(f"{name}: of {source} a host writes {key} alone, a text")
+            raise UserError(f"{name}: a host can write only {key} to {source}, as a string")
     for name, value in settings.items():
         assign(session.rules.standing.places, scope, name, value)
     return {"warnings": list(await session.parts.refresh())}
@@ -136,11 +138,11 @@ def register_repo_root(session: Session, fields: Json) -> Json:
     folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
     if not is_folder(folder):
-        raise UserError(f"directory: {folder} is no folder")
+        raise UserError(f"directory: folder not found: {folder}")
     if str(folder) in context.roots:
-        raise UserError(f"directory: {folder} is a folder of this session already")
+        raise UserError(f"directory: {folder} is already a folder of this session")
     if not any(Path(root) in folder.parents for root in context.roots):
-        raise UserError(f"directory: {folder} is in none of the session's folders")
+        raise UserError(f"directory: {folder} is outside the session's folders")
     session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
     fields = {"directory": str(folder), "source": "register_repo_root"}
     session.parts.hooks.tell("DirectoryAdded", fields)
@@ -167,8 +169,8 @@ def get_usage(session: Session, _: Json) -> Json:
 
 
 TITLE = (
-    "You name conversations. You are given what somebody asks for. Answer with a title for it and "
-    "nothing else: three to seven words in its language, like a heading, no full stop, no quotes."
+    "You write titles for conversations. Reply to the user's request with only a title for it: "
+    "three to seven words in the same language, like a heading, without a period or quotes."
 )
 # The most characters of the description, and of the title.
 DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
@@ -178,7 +180,7 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     """Return a title for a description from the small model; save it for the session if requested."""
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
-        raise UserError("generate_session_title: description: expected a text")
+        raise UserError("generate_session_title: description: expected a string")
     answer = await session.model_access.ask(
         described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other"
     )
@@ -194,7 +196,9 @@ def set_color(session: Session, fields: Json) -> Json:
     """Set the colour of the session's prompt on a terminal, now and after resuming."""
     color = fields.get("color")
     if color not in (*COLORS, NO_COLOR):
-        raise UserError(f"set_color: color: {color!r}: there are {', '.join((*COLORS, NO_COLOR))}")
+        raise UserError(
+            f"set_color: invalid color {color!r}; expected one of {', '.join((*COLORS, NO_COLOR))}"
+        )
     session.story.recorder.agent_color(str(color))
     return {"color": color}
 

@@ -16,9 +16,9 @@ from clew.system.config.environment import freeze
 from clew.system.config.settings import read_switch
 
 SYSTEM = (
-    "You are shown the end of a conversation between a person and a coding agent. Write what the person "
-    "will most likely ask for next, in their words and language, as one short line of at most twelve "
-    "words. Answer with that line alone; answer NOTHING where no next wish is likely."
+    "You see the end of a conversation between a user and a coding agent. Write what the user will "
+    "most likely ask for next, in the user's style and language, as one line of at most twelve words. "
+    "Reply with that line only, or with NOTHING if no next request is likely."
 )
 TURNS, CHARACTERS, MOST = 6, 2_000, 200
 LAST_WORDS_S = 10.0
@@ -43,7 +43,7 @@ class Suggestions:
         """Start a suggestion after a successful turn."""
         self._turns += 1
         if self._turns > 1 and self._session.mode != "plan" and self._is_wanted:
-            self._task = asyncio.create_task(self._guess(), name="what may be asked next")
+            self._task = asyncio.create_task(self._guess(), name="prompt suggestion")
 
     def drop(self) -> None:
         """Cancel the suggestion, because the next prompt has arrived."""

@@ -51,7 +51,9 @@ class ClewClient:
 
     async def __aenter__(self) -> "ClewClient":
         if self._session is not None:
-            raise RuntimeError("a client is entered once; another one can go on with its session")
+            raise RuntimeError(
+                "a client can be entered only once; create another one to resume its session"
+            )
         self._session = self._channel.start(self.options)
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
@@ -93,7 +95,7 @@ class ClewClient:
         """Send a prompt; a running turn receives it at its next step."""
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (problems := find_prompt_faults(content)):
-            raise ValueError(f"this is no prompt: {'; '.join(problems)}")
+            raise ValueError(f"invalid prompt: {'; '.join(problems)}")
         self._check()
         self._channel.say(Said(content=decode(encode(content)), uuid=make_id()))
 
@@ -141,12 +143,12 @@ class ClewClient:
     def _check(self) -> None:
         """Raise an error if no session is running, because a message would never be answered."""
         if self._pump is None:
-            raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
+            raise RuntimeError("no session: use `async with ClewClient(...) as client`")
         if self._pump.done():
-            raise HostError("the session is over")
+            raise HostError("the session has ended")
 
     async def _deliver(self) -> None:
-        errors = ["the session is over"]
+        errors = ["the session has ended"]
         while (frame := await self._channel.next()) is not None:
             match frame["type"]:
                 case "control_response":
@@ -206,7 +208,7 @@ class ClewClient:
                 "mcp_response": await answer_message(self.options.functions, request["message"])
             }
         if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
-            raise HostError(f"{request['subtype']} is asked of nobody here")
+            raise HostError(f"{request['subtype']} is not supported here")
         # The function may return anything, whatever its annotation.
         verdict: object = await self.options.can_use_tool(
             Call(
@@ -225,7 +227,7 @@ class ClewClient:
                 return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
             case _:
                 kind = type(verdict).__name__
-                raise TypeError(f"can_use_tool answers with Permit or Deny, not with {kind}")
+                raise TypeError(f"can_use_tool must return Permit or Deny, got {kind}")
 
     def _hooks(self) -> Json:
         events: dict[str, list[Json]] = {}

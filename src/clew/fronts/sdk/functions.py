@@ -65,7 +65,7 @@ def tool(
     def made(of: AsyncFunction) -> Function:
         called = name or of.__name__
         if not inspect.iscoroutinefunction(of):
-            raise TypeError(f"{called}: a tool is an async function")
+            raise TypeError(f"{called}: a tool must be an async function")
         about = inspect.getdoc(of) if description is None else description
         return Function(name=called, description=about or called, call=of, takes=taken_by(of))
 
@@ -79,7 +79,7 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TypeError(
-                f"{function.__name__}: *{parameter.name} cannot be described to a model"
+                f"{function.__name__}: *{parameter.name} has no JSON Schema; use named parameters"
             )
         kind = hints.get(parameter.name, Any)
         default = parameter.default
@@ -134,5 +134,5 @@ async def answer_message(functions: Sequence[Function], message: Json) -> Json:
         case "tools/call" if matches := [f for f in functions if f.name == params.get("name")]:
             result = await matches[0].answer(params.get("arguments") or {})
         case method:
-            return head | {"error": {"code": -32601, "message": f"{method} is not offered here"}}
+            return head | {"error": {"code": -32601, "message": f"method not found: {method}"}}
     return head | {"result": result}
