@@ -166,7 +166,7 @@ def test_what_is_no_request_is_answered_with_why(tmp_path: Path) -> None:
         session = editor.new()
         assert editor.error("session/prompt", sessionId=session)["code"] == -32602
         assert (
-            "no such"
+            "unknown option"
             in editor.error(
                 "session/set_config_option", sessionId=session, configId="colour", value="red"
             )["message"]

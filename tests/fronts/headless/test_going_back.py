@@ -181,7 +181,7 @@ def test_a_copy_is_mirrored_from_its_first_line(tmp_path: Path) -> None:
     ("args", "why"),
     [
         (("--session-mirror",), "--session-mirror requires --output-format stream-json"),
-        ((*STREAMED, "--session-mirror", "--no-session-persistence"), "exclude each other"),
+        ((*STREAMED, "--session-mirror", "--no-session-persistence"), "combined"),
         (("--resume-session-at", "x"), "requires a session"),
         (("--resume", "x", "--resume-drops-turn", "y"), "requires --resume-session-at"),
     ],

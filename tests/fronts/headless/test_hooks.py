@@ -619,8 +619,8 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
         if a.get("hookEvent") == "PostToolUse" and "stdout" in a
     ]
     assert f"you said {(tmp_path / 'work').resolve()}/a.txt by Write" in said
-    assert "there is no MCP server other" in done.stderr
-    assert 'MCP server memo: it has no tool "none"' in done.stderr
+    assert 'MCP server "other"' in done.stderr
+    assert 'has no tool "none"' in done.stderr
     assert "memo: fail failed: " in done.stderr
     assert "MCP servers are not available yet at SessionStart" in done.stderr
 
@@ -718,7 +718,7 @@ def test_an_address_is_posted_to_and_its_answer_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ((500, b"{}"), "answered with status 500"),
+        ((500, b"{}"), "HTTP status 500"),
         ((200, b"fine"), "its reply is not a JSON object"),
         ((200, b'{"decision": 1}'), "its reply is invalid"),
     ],

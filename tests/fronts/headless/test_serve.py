@@ -92,7 +92,7 @@ def test_a_prompt_on_the_command_line_streams_too(tmp_path: Path) -> None:
         (("--input-format", "stream-json"), "--output-format stream-json"),
         ((*BASE, "--session-id", "x"), "UUID"),
         ((*BASE, "--includ-partial-messages"), "did you mean --include-partial-messages"),
-        ((*BASE, "--setting-sources", "user,global"), "there are user, project, local"),
+        ((*BASE, "--setting-sources", "user,global"), "user, project, local"),
         ((*BASE, "--system-prompt-file", "nowhere"), "No such file"),
     ],
 )
@@ -401,7 +401,7 @@ def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
         host.result()
         assert host.ask("set_model", model="haiku")["response"]["model"].startswith("claude-haiku")
         assert host.ask("set_permission_mode", mode="plan")["response"] == {"mode": "plan"}
-        assert "no such mode" in host.ask("set_permission_mode", mode="wild")["error"]
+        assert "unknown mode" in host.ask("set_permission_mode", mode="wild")["error"]
         assert "start with" in host.ask("set_permission_mode", mode="bypassPermissions")["error"]
         assert host.ask("set_max_thinking_tokens", max_thinking_tokens=0)["subtype"] == "success"
         host.say("b")

@@ -76,7 +76,7 @@ async def test_a_client_talks_changes_the_model_and_is_gone_on_with(tmp_path: Pa
             await client.set_model("haiku")
             await client.set_permission_mode("plan")
             assert (await client.context_usage())["totalTokens"] > 0
-            with pytest.raises(HostError, match="no such mode"):
+            with pytest.raises(HostError, match="unknown mode"):
                 await client.set_permission_mode("wild")
         given = options(tmp_path, server.url, resume=first[-1].session_id)
         second = (await said("b", given))[-1]
