@@ -42,7 +42,7 @@ def test_what_is_no_file_is_passed_over(kind: str, tmp_path: Path) -> None:
         # A link out of a project that nobody trusts is not looked into at all.
         for name in (".claude/commands/x.md", ".claude/agents/x.md"):
             said.remove(name)
-        assert "is a link to /dev/zero" in done.stderr
+        assert "is a symlink to /dev/zero" in done.stderr
     for name in said:
         assert any(
             name in line and "is not a regular file" in line for line in done.stderr.splitlines()
@@ -73,7 +73,7 @@ def test_a_trusted_folder_has_no_file_that_is_waited_for(kind: str, tmp_path: Pa
         bodies = [request.body for request in server.requests]
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
     assert "output-styles/x.md: is not a regular file" in done.stderr
-    assert "There is no MEMORY.md yet." in str(bodies[1])
+    assert "MEMORY.md does not exist yet." in str(bodies[1])
     assert (tmp_path / "work" / "made.txt").exists()
 
 

@@ -310,8 +310,11 @@ def read_project(path: Path, faults: list[str]) -> Json:
         data = json.loads(read_content(path).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
-        faults.append(f"{path}: {error}")
+    except OSError as error:
+        faults.append(f"{path}: {error.strerror}")
+        return {}
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{path}: invalid JSON: {error}")
         return {}
     mcp_servers = data.get("mcpServers", {}) if isinstance(data, dict) else None
     if not isinstance(mcp_servers, dict):
