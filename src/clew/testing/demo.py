@@ -142,7 +142,7 @@ OPENING = "clew demo: a scripted model over real HTTP on this machine, without k
 
 
 class DemoScreen:
-    """The output of the demo: lines of text, optionally with colours."""
+    """The output of the demo: lines of text, optionally with colors."""
 
     def __init__(self, paper: Paper, *, ansi: bool) -> None:
         self._paper = paper
@@ -353,7 +353,7 @@ def _speed(text: str) -> Speed:
 
 
 def _is_plain() -> bool:
-    """Return whether to omit colours: for a pipe, a dumb terminal, or NO_COLOR."""
+    """Return whether to omit colors: for a pipe, a dumb terminal, or NO_COLOR."""
     environment = os.environ
     return (
         not sys.stdout.isatty()

@@ -1,6 +1,6 @@
 """A recorded run as a scenario: raw bodies, status and headers, without secrets. PURE.
 
-Requests are not recorded but only summarised in notes, because they contain the user's prompts and
+Requests are not recorded but only summarized in notes, because they contain the user's prompts and
 files. Answers are replayed in order, or matched to the same request by the hash of its body.
 
 Decision: docs/decisions/040-scripted-models.md

@@ -1,6 +1,6 @@
 """The rules of the Messages API for requests: reports the first violation in the API's style.
 
-It judges requests independently and is deliberately separate from clew's own normaliser: a test
+It judges requests independently and is deliberately separate from clew's own normalizer: a test
 that passes with a strict server has sent no invalid request. It must never repair anything. PURE.
 """
 

@@ -82,7 +82,7 @@ class Chain(msgspec.Struct, kw_only=True):
         """Yield every conversation entry that is not live, with the reason."""
         links, live = self.links, set(self.live)
         behind = set(self._behind_boundary())
-        summarised = _summarised(links)
+        summarized = _summarized(links)
         for node in links.superseded:
             if node.is_conversation:
                 yield LinkNote(rule="superseded", number=node.number, at=node.at)
@@ -95,7 +95,7 @@ class Chain(msgspec.Struct, kw_only=True):
                 rule = "sidechain"
             elif i in behind:
                 rule = "compacted"
-            elif node.is_boundary and i not in summarised:
+            elif node.is_boundary and i not in summarized:
                 rule = "boundary-without-summary"
             else:
                 rule = "other-branch"
@@ -151,7 +151,7 @@ class _Ways:
 
     def __init__(self, links: Links, markers: Sequence[Marker], body: Body) -> None:
         self._links = links
-        self._summaries = _summarised(links)
+        self._summaries = _summarized(links)
         self.kept = {b: _kept(links, b, s, body) for b, s in self._summaries.items()}
         # If the kept entries precede their summary, later entries name the summary as their parent.
         tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
@@ -232,7 +232,7 @@ class _Ways:
         return upward[::-1], ROOT
 
 
-def _summarised(links: Links) -> dict[int, int]:
+def _summarized(links: Links) -> dict[int, int]:
     """Return the summary of each boundary that has one."""
     positions: dict[int, int] = {}
     for i, node in enumerate(links.nodes):

@@ -36,7 +36,7 @@ from clew.record.transcript.source import open_source
 from clew.record.transcript.strand import Strand
 
 FORMAT = 1
-# The colours that a session's prompt can have, and the name that removes the colour.
+# The colors that a session's prompt can have, and the name that removes the color.
 COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
 NO_COLOR = "default"
 # Titles are written again before this much data follows them, because lists read only the last 64
@@ -232,7 +232,7 @@ class Recorder:
         self._note("agent-name", agentName=name)
 
     def agent_color(self, color: str) -> None:
-        """Set the colour of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
+        """Set the color of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
         self._note("agent-color", agentColor=color)
 
     def agent_setting(self, name: str) -> None:

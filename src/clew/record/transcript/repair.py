@@ -365,7 +365,7 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
         "version": VERSION,
     }
     made_of = {"sessionId": session_id, "repairedFrom": {"sessionId": examination.path.stem}}
-    # Lists recognise a subagent's file by its first line.
+    # Lists recognize a subagent's file by its first line.
     return header | made_of | ({"isSidechain": True} if first.get("isSidechain") is True else {})
 
 
