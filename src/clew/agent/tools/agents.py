@@ -17,29 +17,32 @@ class AgentInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subagent_type: Annotated[str, Meta(description="The agent type")] = GENERAL
     model: Annotated[str, Meta(description="Overrides the agent's model")] | None = None
     run_in_background: (
-        Annotated[bool, Meta(description="Continue without waiting; you are notified when it ends")]
+        Annotated[
+            bool,
+            Meta(
+                description="Continue without waiting; you are notified when it ends, so don't poll"
+            ),
+        ]
         | None
     ) = None
     isolation: Annotated[str, Meta(description="worktree: run in its own git worktree")] | None = (
         None
     )
     name: Annotated[str, Meta(description="A name for SendMessage")] = ""
-    resume: Annotated[str, Meta(description="ID of the agent to continue")] = ""
+    resume: Annotated[str, Meta(description="ID of an ended agent to continue")] = ""
 
 
 class Agent(Tool[AgentInput]):
     name = "Agent"
     description = "Delegate work to a subagent"
     prompt = (
-        "Delegate work to a subagent with its own context; you see only its last message. The "
-        "agent types are listed in this conversation; general-purpose fits any work. Use one for"
-        " broad searches and for work that would fill your context, and several in one response "
-        "for independent tasks. A subagent sees nothing of this conversation: put everything "
-        "into the prompt, including whether to change files or only research, and what to "
-        "report. Don't duplicate its work. With run_in_background=true you continue and are "
-        "notified when it ends; don't poll. isolation=worktree gives it its own git worktree. "
-        "resume=ID continues an agent that has ended. To read a file you can name or for one or "
-        "two searches, use the tools yourself."
+        "Delegate work to a subagent with its own context; you see only its last message. The agent "
+        "types are listed in this conversation; general-purpose fits any work. Use one for broad "
+        "searches and for work that would fill your context, and several in one response for "
+        "independent tasks. A subagent sees nothing of this conversation: put everything into the "
+        "prompt, including whether to change files or only research, and what to report. Don't "
+        "duplicate its work. To read a file you can name or for one or two searches, use the tools "
+        "yourself."
     )
     input_type = AgentInput
     owns_its_time = True

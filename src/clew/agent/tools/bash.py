@@ -293,7 +293,7 @@ class PowerShell(Tool[CommandInput]):
         " Every command begins in the session's folder; nothing carries over to the next. There "
         "is no terminal and no stdin. A command times out after two minutes unless timeout is "
         "set; run what takes longer with run_in_background. Prefer Read, Grep, Glob, Edit and "
-        "Write for reading, searching and changing files."
+        "Write to read, search and change files."
     )
     input_type = CommandInput
     owns_its_time = True

@@ -35,7 +35,7 @@ class EditStep(Protocol):
 
 
 class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
+    file_path: Annotated[str, Meta(min_length=1, description="Preferably absolute")]
     old_string: Annotated[str, Meta(description="The exact text to replace")]
     new_string: Annotated[str, Meta(description="The replacement")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
@@ -256,7 +256,7 @@ class OneEdit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MultiEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
+    file_path: Annotated[str, Meta(min_length=1, description="Preferably absolute")]
     edits: Annotated[
         list[OneEdit],
         Meta(min_length=1, description="Applied in order, each to the result of the one before"),

@@ -33,7 +33,7 @@ Kind: TypeAlias = Literal["text", "image", "PDF file", "notebook"]
 
 
 class ReadInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
+    file_path: Annotated[str, Meta(min_length=1, description="Preferably absolute")]
     offset: Annotated[int, Meta(ge=0, description="The first line, counted from 1")] | None = None
     limit: Annotated[int, Meta(ge=1, description="How many lines")] | None = None
     pages: Annotated[str, Meta(description="For a PDF file: 3 or 3-7")] | None = None

@@ -18,6 +18,12 @@ NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "t
 NAMES |= {"array": "a list", "object": "an object", "null": "null"}
 
 
+# What the model need not read of a schema. `parse_input` enforces the bounds all the same, and models
+# seldom exceed them.
+OMITTED = frozenset({"title", "default", "minLength", "maxLength", "minItems", "maxItems"})
+OMITTED_VALUES: tuple[tuple[str, Any], ...] = (("minimum", 0), ("minimum", 1), ("required", []))
+
+
 @cache
 def schema_of(input_type: type[Struct]) -> dict[str, Any]:
     (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
@@ -25,13 +31,12 @@ def schema_of(input_type: type[Struct]) -> dict[str, Any]:
 
 
 def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without what a model doesn't need: references, titles, nulls, defaults."""
+    """Return the schema without references, nulls and what a model doesn't need."""
     if "$ref" in schema:
         return lean(components[schema["$ref"]], components)
     result: dict[str, Any] = {}
     for key, value in schema.items():
-        # `parse_input` rejects an empty string all the same, and models seldom send one.
-        if key in ("title", "default") or (key, value) == ("minLength", 1):
+        if key in OMITTED or (key, value) in OMITTED_VALUES:
             continue
         if key == "anyOf":
             kinds = [lean(kind, components) for kind in value if kind != {"type": "null"}]
@@ -40,6 +45,7 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
             result[key] = {name: lean(item, components) for name, item in value.items()}
         elif key == "items":
             result[key] = lean(value, components)
+            result[key].pop("additionalProperties", None)
         else:
             result[key] = value
     return result

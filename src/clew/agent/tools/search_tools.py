@@ -83,7 +83,7 @@ MOST_NAMES = 1000
 
 
 class LSInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    path: Annotated[str, Meta(min_length=1, description="The folder, preferably absolute")]
+    path: Annotated[str, Meta(min_length=1, description="Preferably absolute")]
     ignore: Annotated[list[str], Meta(description="Names to omit: *.pyc, node_modules")] = field(
         default_factory=list
     )

@@ -18,7 +18,7 @@ ORIGINAL_MAX_CHARS = 256 << 10
 
 
 class WriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
+    file_path: Annotated[str, Meta(min_length=1, description="Preferably absolute")]
     content: Annotated[str, Meta(description="The full content")]
 
 
