@@ -68,6 +68,18 @@ def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path
     assert first["compactMetadata"]["trigger"] == "auto"
 
 
+@pytest.mark.parametrize("model", ["sonnet", "claude-sonnet-4-5"])
+def test_a_request_after_a_summary_begins_with_one_user_message(tmp_path: Path, model: str) -> None:
+    window = Window(lambda body: answered("Painted.", body), limit=10**9)
+    with serving(window, strict=True) as server:
+        for prompt in ("Paint it.", "/compact", "Go on.", "And on."):
+            more = () if prompt == "Paint it." else ("--continue",)
+            done = clew(tmp_path, server.url, "-p", prompt, "--model", model, *more)
+            assert done.returncode == 0, done.stderr
+    assert [m["role"] for m in window.asked[-1]["messages"]] == ["user", "assistant", "user"]
+    assert SAID in encode(window.asked[-1]["messages"][0]).decode()
+
+
 def grown(home: Path, url: str, turns: int, *more: str) -> None:
     """A conversation of so many long turns."""
     with Hosted(home, url, *ARGS, *more) as host:

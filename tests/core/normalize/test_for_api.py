@@ -169,6 +169,13 @@ def test_a_notice_is_a_system_message_where_the_model_takes_one_and_a_reminder_e
     assert request(*wrapped) == ["u: hi <system-reminder>z</system-reminder>"]
 
 
+def test_notices_at_the_beginning_are_part_of_the_user_message_that_follows() -> None:
+    able = Target(system_messages=True)
+    begun = [attachment("be brief", role="system"), user("a summary"), user("y")]
+    reminded = "<system-reminder>\nbe brief\n</system-reminder>"
+    assert request(*begun, target=able) == [f"u: {reminded} a summary y"]
+
+
 @requirement("R096")
 def test_old_attachments_without_frozen_words_are_told_anew() -> None:
     def one(**payload: Any) -> str:

@@ -191,7 +191,9 @@ class _Fold:
         into = self._open
         if not into.has_words or not into.is_answered:
             return
-        if into.notices and self._target.system_messages:
+        # Notices alone, as after a compaction, are part of the user message that follows.
+        is_user_message = bool(into.results or into.before or into.context or into.talk)
+        if into.notices and is_user_message and self._target.system_messages:
             self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
             self._next(
                 PairedExchange([(make_text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce)
