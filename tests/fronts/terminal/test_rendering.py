@@ -170,7 +170,7 @@ def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
         screen.type("hi\r")
         screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)
         screen.type("/config theme lihgt\r")
-        screen.expect("nearest: light")
+        screen.expect('did you mean "light"')
 
 
 def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def _decode_deep(text: str) -> Any:
 
 
 def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number") -> bytes:
-    """Encode `value` as compact JSON in valid UTF-8 on one line, whatever counts as a line end.
+    """Encode `value` as compact JSON in valid UTF-8 without any line end.
 
     Numbers beyond the range of a double are written as numbers, or as strings for readers that
     might reject them.
