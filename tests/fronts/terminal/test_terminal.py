@@ -69,7 +69,7 @@ def test_vim_and_the_last_line_are_chosen_by_commands_and_heeded_at_once(tmp_pat
         screen.type("0x")
         screen.expect("> ne two")
         screen.type("S/statusline off\r")
-        screen.expect("own again")
+        screen.expect("reset to the default")
         screen.expect(lambda text: "Sonnet 5.5  default" in text.rstrip().splitlines()[-1])
         screen.type("/vim off\r")
         screen.expect("Vim mode off")
