@@ -141,7 +141,7 @@ def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_p
         done = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
     assert len(window.summaries) == 2
     assert "the record of a conversation" in text_of(window.summaries[1])
-    assert "entries summarised, 0 kept word for word" in done.stdout
+    assert "entries summarised, 0 kept verbatim" in done.stdout
     assert "not seen" not in done.stdout
     assert boundaries(tmp_path)[0]["compactMetadata"]["covers"]["leftOut"] == []
 
@@ -201,7 +201,7 @@ def test_a_prompt_larger_than_the_window_is_quoted_by_its_ends(tmp_path: Path) -
     sent = text_of(window.asked[-1])
     assert "BEGINNING" in sent
     assert " END" in sent
-    kept = sent.split("the whole is in ")[1].split(")")[0]
+    kept = sent.split("full text in ")[1].split(")")[0]
     assert Path(kept).read_text("utf-8").startswith("BEGINNING")
 
 
@@ -278,7 +278,7 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
         again = resumed(tmp_path, server.url, "/compact --show")
         checked = clew(tmp_path, server.url, "sessions", "check", transcripts(tmp_path)[0].stem)
     assert checked.returncode == 0, checked.stdout
-    assert "taken back" in said
+    assert "compaction was undone" in said
     sent = window.asked[-1]["messages"]
     assert [m["role"] for m in sent[: len(before)]] == [m["role"] for m in before]
     assert "Paint it." in text_of(window.asked[-1])
@@ -525,8 +525,8 @@ def test_instructions_longer_than_the_window_are_told_by_their_ends(tmp_path: Pa
     assert "rule 2499: the side" in told
     assert "rule 1200: the side" not in told
     assert "Paint it." in told
-    assert "was not told the middle of instructions" in done.stderr
-    assert "Shorter files" in done.stderr
+    assert "not sent to the model: the middle of instructions" in done.stderr
+    assert "shorter files" in done.stderr
     assert "compaction failed" not in done.stderr
 
 
