@@ -61,7 +61,7 @@ def test_a_key_leaves_the_command_and_the_turn_goes_on_with_what_it_printed(tmp_
         screen.expect("I heard.")
         bodies = [request.body for request in server.requests]
     (left,) = results(bodies[1])
-    assert left.startswith("It runs in the background as task s1; what it prints goes to ")
+    assert left.startswith("It runs in the background as task s1; ")
     assert left.endswith(f"So far:\n{tmp_path}/work\nup")
     assert results(bodies[3]) == [f"{tmp_path}/work"]
     assert "Background shell “Serve it” failed: Exit code 3" in told(bodies[-1])

@@ -38,7 +38,7 @@ async def test_another_agent_uses_clews_tools_under_the_folders_rules(
         assert (await here.use("mcp__clew__Bash", command="echo hi")).content == "hi"
         refused = await here.use("mcp__clew__Bash", command="touch made")
         assert refused.is_error
-        assert "not permitted" in str(refused.content)
+        assert "Permission denied" in str(refused.content)
         assert not (tmp_path / "work" / "made").exists()
         odd = await here.use("mcp__clew__Read", nonsense=1)
         assert odd.is_error

@@ -139,7 +139,7 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
 
 
 def format_attempt(event: Retrying) -> str:
-    """Return which attempt follows, where the number of attempts is limited."""
+    """Return the number of the next attempt, if the attempts are limited."""
     return f", attempt {event.attempt + 1} of {event.max_attempts}" if event.max_attempts else ""
 
 

@@ -20,7 +20,7 @@ from clew.system.files import is_there
 MISSING = "! No model configured. Choose one of these:"
 KEY = "    API key:      run clew login, or set ANTHROPIC_API_KEY"
 LOCAL = "    Local model:  {what}"
-DEMO = "    Neither:      run clew demo (scripted, offline)"
+DEMO = "    Demo:         run clew demo (scripted, offline)"
 NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
 
 
