@@ -149,7 +149,7 @@ def branched(home: Path, url: str) -> None:
         screen.type("/rewind\r")
         screen.expect("> 1 to the left")
         screen.type("\r")
-        screen.expect("the conversation would stand before “to the left”")
+        screen.expect("would be before “to the left”")
         screen.type("2")
         screen.expect("The conversation now ends before “to the left”")
         screen.type("\x15to the right\r")
