@@ -231,7 +231,7 @@ def test_a_command_stands_above_what_it_says(tmp_path: Path) -> None:
         screen.expect("@FILE")
         screen.expect(lambda _: "> /help\n\n/add-dir" in screen.text)
         # A second column stays one, in eighty columns too.
-        assert re.search("View and manage memory; choose where notes\n {34}are", screen.text)
+        assert re.search(r"\n/memory [^\n]*\n(?: {34}\S[^\n]*\n)+", screen.text)
 
 
 def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
