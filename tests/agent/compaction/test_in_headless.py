@@ -284,7 +284,7 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
     assert "Paint it." in text_of(window.asked[-1])
     assert "Said behind the summary." in text_of(window.asked[-1])
     assert SAID not in text_of(window.asked[-1])
-    assert "nothing was summarised" in again
+    assert "has not been compacted" in again
 
 
 def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None:
