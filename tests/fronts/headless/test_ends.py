@@ -215,7 +215,7 @@ def test_a_command_of_the_persons_own_that_was_left_is_known_to_the_session_that
         screen.type(f"!{waits('a')}\r")
         pid_of(tmp_path, "a")
         screen.type("\x02")
-        screen.expect("runs in the background as s1")
+        screen.expect("Running in the background as s1")
         screen.expect("I see.")
         screen.expect_rest()
         if how == "ends":

@@ -222,7 +222,7 @@ def test_a_command_of_the_persons_own_is_left_by_the_key_too(tmp_path: Path) -> 
         screen.type(f"!{waits('a')}\r")
         pid = pid_of(tmp_path, "a")
         screen.type("\x02")
-        screen.expect("runs in the background as s1")
+        screen.expect("Running in the background as s1")
         # What tells the model how to go on is for the model.
         assert "TaskStop" not in screen.text
         screen.type("/tasks\r")

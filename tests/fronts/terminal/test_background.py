@@ -131,12 +131,12 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
     }
     shown = [
         "● Bash: Serve it",
-        "  runs in the background as s1",
+        "  Running in the background as s1",
         "● Monitor: Watch it",
-        "  runs in the background as m2",
+        "  Running in the background as m2",
         "* Background monitor “Watch it”: one",
         "● TaskOutput: s1",
-        "  Task s1 (shell “Serve it”) runs.",
+        "  Task s1 (shell “Serve it”) is running.",
         "● TaskStop: s1",
         "  Task s1 (shell “Serve it”) was stopped.",
         "● Grep: x in .",

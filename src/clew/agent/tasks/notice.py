@@ -90,7 +90,7 @@ def describe_background_start(answered: str) -> str:
     if match is None:
         return ""
     text = match[2].partition(SO_FAR)[2]
-    return f"runs in the background as {match[1]}" + (f"\n{text}" if text else "")
+    return f"Running in the background as {match[1]}" + (f"\n{text}" if text else "")
 
 
 def for_person(text: str) -> str:

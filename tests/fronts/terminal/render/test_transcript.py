@@ -551,12 +551,12 @@ def test_of_a_command_in_the_background_a_person_reads_its_name_and_what_it_prin
     raw = {"stdout": "", "backgroundTaskId": "s1"}
     for name in ("Bash", "Monitor"):
         out = fed(transcript(100), finished(call(name, command="x"), RUNS, raw))
-        assert out[1:] == ["  runs in the background as s1"]
+        assert out[1:] == ["  Running in the background as s1"]
     left = f"{RUNS}\nThe person had it go on there; it has no limit. So far:\none\ntwo"
     out = fed(transcript(100), finished(call(command="x"), left, raw))
-    assert out[1:] == ["  runs in the background as s1", "  one", "  two"]
+    assert out[1:] == ["  Running in the background as s1", "  one", "  two"]
     own = "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>"
-    for said, shown in ((left, ["runs in the background as s1", "one", "two"]), ("a", ["a"])):
+    for said, shown in ((left, ["Running in the background as s1", "one", "two"]), ("a", ["a"])):
         said = own.format(said)
         entry = {"type": "user", "message": {"role": "user", "content": said}}
         entry["origin"] = {"kind": "shell-output"}
