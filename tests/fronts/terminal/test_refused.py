@@ -14,9 +14,9 @@ ROWS = {row.name: row for row in REFUSED}
 LONG = "the-north-side-is-painted;the-lamp-turns;" * 800
 SUMMARY = "The lighthouse is painted on its north side."
 REFUSALS = {
-    "too long": "OpenRouter: the service behind it says too long",
+    "too long": "OpenRouter: the upstream service reports that the prompt is too long",
     "no money": "OpenAI: the quota is used up",
-    "come later": "Anthropic: a limit is reached for two hours",
+    "come later": "Anthropic: rate limit for two hours",
 }
 
 
