@@ -133,7 +133,7 @@ def test_a_model_without_a_price_is_said_to_have_none(tmp_path: Path) -> None:
     assert (said["costUSD"], said["unpricedRequests"], said["inputTokens"]) == (None, 1, 1)
     shown = clew(tmp_path, NOWHERE, "cost").stdout
     assert "1 session, 1 response: unknown" in shown
-    assert "somebody/else-1: no price is known" in shown
+    assert "somebody/else-1 without a known price" in shown
     assert "$0" not in shown
 
 

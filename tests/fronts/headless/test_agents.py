@@ -732,7 +732,7 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
         host.say("/agents digger")
         assert "tools  Read" in host.result()["result"]
         host.say("/tasks")
-        assert "nothing works" in host.result()["result"]
+        assert "No background tasks" in host.result()["result"]
         host.say("go")
         assert host.result()["result"] == "begun"
         while subtypes(host.frames).count("task_progress") < 2:

@@ -338,11 +338,11 @@ def test_an_agent_in_a_checkout_of_its_own_leaves_the_repository_as_it_is_and_it
         nobodys = clew(tmp_path, server.url, "-p", "/agents merge a0")
         elsewhere = clew(tmp_path, server.url, "-p", f"/agents merge {agent_id}")
         _, line = (
-            (elsewhere.stdout + elsewhere.stderr).strip().split("can merge its checkout: clew ")
+            (elsewhere.stdout + elsewhere.stderr).strip().split("merge its worktree there: clew ")
         )
         merged = clew(tmp_path, server.url, *shlex.split(line))
     assert "/agents merge ID" in nameless.stdout + nameless.stderr
-    assert "no checkout of an agent a0" in nobodys.stdout + nobodys.stderr
+    assert "no worktree found for agent a0" in nobodys.stdout + nobodys.stderr
     assert session.stem in line
     assert merged.returncode == 0, merged.stdout
     assert (work / "new.txt").read_text("utf-8") == "of an agent\n"

@@ -32,7 +32,7 @@ def test_the_answer_is_data_that_fits(tmp_path: Path) -> None:
 def test_words_alone_are_asked_about_once(tmp_path: Path) -> None:
     code, said, sent = run(tmp_path, [{"text": "Four."}, GOOD, {"text": "So."}])
     assert (code, said["structured_output"]) == (0, {"n": 4})
-    assert "calling StructuredOutput" in json.dumps(sent[1]["messages"][-1])
+    assert "Call StructuredOutput" in json.dumps(sent[1]["messages"][-1])
 
 
 @pytest.mark.parametrize("answers", [[{"text": "Four."}, {"text": "Four!"}], [BAD] * 5])

@@ -273,9 +273,9 @@ def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_
         ("push", session, "--store", str(store)),
         ("push", "--all", "--store", str(store)),
     )
-    lacks = f"clew sessions: {home.saved} could not be written to; what it lacks is in {copy}"
-    give = f"give {home.saved} back to yourself (chown, chmod); then "
-    bring = f"clew --resume {session} brings it home\n"
+    lacks = f"clew sessions: {home.saved} could not be written; the rest of the session is in the recovery file {copy}"
+    give = f"make {home.saved} yours again (chown, chmod); then "
+    bring = f"clew --resume {session} restores it\n"
     for words in refused:
         said = home.run("sessions", *words)
         assert said == (2, "", f"{lacks}; it was not changed. {give}{bring}")
@@ -307,9 +307,7 @@ def test_what_is_left_of_several_sessions_is_done_without_the_one_that_is_not_wh
     (copy,) = home.copies
     home.sessions.chmod(0o700)
     store = ("--store", str(home.folder / "store"))
-    lacks = (
-        f"what it lacks is in {copy}; it was not changed. clew --resume {copy.stem} brings it home"
-    )
+    lacks = f"the recovery file {copy}; it was not changed. clew --resume {copy.stem} restores it"
     for words in (["archive"], ["prune", "--yes"], ["fork"], ["erase", "second"], ["push", *store]):
         code, out, err = home.run("sessions", words[0], copy.stem, *words[1:])
         assert (code, out) == (2, "")
