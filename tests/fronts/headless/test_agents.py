@@ -745,7 +745,7 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
         host.say(f"/tasks {task['task_id']}")
         assert "- LS: ." in host.result()["result"]
         host.say("/tasks stop")
-        assert host.result()["result"] == f"stopped {task['task_id']}"
+        assert host.result()["result"] == f"Stopped {task['task_id']}"
         assert host.result()["result"] == "stopped: True"
         host.say("/tasks nobody")
         assert "no task nobody" in host.result()["errors"][0]
