@@ -373,7 +373,7 @@ class Validator:
                 self.say(
                     "V8",
                     where,
-                    f"is {longest} pixels long, too large for a request with this many images",
+                    f"has a side of {longest} pixels, too long for a request with this many images",
                 )
         if self._bytes > target.max_body_bytes:
             self.say(

@@ -76,7 +76,7 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
 
     name = "ReadMcpResourceTool"
     description = "Read a resource of an MCP server"
-    prompt = "Read one resource of an MCP server by the server and the resource's URI."
+    prompt = "Read one resource of an MCP server, given the server's name and the URI."
     input_type = ReadResourceInput
 
     def title(self, arguments: ReadResourceInput) -> str:
