@@ -40,7 +40,11 @@ class TaskOutputInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TaskOutput(Tool[TaskOutputInput]):
-    """Read only what the session stores; marking output as shown is the session's own state."""
+    """Shows a background task's new output and its state.
+
+    The call counts as read-only: it reads only what the session stores, and the record of what was
+    shown is the session's own state.
+    """
 
     name = "TaskOutput"
     description = "Show a background task's output"

@@ -1,8 +1,8 @@
-"""The interface of a tool: its input, the session it sees and the outcome it returns.
+"""The interface of a tool: its input, the session as the tool sees it, and the outcome of a call.
 
 Contains the types shared by the tools and the executor. A tool never decides whether it may run.
-It reports a failure to the model as a `ToolOutcome`; a `ToolError` raised inside a tool is turned
-into one by the executor.
+It reports a failure to the model as a `ToolOutcome`; the executor turns a `ToolError` raised inside
+a tool into a `ToolOutcome`.
 """
 
 import os
@@ -56,7 +56,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     call_timeouts_s: Mapping[str, float] = {}
 
     def call_timeout_s(self, name: str, *, owns_its_time: bool) -> float | None:
-        """Return how long one call may take; None if the tool limits its own time.
+        """Return how many seconds one call may take; None if the tool limits its own time.
 
         The longest matching pattern counts. `*` applies only to tools that have no limit of their
         own.
@@ -70,7 +70,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
 def read_limits(
     number: Callable[[str], int | None], call_timeouts_s: Mapping[str, float] | None = None
 ) -> ToolLimits:
-    """Read the limits.
+    """Read the limits for tools from the environment and the settings.
 
     `number` returns the value of an environment field, in any of its spellings.
     """
@@ -92,7 +92,7 @@ RESULT_MAX_CHARS = 50_000
 
 
 class ShellInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The input of a shell. The command line is parsed once, on first use."""
+    """The input of a tool that runs a shell. The command line is parsed once, on first use."""
 
     command: Annotated[str, Meta(min_length=1, description="The command")]
 
@@ -131,9 +131,9 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
-    """A call's outcome:
+    """The outcome of a call.
 
-    `content` for the model, `tool_use_result` for programs, `display` for the user.
+    `content` is for the model, `tool_use_result` for programs, and `display` for the user.
     """
 
     content: str | list[dict[str, Any]]
@@ -151,7 +151,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
 
 
 def make_failure(text: str, *, hint: str = "") -> ToolOutcome:
-    """Return a failed call's outcome; the model also reads the hint, the user does not."""
+    """Return a failed call's outcome; only the model sees the hint."""
     return ToolOutcome(
         content=f"{text} {hint}".rstrip() if hint else text,
         is_error=True,
@@ -161,7 +161,7 @@ def make_failure(text: str, *, hint: str = "") -> ToolOutcome:
 
 
 def refuse_odd(text: str, what: str) -> None:
-    """Raise ToolError for characters that no system call accepts; models can write them."""
+    """Raise ToolError if a text from the model contains characters that no system call accepts."""
     try:
         odd = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:
@@ -174,7 +174,7 @@ Emit = Callable[[Progress], Awaitable[None]]
 
 
 class AskModel(Protocol):
-    """Asks a model one question outside of the conversation; "small" is the small model."""
+    """Asks a model one question outside of the conversation; "small" selects the small model."""
 
     async def __call__(
         self, prompt: str, *, system: str = "", model: str = "small", purpose: Purpose = "other"
@@ -182,7 +182,10 @@ class AskModel(Protocol):
 
 
 class AskService(Protocol):
-    """Asks a question for which the model's service may run its own tools. Returns the blocks."""
+    """Asks a model a question that its service may answer with its own tools.
+
+    Returns the content blocks of the answer.
+    """
 
     async def __call__(
         self,
@@ -195,7 +198,7 @@ class AskService(Protocol):
 
 
 class Own(Protocol):
-    """The session as its own tools may read and change it."""
+    """The parts of the session that its own tools may read and change."""
 
     @property
     def mode(self) -> str: ...
@@ -212,11 +215,11 @@ class Own(Protocol):
     def task_folder(self) -> Path: ...
 
     def enter_plan(self) -> None:
-        """Switch to plan mode, in which the model changes nothing."""
+        """Switch to plan mode, in which the model may change only the plan file."""
         ...
 
     def leave_plan(self) -> str:
-        """Return to the mode before plan mode, and return its name."""
+        """Return to the mode that was active before plan mode, and return its name."""
         ...
 
 
@@ -225,7 +228,7 @@ async def nobody_minds(_: str, __: dict[str, Any]) -> str:
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """The state of the session during a call: its model, its mode, its tools."""
+    """The state of the session during a call, such as its model, its permissions and its tools."""
 
     model: str = ""
     # None if unknown.
@@ -240,7 +243,10 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 class ShellSetup(Struct, kw_only=True):
-    """The setup for processes of tools. `environment` is that of the session's start."""
+    """The setup for processes that tools start.
+
+    `environment` is the environment in which the session started.
+    """
 
     launcher: Launcher
     environment: Mapping[str, str]
@@ -255,7 +261,7 @@ class ShellSetup(Struct, kw_only=True):
 
 
 class FileViews(Struct, kw_only=True):
-    """The model's view of files: what it has seen, and what it may see."""
+    """The files as the model knows them: what it has seen, and what it may see."""
 
     ledger: ReadLedger = field(default_factory=ReadLedger)
     contents: ContentCache = field(default_factory=ContentCache)
@@ -289,7 +295,7 @@ class BackgroundWork(Struct, kw_only=True):
 
 
 class ToolSession(Struct, kw_only=True, eq=False):
-    """The state that tools keep between calls. `cwd` follows the shell."""
+    """The state that tools keep between calls. `cwd` is the shell's current folder."""
 
     cwd: str
     # The folder for results that are too long to show.
@@ -325,7 +331,10 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class Tool(ABC, Generic[Input]):
-    """A tool. What it does to the world depends on its input, so most methods take one."""
+    """A tool that the model can call.
+
+    The effect of a call depends on its input, so most methods take the input.
+    """
 
     name: str
     # For the user: what the tool does, in one line.
@@ -384,21 +393,21 @@ class Tool(ABC, Generic[Input]):
         return ()
 
     def title(self, arguments: Input) -> str:
-        """Return the call in a few words for the user."""
+        """Return a description of the call in a few words, for the user."""
         return self.name
 
     def objection(self, arguments: Input, session: ToolSession) -> str:
-        """Return why a valid call makes no sense now; the user is not asked about it."""
+        """Return why a valid call makes no sense now; such a call fails without a question."""
         return ""
 
     def rehearse(self, arguments: Input, session: ToolSession) -> None:
-        """Raise what the call would raise, without changing anything.
+        """Raise the error that the call would raise, without changing anything.
 
         The message may reveal file contents, so this runs only if the call's paths may be read.
         """
 
     def body(self, arguments: Input, session: ToolSession) -> str:
-        """Return what the user should see besides the input before answering."""
+        """Return what the user should see, besides the input, before answering the question."""
         return ""
 
     @abstractmethod
@@ -409,7 +418,7 @@ class Tool(ABC, Generic[Input]):
 
 
 class Delegation(Struct, frozen=True, kw_only=True):
-    """Work for a subagent. None leaves a choice to the agent's definition."""
+    """Work for a subagent. A field that is None leaves the choice to the agent's definition."""
 
     prompt: str
     description: str
@@ -425,9 +434,12 @@ class Delegation(Struct, frozen=True, kw_only=True):
 
 class Agents(Protocol):
     async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
-        """Run the work and return its outcome, or that it continues in the background."""
+        """Run the work and return its outcome, or a note that it continues in the background."""
         ...
 
     async def send(self, to: str, words: str) -> ToolOutcome:
-        """Send a message to an agent. A running one gets it between its steps; others resume."""
+        """Send a message to an agent.
+
+        An agent that is running receives it between two steps; an agent that has ended is resumed.
+        """
         ...

@@ -1,6 +1,6 @@
 """Bash and PowerShell: run a command in its own shell.
 
-The folder in which a Bash command ends is the one in which the next begins.
+Each Bash command begins in the folder in which the previous one ended.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class Bash(Tool[CommandInput]):
 def reporting(
     command: str, first: str, ended_in: Callable[[str], object]
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """Open a shell that reports the folder in which it ends."""
+    """Open a shell for a command; afterward, pass the folder in which it ended to `ended_in`."""
     with open_script(command, first=first) as (argv, descriptors), FolderReport() as report:
         yield argv, {**descriptors, FOLDER_FD: report.write_end}
         folder = report.folder()
@@ -133,7 +133,7 @@ def reporting(
 async def run_in_terminal(
     terminal: "RemoteTerminal", arguments: CommandInput, ctx: ToolContext
 ) -> ToolOutcome:
-    """Run a command in the terminal of the editor around the session."""
+    """Run a command in the terminal of the editor that hosts the session."""
     from clew.agent.tools.editor import in_terminal
 
     limits = ctx.session.limits
@@ -192,7 +192,10 @@ async def run_in_shell(
 
 
 def spill_path(ctx: ToolContext) -> Path:
-    """Return this call's own file. The ID comes from a model, so only safe characters are used."""
+    """Return the path of a file for this call's output.
+
+    The call's ID comes from a model, so only its safe characters are used.
+    """
     name = re.sub(r"[^A-Za-z0-9_-]", "", ctx.tool_use_id)[:100]
     path = ctx.session.spill_folder / f"{name or secrets.token_hex(8)}.txt"
     return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if is_there(path) else path
@@ -204,14 +207,14 @@ async def tell(output: ProcessOutput, ctx: ToolContext) -> None:
 
 
 class ShownOutput(Struct, frozen=True, kw_only=True):
-    """The part of an output that the model reads, and the file with all of it."""
+    """The part of an output that the model reads, and the file with the full output, if any."""
 
     text: str
     file: Path | None = None
 
 
 async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
-    """Return all of a short output; of a long one both ends and where the rest is."""
+    """Return all of a short output; of a long output, both ends and a note where the rest is."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:
@@ -318,7 +321,10 @@ class PowerShell(Tool[CommandInput]):
 
 
 def arguments(command: str) -> list[str]:
-    """Return the arguments for a command in base64, so that no quoting can change it."""
+    """Return PowerShell's arguments for a command.
+
+    The command is encoded in base64, so that no quoting can change it.
+    """
     program = next(filter(None, map(shutil.which, PowerShell.programs)), None)
     if program is None:
         raise ToolError("PowerShell is no longer installed.")

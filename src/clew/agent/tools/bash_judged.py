@@ -1,4 +1,7 @@
-"""Judges by its text whether a command line changes or destroys anything; unparsable ones may."""
+"""Judges from its text whether a command line may change or destroy anything.
+
+A command line that can't be parsed may do both.
+"""
 
 from clew.permissions.grammar import Unread
 from clew.permissions.reading import CommandLine
@@ -22,7 +25,7 @@ DESTROYING_GIT = {
 
 
 def changes_nothing(line: CommandLine) -> bool:
-    """Return whether every part is known to change nothing outside the shell."""
+    """Return whether every part of a command line is known to change nothing outside the shell."""
     seen = line.parts
     if (
         isinstance(line.strict, Unread)
@@ -41,12 +44,12 @@ def part_looks(part: CommandPart) -> bool:
 
 
 def may_move(line: CommandLine) -> bool:
-    """Return whether the command may end in another folder than the one it began in."""
+    """Return whether the command may end in a different folder than the one it began in."""
     return any(part.command.name in MOVES for part in line.parts.parts)
 
 
 def may_destroy(line: CommandLine) -> bool:
-    """Return whether a part is known to destroy something, or can't be parsed."""
+    """Return whether a part of the command line is known to be destructive or can't be parsed."""
     seen = line.parts
     return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
 

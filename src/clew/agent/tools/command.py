@@ -1,7 +1,7 @@
-"""A running command as a task, waited for or in the background.
+"""Runs a shell command as a task, in the foreground or in the background.
 
 Moves a command from the foreground to the background and keeps it running when clew exits. How a
-command is shown is not decided here.
+command is displayed is not decided here.
 """
 
 import codecs
@@ -42,8 +42,8 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 class RunningCommand:
     """A shell command that runs as the work of a task; stopping the task ends the process tree.
 
-    `finished` is how the command ended and `made` the sandbox it ran in. Both are set once it has
-    ended.
+    `finished` tells how the command ended, and `made` is the sandbox it ran in. Both are set once
+    it has ended.
     """
 
     def __init__(
@@ -120,8 +120,9 @@ class RunningCommand:
         return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
 
     def held_back(self) -> tuple[str, str]:
-        """Describe what the sandbox blocked, if the command failed, and what of it the user may
-        allow.
+        """Describe what the sandbox blocked, and what part of it the user may allow.
+
+        Both are empty if the command succeeded and the sandbox reported nothing.
         """
         finished, confinement, session = self.finished, self.made, self._ctx.session
         if (
@@ -144,7 +145,7 @@ class RunningCommand:
     # -- from the foreground to the background
 
     def settle(self) -> str:
-        """Move the command to the background, without a time limit; return its task's ID."""
+        """Move the command to the background and remove its time limit; return its task's ID."""
         session, output = self._ctx.session, self._output
         task_id = session.background.tasks.new_id(
             "shell", lambda name: is_there(file_of(self._ctx, name))
@@ -178,7 +179,7 @@ class RunningCommand:
 
 
 def blank_secrets(output: ProcessOutput, secrets: tuple[str, ...]) -> None:
-    """Mask every secret in the file of an output."""
+    """Mask every secret in the file that contains an output."""
     if output.saved_at is not None:
         with suppress(OSError):
             spill.blank_secrets(output.saved_at, secrets)
@@ -210,7 +211,10 @@ FIRST_LOOK_S = 0.1
 async def in_background(
     program: ShellProgram, title: str, timeout_ms: int | None, ctx: ToolContext
 ) -> ToolOutcome:
-    """Start a command in the background. Return its task, or how it ended if it has already."""
+    """Start a command in the background.
+
+    Return its task, or how the command ended if it has already ended.
+    """
     session = ctx.session
     gone = start_folder(ctx)
     task_id = session.background.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
@@ -279,7 +283,7 @@ def find_task(ctx: ToolContext, task_id: str) -> BackgroundTask:
 
 
 def describe_state(task: BackgroundTask) -> str:
-    """Return a task's state in one line, and mark its end as reported."""
+    """Return a task's state in one line; if the task has ended, mark its end as reported."""
     name = f"Task {task.id} ({task.kind} “{task.title}”)"
     if task.ending is None:
         return f"{name} is running."
@@ -290,7 +294,7 @@ def describe_state(task: BackgroundTask) -> str:
 
 
 def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
-    """Return the output since the last call; of long output only both ends."""
+    """Return a task's output since the last call; if it is long, only both ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
     output.look()
     since = task.shown_bytes
@@ -309,7 +313,7 @@ def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
 
 
 def half_a_character(output: ProcessOutput) -> int:
-    """Return how many bytes at the end belong to an incomplete character."""
+    """Return how many bytes at the end of an output belong to an incomplete character."""
     last = output.span(max(0, output.size - 3), output.size)
     return len(last) - codecs.utf_8_decode(last, "ignore", False)[1]
 
@@ -319,7 +323,7 @@ def text(data: bytes, ctx: ToolContext) -> str:
 
 
 def describe_task(task: BackgroundTask, output: str) -> dict[str, Any]:
-    """Return the task as programs read it."""
+    """Return the description of a task that programs read."""
     return {
         "task_id": task.id,
         "task_type": task.wire_kind,

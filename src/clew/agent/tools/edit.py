@@ -1,4 +1,4 @@
-"""Edit and MultiEdit: replace exact texts in a file and keep every other byte.
+"""Edit and MultiEdit: replace exact texts in a file and leave every other byte unchanged.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -68,8 +68,9 @@ class Edit(Tool[EditInput]):
 
 
 class EditedFile(Struct, frozen=True, kw_only=True):
-    """A changed file: its text before and after, its changed regions, and each replacement with its
-    count.
+    """A changed file: its text before and after, its changed regions, and its replacements.
+
+    Each element of `made` contains an old text, its new text and the number of replacements.
     """
 
     path: Path
@@ -84,7 +85,7 @@ class EditedFile(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """The content that will replace a file in its current state."""
+    """A planned change: the file as it was read, and the content that will replace it."""
 
     known: files.FileSnapshot
     done: EditedFile
@@ -92,7 +93,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile | ToolOutcome:
-    """Apply all steps, each to the result of the one before, or none of them."""
+    """Apply all steps or none; each step changes the result of the previous one."""
     plan = plan_edit(path, steps, ctx.session)
     if isinstance(plan, str):
         return create(path, plan, ctx)
@@ -102,7 +103,7 @@ def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile 
 
 
 def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
-    """Return what an edit would do without doing it; for a new file, its text."""
+    """Return what an edit would do, without doing it; for a new file, return its text."""
     for step in steps:
         if step.old_string == step.new_string:
             raise ToolError("old_string and new_string are the same; nothing to change.")
@@ -117,7 +118,7 @@ def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Pl
 
 
 def plan_creation(path: Path, steps: Sequence[EditStep]) -> str:
-    """Return the text of a new file: the first step's, changed by the steps after it."""
+    """Return the text of a new file: the first step's new text, changed by the later steps."""
     if is_there(path):
         raise ToolError(f"{path} already exists, so old_string must not be empty.")
     text = steps[0].new_string
@@ -145,7 +146,7 @@ def apply_steps(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
 def find_occurrences(
     text: str, step: EditStep, path: Path
 ) -> tuple[str, str, list[tuple[int, int]]]:
-    """Return old and new text with the file's line ends, and the spans of the old text.
+    """Return the old and the new text with the file's line ends, and the spans of the old text.
 
     There must be exactly one span unless the step replaces all.
     """
@@ -185,7 +186,7 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def why_not(text: str, old: str) -> str:
-    """Return a hint at what is wrong with old_string, or a general one."""
+    """Return a hint for the model why old_string was not found."""
     bare = LINE_NUMBERS.sub("", old)
     if bare != old and bare.strip() and bare in text:
         return "It contains the line numbers that Read adds; leave them out."

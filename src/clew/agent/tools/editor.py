@@ -1,8 +1,8 @@
-"""The files and the terminal of the editor around a session.
+"""Tools that work with the files and the terminal of the editor that hosts the session.
 
 The disk remains authoritative. Tools read and change the editor's unsaved text, and what they write
-is sent to the editor too, so that its buffers match the disk. A command in the editor's terminal is
-visible to the user there; a sandboxed command runs as it does without an editor.
+is also sent to the editor, so that its buffers match the disk. A command in the editor's terminal
+is visible to the user there; a sandboxed command runs as it does without an editor.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -31,7 +31,7 @@ MAX_BYTES = 4 << 20
 
 
 def with_buffers(buffers: Buffers, run: Run) -> Run:
-    """Wrap `run` so that calls on a text file work on the editor's buffer of it."""
+    """Wrap `run` so that a call on a text file works on the file's buffer in the editor."""
 
     async def running(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
         path = path_of(call, ctx.session)
@@ -48,7 +48,7 @@ def with_buffers(buffers: Buffers, run: Run) -> Run:
 
 @asynccontextmanager
 async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIterator[None]:
-    """Make tools see the editor's text of a file for the duration of the context."""
+    """Make tools see the editor's text of a file until the context exits."""
     unsaved = await unsaved_bytes(buffers, path)
     if unsaved is not None:
         session.files.unsaved[path] = unsaved
@@ -61,7 +61,7 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
 async def rehearse_in_editor(
     buffers: Buffers, call: BoundCall, session: ToolSession
 ) -> ToolOutcome | None:
-    """Rehearse a call against the text of the file in the editor."""
+    """Rehearse a call with the editor's text of its file."""
     path = path_of(call, session)
     if path is None:
         return rehearse(call, session)
@@ -109,7 +109,7 @@ def flat(text: str) -> str:
 
 
 async def send_to_editor(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
-    """Send the written text to the editor; note in the result if the editor rejects it."""
+    """Send the written text to the editor; if the editor rejects it, add a note to the result."""
     text = decode(on_disk(path) or b"")
     error = "" if text is None else await buffers.save(path, text.text)
     if not error or not isinstance(result.content, str):
@@ -118,7 +118,7 @@ async def send_to_editor(buffers: Buffers, path: str, result: ToolOutcome) -> To
 
 
 def line_of(command: str, first: Path | None, report: Path) -> list[str]:
-    """Return the shell's arguments for a terminal; the shell writes its last folder to `report`."""
+    """Return the arguments of a shell that writes its last folder to `report`, for a terminal."""
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
     if first is not None and is_there(first):
         begin += f". {quote_text(str(first))} >/dev/null\n"
@@ -128,7 +128,7 @@ def line_of(command: str, first: Path | None, report: Path) -> list[str]:
 async def in_terminal(
     terminal: RemoteTerminal, command: str, ctx: ToolContext, *, timeout_s: float, most_bytes: int
 ) -> TerminalOutput:
-    """Run a command in the terminal; the session moves to the folder in which it ends."""
+    """Run a command in the terminal; the session moves to the folder in which the command ends."""
     from clew.agent.tools.base import Progress
 
     async def begun(terminal_id: str) -> None:

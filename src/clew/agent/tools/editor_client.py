@@ -1,4 +1,4 @@
-"""The protocols by which tools use the editor around a session: open files and a terminal."""
+"""The protocols through which tools use the files and the terminal of the editor around a session."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -38,5 +38,5 @@ class RemoteTerminal(Protocol):
         most_bytes: int,
         on_start: Callable[[str], Awaitable[None]],
     ) -> TerminalOutput:
-        """Raise `ToolError` if no terminal is available."""
+        """Run a command in the editor's terminal. Raise `ToolError` if no terminal is available."""
         ...

@@ -1,4 +1,4 @@
-"""Finds files by a part of their name, quickly even among a hundred thousand.
+"""Finds files by a part of their name, quickly even among a hundred thousand files.
 
 Every session has a finder, and a front end with a prompt uses it. The code that lists the files is
 loaded with the first query.
@@ -23,7 +23,7 @@ LISTING_S = 30.0
 
 
 class Names:
-    """A searchable set of names, in pieces; each piece also as one lower-case text."""
+    """A searchable set of names in pieces; each piece is also kept as one lower-case text."""
 
     def __init__(self, names: Iterable[str]) -> None:
         listed = sorted(set(names))
@@ -37,7 +37,10 @@ class Names:
         self.count = len(every)
 
     def find(self, word: str, most: int) -> list[str]:
-        """Return the best names: with the word, then with its letters in order."""
+        """Return the best matches.
+
+        Names that contain the word come first, then names that contain its letters in order.
+        """
         if not word:
             return self.top[:most]
         if word.endswith("/") or not word.strip("."):
@@ -93,7 +96,7 @@ class Names:
 
 
 def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
-    """Return a sort key, smaller for better: how the word matches, then depth, then length."""
+    """Return a sort key by kind of match, then depth, then length; smaller is better."""
     small = name.lower()
     base = small.rstrip("/").rpartition("/")[2]
     kind = (
@@ -117,13 +120,13 @@ def folders_of(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-# A user's own command runs with every letter typed; this many of its lines are offered.
+# The user's own command runs whenever a letter is typed; this many of its lines are offered.
 SUGGESTING_S = 5.0
 MOST_SUGGESTED = 15
 
 
 class FileNames:
-    """Lists the files with the first query, and again when the list is stale.
+    """The finder of a session: lists the files with the first query, and again when they are stale.
 
     `suggests` returns the user's own command for finding files, or None.
     """

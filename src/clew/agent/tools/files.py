@@ -1,4 +1,4 @@
-"""Files as tools see them: read through one open descriptor, and replaced atomically."""
+"""Reading and writing of files for tools: one open descriptor per read, atomic replacement."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from clew.agent.tools.base import ToolContext, ToolError, ToolSession
 from clew.agent.tools.ledger import Content, ReadRecord
 from clew.system.files import is_there
 
-# Text in files: the encoding, the byte order mark and the line ends, and back to the same bytes.
+# Decodes text (its encoding, byte order mark and line ends) and encodes it back to the same bytes.
 
 
 MARKS = (
@@ -42,7 +42,10 @@ class FileText(Struct, frozen=True, kw_only=True):
         return is_crlf(self.text)
 
     def encode(self, text: str) -> bytes:
-        """Raise UnicodeEncodeError if the file's encoding lacks a character."""
+        """Encode a text like the file.
+
+        Raise UnicodeEncodeError if its encoding lacks a character.
+        """
         return self.mark + text.encode(self.encoding)
 
 
@@ -51,7 +54,7 @@ def is_binary(start: bytes) -> bool:
 
 
 def decode(data: bytes) -> FileText | None:
-    """Return the text of a file; None for binary data."""
+    """Decode a file's text; return None for binary data."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             try:
@@ -79,7 +82,7 @@ def crlf(text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines as editors and grep count them: ended by LF, with or without a last one."""
+    """Return the lines as editors and grep count them; the last one need not end with LF."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -96,7 +99,7 @@ EDIT_MAX_BYTES = 64 << 20
 
 
 class FileSnapshot(Struct, frozen=True, kw_only=True):
-    """A regular file at one moment, under its real path."""
+    """A regular file at one point in time, under its real path."""
 
     path: Path
     data: bytes
@@ -123,7 +126,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
 
 
 def suggestion(path: Path) -> str:
-    """Suggest a similar name in the same folder."""
+    """Suggest a file with a similar name in the same folder."""
     from difflib import get_close_matches
 
     try:
@@ -164,7 +167,7 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
 
 
 def take_known(path: Path, session: ToolSession) -> FileSnapshot:
-    """Return the file if it was read in this session and has not changed since."""
+    """Return the file; raise ToolError unless it was read and has not changed since."""
     now = take(path, EDIT_MAX_BYTES)
     unsaved = session.files.unsaved.get(str(now.path))
     if unsaved is not None:
@@ -211,8 +214,8 @@ def note_seen(
 def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapshot:
     """Write a file atomically: write a temporary file next to it, sync it and rename it.
 
-    `replaced` is the state of the file to replace, which must not have changed. Without it, the
-    file must not exist. Raises ToolError.
+    `replaced` is the state of the file to replace, which must not have changed. If it is None, the
+    file must not exist. Raise ToolError if the file can't be written.
     """
     try:
         with UnfinishedFile(path, 0o600 if replaced else 0o666) as beside:
@@ -265,7 +268,10 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
 
 
 class UnfinishedFile:
-    """A file being written, nameless where the system allows it: a crash leaves no trace."""
+    """A file that is being written.
+
+    It has no name where the system allows that: a crash leaves no trace.
+    """
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path
@@ -302,7 +308,7 @@ class UnfinishedFile:
         self._named = False
 
     def become_new(self) -> None:
-        """Take the final name. Raise FileExistsError if the name is already taken."""
+        """Take the final name as a new file. Raise FileExistsError if the name is already taken."""
         self._link(self._path)
 
     def _link(self, target: Path) -> None:
@@ -311,7 +317,6 @@ class UnfinishedFile:
                 os.link(self._name, target)
         else:
             # Python calls linkat, which alone follows the link, only if given a folder's
-            # descriptor; linkat
-            # then ignores it, because the path is absolute.
+            # descriptor; linkat then ignores it, because the path is absolute.
             source = f"/proc/self/fd/{self.descriptor}"
             os.link(source, target, src_dir_fd=self.descriptor, follow_symlinks=True)

@@ -66,7 +66,7 @@ def _mismatch(value: Any, schema: Any, root: Any, where: str, depth: int) -> str
 
 
 def referred(reference: Any, root: Any) -> Any:
-    """Resolve a `#/...` reference; None, which allows anything, if it is dangling."""
+    """Resolve a `#/...` reference; if it is dangling, return None, which allows any value."""
     node = root
     for part in str(reference).lstrip("#").strip("/").split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
@@ -88,7 +88,7 @@ def _kind(value: Any, schema: Json) -> str:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Compare as JSON does: true does not equal 1."""
+    """Return whether two values are equal in JSON, where true does not equal 1."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
@@ -167,8 +167,9 @@ def _listed(schema: Json, name: str) -> list[Any]:
 
 
 def find_schema_fault(schema: Any) -> str:
-    """Return why a schema can't describe an answer: it must describe an object, with valid
-    patterns.
+    """Return why a schema can't be used for structured output, or an empty string.
+
+    It must describe an object, and its patterns must be valid.
     """
     if not isinstance(schema, dict):
         return "expected a JSON object"

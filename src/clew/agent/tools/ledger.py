@@ -1,4 +1,4 @@
-"""The files known to the session: a record of each file that was read, and a cache of contents.
+"""The files that the session has read: a record of each file, and a cache of contents.
 
 An edit is allowed on the basis of the ledger, so records are never dropped. The contents are a
 convenience within a byte budget. Both are keyed by real path.
@@ -15,15 +15,15 @@ from msgspec import Struct
 CONTENT_BUDGET_BYTES = 32 << 20
 
 
-# The real path of a file, the first line requested, and how many.
+# The real path of a file, the first line requested, and the number of lines requested.
 Asked: TypeAlias = tuple[str, int, int]
 
 
 class ReadRecord(Struct, frozen=True, kw_only=True):
     """A file as the model last saw it. `sha256` is None if the file was too large to read at once.
 
-    `ranges` are the first and last lines of what was seen, counted from 1. `message_uuid` is the
-    message whose tool call showed them.
+    `ranges` contains the first and last line of each part that was seen, counted from 1.
+    `message_uuid` identifies the message whose tool call showed them.
     """
 
     path: str
@@ -41,7 +41,7 @@ class ReadRecord(Struct, frozen=True, kw_only=True):
 
 
 class ReadLedger:
-    """The records of a session by path."""
+    """The read records of a session, by path."""
 
     __slots__ = ("_records", "_shown")
 
@@ -56,11 +56,14 @@ class ReadLedger:
         return self._records.get(path)
 
     def note_shown(self, span: Asked, sha256: bytes, message_uuid: str) -> None:
-        """Record that a call of this message showed these lines."""
+        """Record that a tool call in this message showed these lines."""
         self._shown[span] = (sha256, message_uuid)
 
     def was_shown(self, span: Asked, sha256: bytes, stands: Callable[[str], bool]) -> bool:
-        """Return whether the same lines were shown by a message that the model still sees."""
+        """Return whether the same lines were shown in a message that the model still receives.
+
+        `stands` returns whether the model still receives a message.
+        """
         before = self._shown.get(span)
         return before is not None and before[0] == sha256 and stands(before[1])
 
@@ -89,7 +92,7 @@ def replace_ranges(record: ReadRecord, ranges: tuple[tuple[int, int], ...]) -> R
 
 
 def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Merge ranges that overlap or touch, in order."""
+    """Merge ranges that overlap or touch; return them sorted."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if result and first <= result[-1][1] + 1:
@@ -100,7 +103,7 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """A file's bytes at one moment."""
+    """A file's bytes at one point in time."""
 
     data: bytes
     mtime_ns: int
@@ -108,7 +111,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
 
 class ContentCache:
-    """The bytes of the most recently used files, within the budget."""
+    """The bytes of the most recently used files, within a byte budget."""
 
     __slots__ = ("_budget_bytes", "_contents", "held_bytes")
 

@@ -19,7 +19,7 @@ from clew.core.normalize.shapes import detect_picture_type, read_picture_size
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import hold_data, run
 
-# The service scales larger images down, and rejects images above this size among many.
+# The service scales larger images down, and rejects them in a request with many images.
 PICTURE_MAX_PX = 2000
 # The smallest limit of all services, Bedrock's. Base64 adds a third.
 PICTURE_MAX_BYTES = 3_750_000
@@ -58,7 +58,7 @@ def make_document(data: bytes, title: str) -> Json:
 async def fit_picture(session: ToolSession, data: bytes) -> Picture:
     """Return the image in a form that the service accepts, scaled down if needed.
 
-    Raise ToolError.
+    Raise ToolError if that is impossible.
     """
     size, media_type = read_picture_size(data), detect_picture_type(data)
     if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
@@ -76,7 +76,7 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
 
 
 async def fit_pictures(session: ToolSession, content: str | list[Json]) -> str | list[Json]:
-    """Fit every image in a tool's content; one that can't be fitted becomes a note."""
+    """Fit every image in a tool's content; replace an image that can't be fitted with a note."""
     if isinstance(content, str):
         return content
     return [
@@ -100,7 +100,10 @@ async def fit_block(session: ToolSession, block: Json) -> Json:
 
 
 class Pages(Struct, frozen=True, kw_only=True):
-    """Pages of a document. `data` is a document of these pages, or their texts separated by NUL."""
+    """Pages of a PDF file.
+
+    `data` is a PDF file with only these pages, or their texts separated by NUL.
+    """
 
     data: bytes
     first: int
@@ -111,7 +114,10 @@ class Pages(Struct, frozen=True, kw_only=True):
 async def extract_pages(
     session: ToolSession, data: bytes, first: int, last: int, *, as_text: bool
 ) -> Pages:
-    """Extract pages. The data is the original file if that is all of them. Raises ToolError."""
+    """Extract pages from a PDF file. Raise ToolError if that is impossible.
+
+    If all pages are requested, the result contains the original file.
+    """
     if find_spec("pypdf") is None:
         raise ToolError(f"reading pages of a PDF file requires pypdf; {MORE}")
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
@@ -129,7 +135,7 @@ async def extract_pages(
 async def run_media_program(
     session: ToolSession, job: Json, data: bytes, library: str
 ) -> tuple[Json, bytes]:
-    """Run the program on a file and return its answer. Raise ToolError."""
+    """Run the media program on a file and return its answer. Raise ToolError if it fails."""
     out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
     with hold_data(data) as source:
         finished = await run(

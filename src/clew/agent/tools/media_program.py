@@ -2,7 +2,7 @@
 
 It runs in a bare interpreter, because decoding an untrusted file can take forever or exhaust
 memory. It takes one argument (a marshalled dict, in hex) and the file on standard input. It answers
-with a four-byte length, a marshalled dict and the resulting bytes. For a file it can't read it
+with a four-byte length, a marshalled dict and the resulting bytes. If it can't read the file, it
 fails with a traceback on stderr. Its libraries come with the extra `docs`.
 """
 
@@ -29,7 +29,7 @@ def main(argument: str) -> int:
 
 
 def scale_picture(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
-    """Return the first image of the file, upright, within the limits of pixels and bytes."""
+    """Return the file's first image, upright, scaled to the limits for pixels and bytes."""
     from PIL import Image, ImageOps
 
     image: Any = Image.open(file)
@@ -55,7 +55,10 @@ def scale_picture(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any]
 
 
 def encode_picture(image: Any, max_bytes: int) -> tuple[str, bytes]:
-    """Encode as PNG if that is small enough, which keeps text and drawings sharp; else as JPEG."""
+    """Encode as PNG if the result is small enough, else as JPEG.
+
+    PNG keeps text and drawings sharp.
+    """
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     picture = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
     data = save_picture(picture, "PNG", optimize=False)
@@ -81,7 +84,7 @@ def save_picture(image: Any, form: str, **how: Any) -> bytes:
 
 
 def extract_pages(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
-    """Return pages of a PDF file as a new file or as text; nothing if they are the entire file."""
+    """Return pages of a PDF file as a new file or as text; no bytes if they are the entire file."""
     from pypdf import PdfReader, PdfWriter
 
     reader = PdfReader(file)

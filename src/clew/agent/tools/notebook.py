@@ -24,14 +24,14 @@ COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """A cell, its index from 0, and its object in the file."""
+    """A cell of a notebook: its index from 0, and its object in the file."""
 
     place: int
     held: Json
 
     @property
     def id(self) -> str:
-        """The cell's ID, or one made from its index in notebooks older than cell IDs."""
+        """The cell's ID, or one made from its index if the notebook's format has no cell IDs."""
         own = self.held.get("id")
         return own if isinstance(own, str) and own else f"cell-{self.place}"
 
@@ -53,12 +53,12 @@ class Cell(Struct, frozen=True, kw_only=True):
         )
 
     def described(self) -> Json:
-        """Return the cell for programs; images are only in the content."""
+        """Return the description of the cell that programs read; images are only in the content."""
         return {"cellType": self.kind, "cell_id": self.id, "source": self.source}
 
 
 class Notebook(Struct, frozen=True, kw_only=True):
-    """A notebook and its formatting."""
+    """A notebook: its parsed content, its indentation, and whether it ends with a line end."""
 
     held: Json
     indent: int | str
@@ -75,7 +75,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
     @property
     def has_ids(self) -> bool:
-        """True from format 4.5 on, in which cells have IDs."""
+        """True for format 4.5 and later, in which cells have IDs."""
         return (self.held.get("nbformat", 4), self.held.get("nbformat_minor", 0)) >= (4, 5)
 
     def text(self) -> str:
@@ -83,14 +83,14 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
 
 def join_text(text: Any) -> str:
-    """Join a notebook's text, which is a string or a list of lines."""
+    """Return a notebook's text as one string; the file may contain a list of lines."""
     if isinstance(text, list):
         return "".join(part for part in text if isinstance(part, str))
     return text if isinstance(text, str) else ""
 
 
 def parse_notebook(data: bytes) -> Notebook | None:
-    """Parse a notebook; None if the file is not one, whatever its name."""
+    """Parse a notebook; return None if the file is not a notebook, whatever its name."""
     file_text = decode(data)
     try:
         content = json.loads(file_text.text) if file_text is not None else None
@@ -117,7 +117,7 @@ def parse_notebook(data: bytes) -> Notebook | None:
 async def render_cells(
     notebook: Notebook, first: int, cells: list[Cell], session: ToolSession
 ) -> tuple[int, list[Json]]:
-    """Return how many cells fit, and the blocks with their text and images."""
+    """Return the number of cells that fit, and content blocks with their text and images."""
     content: list[Json] = []
     words: list[str] = []
     chars = shown_count = pictures = 0
@@ -149,7 +149,7 @@ def in_words(notebook: Notebook, cell: Cell, number: int) -> str:
 
 
 def output_text(output: Json) -> str:
-    """Return an output as text, cut if it is long."""
+    """Return an output as text, truncated if it is long."""
     data = output.get("data")
     if output.get("output_type") == "error":
         text = "\n".join(map(str, output.get("traceback") or [output.get("evalue", "")]))

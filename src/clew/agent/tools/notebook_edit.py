@@ -81,7 +81,10 @@ class NotebookEdit(Tool[NotebookEditInput]):
 def planned(
     arguments: NotebookEditInput, session: ToolSession
 ) -> "tuple[Path, files.FileSnapshot, FileText, Notebook, Cell]":
-    """Return the notebook after the change, without writing it, and the changed cell."""
+    """Return the file, the notebook as it would be after the change, and the changed cell.
+
+    Nothing is written.
+    """
     from clew.agent.tools.notebook import parse_notebook
 
     path = session.path(arguments.notebook_path)
@@ -153,6 +156,6 @@ def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:
 
 
 def lines_kept(source: str) -> list[str]:
-    """Return the lines with their line ends, as notebooks store them."""
+    """Split a source into lines with their line ends, as notebooks store them."""
     parts = source.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -19,14 +19,14 @@ Region = tuple[int, int, int, int]
 def replace_spans(
     regions: list[Region], spans: list[tuple[int, int]], inserted_chars: int
 ) -> list[Region]:
-    """Update the changed regions after more spans were replaced by text of this length."""
+    """Return the changed regions after more spans were replaced by texts of `inserted_chars`."""
     places: list[tuple[int, int, int | None, int]] = [
         *((n1, n2, o2 - n2, 0) for _, o2, n1, n2 in regions),
         *((begin, end, None, inserted_chars - (end - begin)) for begin, end in spans),
     ]
     result: list[Region] = []
-    # `lag` is the distance to the old text, `grown` to the newest; `reach` is the end of the last
-    # region.
+    # `lag` is the offset to a position in the old text, `grown` to one in the newest text; `reach`
+    # is the end of the last region.
     lag = grown = 0
     reach = -1
     for begin, end, lag_behind, change in sorted(places, key=lambda place: place[0]):
@@ -78,7 +78,7 @@ def windows(old: str, regions: list[Region]) -> list[tuple[int, int, list[Region
 
 
 def lines_back(text: str, at: int) -> int:
-    """Return the start of the third line before the line at a position."""
+    """Return the start of the third line before the one at a position."""
     at = text.rfind("\n", 0, at) + 1
     for _ in range(CONTEXT_LINES):
         at = text.rfind("\n", 0, max(0, at - 1)) + 1
@@ -86,7 +86,7 @@ def lines_back(text: str, at: int) -> int:
 
 
 def lines_ahead(text: str, at: int) -> int:
-    """Return the end of the third line after the line at a position."""
+    """Return the end of the third line after the one at a position."""
     for _ in range(CONTEXT_LINES + 1):
         at = text.find("\n", at) + 1 or len(text)
     return at
@@ -151,7 +151,7 @@ def shown_lines(text: str) -> list[str]:
 
 
 def trimmed(a: list[str], b: list[str], change: Change) -> Change:
-    """Return the change without the equal lines at its ends."""
+    """Return the change without the identical lines at its start and end."""
     i1, i2, j1, j2 = change
     i2, j2 = min(i2, len(a)), min(j2, len(b))
     while i1 < i2 and j1 < j2 and a[i1] == b[j1]:

@@ -1,4 +1,4 @@
-"""Read: a text file's lines with their numbers, in bounded memory however large the file is.
+"""Read: returns numbered lines of a text file, in bounded memory however large the file is.
 
 `read_media` reads images, PDF files and notebooks, and `search_tools` lists folders.
 """
@@ -40,9 +40,9 @@ class ReadInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TextLines(Struct, frozen=True, kw_only=True):
-    """Some lines of a file:
+    """Consecutive lines of a file.
 
-    `first` is the number of the first, `total` the line count of the file.
+    `first` is the number of the first line, `total` the number of lines in the file.
     """
 
     lines: list[str]
@@ -216,10 +216,10 @@ def not_text(path: Path, size: int) -> ToolError:
 
 
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
-    """Read pieces and close the descriptor.
+    """Read the lines of a large file in a thread and close the descriptor.
 
-    The thread has its own descriptor: a cancelled call closes the other one while the thread reads
-    on.
+    The thread has its own descriptor: if the call is cancelled, the original descriptor is closed
+    while the thread is still reading.
     """
     try:
         return pieces(descriptor, path, first, count)
@@ -228,7 +228,7 @@ def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
 
 
 def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
-    """Read the requested lines of a file too large for memory, and count all lines."""
+    """Read the requested lines of a file that is too large for memory, and count all its lines."""
     line, current, ends_open = 1, bytearray(), False
     lines: list[bytes] = []
     room = LINE_MAX_CHARS * 4

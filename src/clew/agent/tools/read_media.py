@@ -57,7 +57,7 @@ def page_range(text: str | None) -> tuple[int, int]:
 
 
 async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext) -> ToolOutcome:
-    """Return the pages as a document, or as text for a model that does not accept documents."""
+    """Return the pages as a document, or as text if the model does not accept documents."""
     first, last = page_range(pages)
     as_text = ctx.surroundings().takes_pdfs is False
     try:

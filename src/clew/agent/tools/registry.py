@@ -1,7 +1,7 @@
 """The tools of a session, in one fixed order, because the order is part of every request's prefix.
 
-A tool that was offered once remains in the definitions while the session lasts, even after it was
-removed, because earlier results may name it.
+A tool that has been offered remains in the definitions for the rest of the session, even after it
+was removed, because earlier results may name it.
 
 `builtin_tools.json` describes the built-in tools. `make docs` generates it from the tools, so that
 a session loads their code only with the first call.
@@ -19,7 +19,7 @@ from clew.agent.tools.schema import make_definition
 
 
 def make_builtin_tools() -> tuple[Tool[Any], ...]:
-    """Return the built-in tools with their code."""
+    """Return the built-in tools with their code loaded."""
     from clew.agent.tools.agents import Agent, SendMessage
     from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
     from clew.agent.tools.bash import Bash, PowerShell
@@ -92,7 +92,10 @@ def outline(tool: Tool[Any]) -> dict[str, Any]:
 
 
 class BuiltinTool(Tool[Any]):
-    """A built-in tool from its outline. Its code is loaded with its first call."""
+    """A built-in tool as described in `builtin_tools.json`.
+
+    Its code is loaded with its first call.
+    """
 
     def __init__(self, outlined: Mapping[str, Any]) -> None:
         self.name = outlined["name"]
@@ -116,7 +119,7 @@ class BuiltinTool(Tool[Any]):
 
 
 def outlined_tools() -> tuple[Tool[Any], ...]:
-    """Return the built-in tools as a session offers them."""
+    """Return the built-in tools as a session offers them, without loading their code."""
     return tuple(map(BuiltinTool, msgspec.json.decode(OUTLINES.read_bytes())))
 
 
@@ -125,7 +128,7 @@ NEED_A_PERSON = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 
 
 class Toolbox:
-    """The tools by name. ToolSearch is included whenever a tool is deferred."""
+    """The session's tools, by name. ToolSearch is included if any tool is deferred."""
 
     __slots__ = ("_by_name", "_definitions", "_settings", "revision")
 
@@ -169,11 +172,11 @@ class Toolbox:
         self.revision += bool(lost)
 
     def was_there(self, name: str) -> bool:
-        """Return whether the name belonged to a tool earlier in this session."""
+        """Return whether the name belonged to a tool that was removed during this session."""
         return name in self._definitions and name not in self._by_name
 
     def definitions(self) -> list[dict[str, Any]]:
-        """Return every tool offered in this session; deferred ones are marked."""
+        """Return the definitions of all tools offered in this session; deferred ones are marked."""
         return list(self._definitions.values())
 
     def deferred(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Runs commands in the sandbox: every shell that a tool starts is started through here."""
+"""Runs commands in the sandbox: every shell that a tool starts goes through this module."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Sandbox(Protocol):
-    """The session's sandbox. It decides which commands it confines; no caller can turn it off."""
+    """The session's sandbox. It decides which commands to confine; no caller can turn it off."""
 
     @property
     def has_walls(self) -> bool:
@@ -21,7 +21,7 @@ class Sandbox(Protocol):
 
     @property
     def passed(self) -> str:
-        """The names of variables that a confined command keeps, as a `case` pattern."""
+        """The names of the variables that a confined command keeps, as a `case` pattern."""
         ...
 
     async def can_confine(self) -> bool:
@@ -29,7 +29,7 @@ class Sandbox(Protocol):
         ...
 
     async def look_up(self) -> bool:
-        """Determine what decisions could not know; return whether anything was unknown."""
+        """Look up facts that earlier decisions lacked; return whether any were missing."""
         ...
 
     def around(
@@ -42,18 +42,18 @@ class Sandbox(Protocol):
         line: "CommandLine | None",
         is_confined: bool,
     ) -> AbstractAsyncContextManager[Walled]:
-        """Prepare a command to start in the sandbox; with `is_confined`, in the read-only one.
+        """Prepare a command to start in the sandbox; if `is_confined`, in the read-only sandbox.
 
         Raises an exception if a sandbox is required but unavailable.
         """
         ...
 
     def missing(self, text: str, walled: Walled) -> str:
-        """Describe variables that a failed command names but did not get."""
+        """Describe the variables that a failed command names but did not receive."""
         ...
 
     def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["SandboxViolation"]:
-        """List what the sandbox blocked, judging by a command's output."""
+        """Return what the sandbox blocked, judging by the command's output."""
         ...
 
 
@@ -80,10 +80,10 @@ async def confine_command(
 def describe_violations(
     sandbox: Sandbox | None, output: str, confinement: Walled, cwd: str, *, failed: str
 ) -> tuple[str, str]:
-    """Describe what the sandbox blocked, and list what of it the user may allow.
+    """Describe what the sandbox blocked, and list the part of it that the user may allow.
 
-    Blocked reads are never offered: a rule denies them or they are secrets. `failed` is the command
-    if it failed.
+    Blocked reads are never offered: a rule denies them, or the files are secrets. `failed` is the
+    command if it failed, else empty.
     """
     if sandbox is None or confinement.policy is None:
         return "", ""

@@ -1,7 +1,7 @@
 """Input types of tools: the JSON Schema that the model sees, and the validation of its input.
 
-Both come from the same msgspec type, and both are made on first use. Numbers, booleans and null may
-arrive as strings: models send them so, and accepting them is harmless.
+Both are derived from the same msgspec type on first use. Numbers, booleans and null may arrive as
+strings: models send them that way, and accepting them is harmless.
 """
 
 import re
@@ -31,7 +31,7 @@ def schema_of(input_type: type[Struct]) -> dict[str, Any]:
 
 
 def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without references, nulls and what a model doesn't need."""
+    """Return the schema without references, nulls and keywords that a model doesn't need."""
     if "$ref" in schema:
         return lean(components[schema["$ref"]], components)
     result: dict[str, Any] = {}

@@ -1,11 +1,11 @@
 """A program that lists and searches files like ripgrep, for machines without ripgrep.
 
 It runs in a bare interpreter (`python -I -S`), because a regular expression can run forever and
-only a process can be stopped. It imports next to nothing, because imports are half of a search's
-cost. It takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not,
+only a process can be stopped. It imports next to nothing, because imports take half of a search's
+time. It takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not,
 and with 2 and the reason on stderr if it can't search. A test compares it with ripgrep on the
-subset named in docs/using/tools.md. It takes 1.6 times ripgrep's time over 5,000 small files; `make
-bench ONLY=tools` accepts 2.5.
+subset described in docs/using/tools.md. It takes 1.6 times as long as ripgrep over 5,000 small
+files; `make bench ONLY=tools` accepts 2.5 times.
 """
 
 import marshal
@@ -28,7 +28,7 @@ FILE_MAX_BYTES = 256 << 20
 PIECE_BYTES = 1 << 16
 # Links are not followed, and a pipe without a writer must not block.
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# The caller keeps less than this, and knows by the size that something is missing.
+# The caller keeps less than this, so the size tells it that something is missing.
 FOUND_MAX_CHARS = 16 << 20
 # The number of files that is worth another process.
 SHARE = 500
@@ -66,7 +66,7 @@ class Job:
 
     @property
     def needle(self) -> bytes | None:
-        """Bytes that every matching file contains, if the pattern is a literal."""
+        """The bytes that every matching file contains, if the pattern is a literal."""
         if not self.pattern or self.ignore_case or not SPECIAL.isdisjoint(self.pattern):
             return None
         return self.pattern.encode("utf-8", "surrogateescape")
@@ -95,7 +95,7 @@ def compiled(job: Job) -> re.Pattern[str]:
 
 
 def listing(path: str) -> Iterator[str]:
-    """Yield the relative names of regular files that no .gitignore excludes.
+    """Yield the relative names of the regular files that no .gitignore excludes.
 
     Git lists them if the folder is in a repository.
     """
@@ -134,7 +134,7 @@ def from_git(path: str) -> list[str] | None:
 
 
 def in_repository(folder: str) -> bool:
-    """Return whether git is worth asking."""
+    """Return whether a folder seems to be in a git repository, so that git can list its files."""
     while not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -144,7 +144,10 @@ def in_repository(folder: str) -> bool:
 
 
 def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:
-    """Yield files depth first; each folder's .gitignore applies to everything below it."""
+    """Yield the files below a folder, depth first.
+
+    Each folder's .gitignore applies to everything below the folder.
+    """
     try:
         with os.scandir(top or ".") as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
@@ -170,7 +173,7 @@ def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Itera
 
 
 def is_ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
-    """Apply the nearest .gitignore with a matching rule."""
+    """Return whether the nearest .gitignore with a matching rule excludes a path."""
     for top, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(f"{top}/" if top else "")).include
         if verdict is not None:
@@ -240,7 +243,10 @@ def shares(names: list[str]) -> list[list[str]]:
 
 
 def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> list[str]:
-    """Run the work on each part, in order: the last part in this process, the others in forks."""
+    """Run the work on each part and return the results in order.
+
+    The last part is processed here, the others in forked processes.
+    """
     others = [fork_search(work, part) for part in parts[:-1]]
     last = work(parts[-1])
     outputs: list[str] = []
@@ -253,7 +259,7 @@ def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> lis
 
 
 def fork_search(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]:
-    """Fork a process for one part; return it and the end of the pipe with its output."""
+    """Fork a process for one part; return its ID and the end of the pipe with its output."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -269,14 +275,15 @@ def fork_search(work: Callable[[list[str]], str], part: list[str]) -> tuple[int,
 
 
 def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
-    """Return the matches in the files in ripgrep's format, or only the names of the files."""
+    """Return the matches in the files in ripgrep's format, or only the names of matching files."""
     needle = job.needle
     lines: list[str] = []
     chars = 0
     for name in names:
         if chars > FOUND_MAX_CHARS:
             break
-        # The permission check followed a link that the call itself names.
+        # A link that the call itself names is followed, because the permission check followed it
+        # too.
         text = text_of(name, needle, OPEN & ~os.O_NOFOLLOW if name == job.path else OPEN)
         if text is None:
             continue
@@ -297,7 +304,7 @@ def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
 
 
 def text_of(name: str, needle: bytes | None, flags: int) -> str | None:
-    """Return a file's text; None if it is unreadable, binary or known to have no match."""
+    """Return a file's text, or None if it is unreadable, binary, too large or can't match."""
     try:
         descriptor = os.open(name, flags)
     except OSError:

@@ -112,7 +112,7 @@ class LS(Tool[LSInput]):
 
 
 class Name(Struct, frozen=True, kw_only=True):
-    """One entry of a folder and its line of output."""
+    """One entry of a folder, with its line in the output."""
 
     name: str
     line: str
@@ -309,7 +309,7 @@ def content_line(arguments: GrepInput, ctx: ToolContext, where: SearchPlace, lin
 
 
 class EntryRange(Struct, frozen=True, kw_only=True):
-    """The range of entries to return; `most` of 0 means all after the first ones."""
+    """The range of entries to return; if `most` is 0, all entries from `first` on."""
 
     first: int
     most: int

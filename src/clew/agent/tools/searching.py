@@ -1,4 +1,4 @@
-"""Runs a search as a process: ripgrep if installed, otherwise clew's own program."""
+"""Runs a search as a process: ripgrep if it is installed, otherwise clew's own program."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ KEPT_BYTES = 4 << 20
 
 
 class SearchPlace(Struct, frozen=True, kw_only=True):
-    """The start of a search: its working folder, and the name it starts from."""
+    """The place where a search starts: its working folder, and the name in it to search."""
 
     folder: Path
     name: str
@@ -29,7 +29,7 @@ class SearchPlace(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_ripgrep() -> str | None:
-    """Find ripgrep on the PATH or, from the `search` extra, next to this interpreter."""
+    """Find ripgrep on the PATH or, if the `search` extra installed it, next to this interpreter."""
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
@@ -47,9 +47,9 @@ def list_exclusions(globs: list[str]) -> list[str]:
 
 
 def plain_names(globs: list[str]) -> list[str]:
-    """Return the globs as ripgrep types, which match file names only; none if that is not enough.
+    """Return the globs as ripgrep types, which match only file names; none if a glob has a folder.
 
-    As ripgrep globs they would include what .gitignore excludes.
+    As ripgrep globs, they would include files that .gitignore excludes.
     """
     chosen = [
         glob for pattern in globs for glob in expand_braces(pattern) if not glob.startswith("!")
@@ -58,12 +58,12 @@ def plain_names(globs: list[str]) -> list[str]:
     return [] if any("/" in name for name in names) else names
 
 
-# ripgrep searches with one thread if it has to sort. So results are sorted here, and ripgrep sorts
-# only when the results don't fit into memory.
+# ripgrep uses only one thread if it has to sort. Therefore results are sorted here, and ripgrep
+# sorts only when the results don't fit into memory.
 def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[str]:
     """Return the ripgrep command.
 
-    `in_order` sorts with one thread; otherwise results are unordered.
+    With `in_order`, ripgrep sorts the results, using one thread; otherwise they are unordered.
     """
     command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
     command += ["--color=never", "--no-ignore-global", "--no-ignore-dot", "--no-ignore-exclude"]
@@ -101,7 +101,7 @@ def own_command(job: Job) -> list[str]:
 
 
 class SearchOutput(Struct, frozen=True, kw_only=True):
-    """A search's output, complete unless `cut`."""
+    """A search's output, complete unless `cut` is set."""
 
     text: str
     cut: bool
@@ -125,7 +125,7 @@ async def search(
         if not plain_names(job.globs):
             text = only_wanted(text, job, make_chooser(job.globs))
     if where.name == ".":
-        # The permission check covered a file that the call itself names.
+        # Not needed for a file that the call itself names: the permission check covered it.
         text = only_wanted(text, job, cache(ctx.session.files.may_read(str(where.folder))))
     return SearchOutput(text=text, cut=cut)
 
@@ -133,7 +133,7 @@ async def search(
 async def by_ripgrep(
     ctx: ToolContext, where: SearchPlace, job: Job, program: str
 ) -> tuple[str, bool]:
-    """Search with all processors and sort the results here; ripgrep sorts if they don't fit."""
+    """Search with all processors and sort the results here; if they don't fit, let ripgrep sort."""
     text, cut = await run_search(ctx, where, ripgrep_command(program, job))
     if cut:
         return await run_search(ctx, where, ripgrep_command(program, job, in_order=True))
@@ -165,7 +165,7 @@ async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -
 
 
 def in_order(text: str, job: Job, folder: Path) -> str:
-    """Sort the results: newest file first, or by path for lines and counts."""
+    """Sort the results: files by time, newest first; lines and counts by path."""
     if job.pattern is None or job.mode == "files_with_matches":
         names = [name for name in text.split("\0") if name]
         newest = sorted(names, key=lambda name: (-modified_ns(folder / name), plain(name)))
@@ -215,8 +215,9 @@ def plain(name: str) -> str:
 
 
 def display_path(ctx: ToolContext, where: SearchPlace, name: str) -> str:
-    """Return the shortest path that the next call can use: relative to the session's folder if
-    below.
+    """Return the shortest path that the next call can use.
+
+    It is relative to the session's folder if the file is below that folder.
     """
     path = os.path.normpath(where.folder / name)
     below = os.path.relpath(path, ctx.session.cwd)

@@ -1,4 +1,4 @@
-"""Config, ToolSearch and StructuredOutput: tools about the session itself.
+"""Config, ToolSearch and StructuredOutput: tools that concern the session itself.
 
 ToolSearch finds tools whose definitions were left out of the request, so that many tools cost
 little. It answers with a reference to each tool found. The service expands the references if it
@@ -171,7 +171,7 @@ def parts(query: str) -> list[tuple[str, bool]]:
 
 
 def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
-    """Rate how well a tool matches: its name counts most; 0 if a required word is missing."""
+    """Rate how well a tool matches; 0 if a required word is missing. Its name counts most."""
     name = {piece.lower() for piece in PIECE.findall(tool.name)}
     tool_words = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
     total = 0
@@ -195,7 +195,7 @@ class StructuredOutputInput(Struct, frozen=True, kw_only=True):
 
 
 class StructuredOutput(Tool[StructuredOutputInput]):
-    """Accepts an answer that follows the run's schema; the answer becomes the run's result."""
+    """Accepts an answer that follows the schema of the run; the answer becomes the run's result."""
 
     name = STRUCTURED_OUTPUT
     description = "Return the answer in the requested form"

@@ -1,4 +1,4 @@
-"""Turns a command line into a shell process that reports the folder and the way it ends."""
+"""Turns a command line into a shell process that reports its last folder, and describes its end."""
 
 import os
 import shutil
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 
 # Linux limits a single argument to 128 KiB.
 ARGUMENT_MAX_BYTES = 100_000
-# High numbers, because scripts number their files from 3 on and use locks like 9 and 200.
+# High numbers, because scripts number their descriptors from 3 on and use some like 9 and 200 for
+# locks.
 FOLDER_FD = 198
 SCRIPT_FD = 197
 FOLDER_MAX_BYTES = 65536
 
 
-# Unsets every other variable before the command.
+# Unsets every variable that a confined command may not keep.
 KEEP_ONLY = (
     'for _each in $(compgen -e); do case $_each in {passed}) ;; *) unset "$_each" ;; esac; done\n'
 )
 
 
 def make_environment(ctx: ToolContext) -> dict[str, str]:
-    """Return the environment of a command: the session's, with editors disabled.
+    """Return the environment for a command: the session's environment, with editors disabled.
 
-    CDPATH and PWD are left out, because they could lead a `cd` elsewhere than the permissions
-    assume: a `cd ..` after following a link goes up from the link if PWD is set.
+    CDPATH and PWD are left out, because they could lead a `cd` to a different folder than the
+    permissions assume: a `cd ..` after following a link goes up from the link if PWD is set.
     """
     variables = {
         k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")
@@ -44,7 +45,10 @@ def make_environment(ctx: ToolContext) -> dict[str, str]:
 
 
 def compose_first_lines(ctx: ToolContext) -> str:
-    """Return the lines that a shell runs first: variables from hooks, few of them if confined."""
+    """Return the lines that a shell runs first; they set variables from hooks.
+
+    If the command is confined, they also unset all variables that it may not keep.
+    """
     file, sandbox = ctx.session.shell.env_file, ctx.session.shell.sandbox
     if file is None or not is_there(file):
         return ""
@@ -55,10 +59,10 @@ def compose_first_lines(ctx: ToolContext) -> str:
 
 
 def start_folder(ctx: ToolContext) -> str | None:
-    """Return the shell's folder if it no longer exists; the command then begins where the session
-    did.
+    """Return the shell's folder if it no longer exists, else None.
 
-    If that folder doesn't exist either, the command begins in the nearest existing parent.
+    If it is gone, the command begins in the folder where the session began. If that folder doesn't
+    exist either, the command begins in the nearest existing parent.
     """
     folder, project = ctx.session.cwd, Path(ctx.session.shell.project)
     if is_folder(folder):
@@ -81,9 +85,10 @@ def quote_text(text: str) -> str:
 
 
 class ShellProgram(Struct, frozen=True, kw_only=True):
-    """A command before its start: its arguments and descriptors, open while it starts.
+    """A command before its start; `opened` yields its arguments and its descriptors.
 
-    `text` identifies it to the sandbox, and `line` is the parsed command line.
+    The descriptors are open while the command starts. `text` identifies the command to the sandbox,
+    and `line` is the parsed command line.
     """
 
     text: str
@@ -103,15 +108,13 @@ def choose_program(arguments: ShellInput, first: str) -> ShellProgram:
 def open_script(
     command: str, *, reports: bool = True, first: str = ""
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """Return the shell's arguments and descriptors; too long a command goes through a nameless
-    file.
+    """Yield the shell's arguments and descriptors for a command.
 
-    With `reports`, the shell reports the folder in which it ends. `first` contains lines that run
-    before the command.
+    A command that is too long for an argument is passed in a nameless file. With `reports`, the
+    shell reports the folder in which it ends. `first` contains lines that run before the command.
     """
     # A trap, because the command may call `exit`; eval, because it may not parse. A command that
-    # keeps
-    # running after clew exits must not be killed by SIGPIPE when no process reads the pipe.
+    # keeps running after clew exits must not be killed by SIGPIPE when no process reads the pipe.
     trap = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = (trap if reports else "") + first
     # Startup files may have set it.
@@ -137,7 +140,7 @@ class FolderReport:
         os.close(self.write_end)
 
     def folder(self) -> str | None:
-        """Return the reported folder if it exists; exec or a signal may prevent the report."""
+        """Return the reported folder, or None: exec or a signal may prevent the report."""
         try:
             folder = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
         except BlockingIOError:

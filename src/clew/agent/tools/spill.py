@@ -1,8 +1,8 @@
-"""Shortens results that are too long: the full text goes to a file, both ends remain.
+"""Shortens results that are too long: the full text goes to a file, only both ends are shown.
 
 Every tool uses this module. A file is named by its content, so the same result is stored once, and
-it is written atomically. It must never fail a call: if the file can't be written, the result says
-so.
+it is written atomically. This must never make a call fail: if the file can't be written, the result
+says so.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
 async def fit_result(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
-    """Return the result unchanged if it fits, else both its ends."""
+    """Return the result unchanged if it fits, else shortened to both its ends."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
     if chars_of(result.content) <= AT_ONCE_MAX_BYTES:
@@ -115,7 +115,7 @@ def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
 
 
 def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
-    """Save bytes to a file named by their hash; None if it can't be written."""
+    """Save bytes to a file named by their hash; return None if the file can't be written."""
     path = folder / f"{sha256(data).hexdigest()[:32]}{suffix}"
     with suppress(OSError):
         if path.stat().st_size == len(data):
@@ -124,7 +124,7 @@ def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
 
 
 def written(path: Path, write: Callable[[int], None]) -> bool:
-    """Write a file atomically; remove the incomplete file if the disk is full."""
+    """Write a file atomically; return whether this succeeded. No incomplete file is left behind."""
     unfinished = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
         make_private(path.parent)
@@ -148,7 +148,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 async def settle_file(path: Path, size: int, known_secrets: Iterable[str]) -> Path:
-    """Mask secrets in a program's output file and rename it by its content."""
+    """Mask secrets in a file with a program's output, and rename the file by its content."""
     if size <= AT_ONCE_MAX_BYTES:
         return settle(path, known_secrets)
     return await asyncio.to_thread(settle, path, known_secrets)

@@ -1,4 +1,4 @@
-"""TaskCreate, TaskGet, TaskList and TaskUpdate: numbered tasks that outlive the run of clew.
+"""TaskCreate, TaskGet, TaskList and TaskUpdate: numbered tasks that outlive a run of clew.
 
 TodoWrite keeps the steps of one piece of work. These tasks suit work that has an order or is shared
 among agents.
@@ -26,7 +26,10 @@ MAX_TASKS = 10_000
 
 
 class ListedTask(Struct, kw_only=True, rename="camel"):
-    """One task. `blocked_by` lists the tasks that come before it. Unknown fields are dropped."""
+    """One task of the list. `blocked_by` lists the tasks that must be done first.
+
+    Unknown fields are dropped.
+    """
 
     id: str
     subject: str
@@ -45,7 +48,7 @@ class TaskList:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the list's lock while entered."""
+        """Hold the lock on the list for the duration of the context."""
         make_private(self._folder)
         handle = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -63,7 +66,7 @@ class TaskList:
         return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())
 
     def tasks(self) -> list[ListedTask]:
-        """Return every readable task, in the order of the numbers."""
+        """Return every readable task, sorted by number."""
         candidates = (self.find(str(number)) for number in self.numbers())
         return [task for task in candidates if task is not None]
 
@@ -108,7 +111,10 @@ class TaskList:
                 self.put(other)
 
     def link(self, before: str, after: str) -> None:
-        """Put `before` ahead of `after`. The caller must hold the lock; both tasks must exist."""
+        """Record that `after` waits for `before`.
+
+        The caller must hold the lock; both tasks must exist.
+        """
         first, then = self.find(before), self.find(after)
         if first is None or then is None:
             return
@@ -339,7 +345,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
 
 
 def about(task: ListedTask) -> dict[str, Any]:
-    """Return what hooks receive about a task."""
+    """Return the description of a task that hooks receive."""
     optional_fields = {"task_description": task.description, "teammate_name": task.owner}
     fields = {key: value for key, value in optional_fields.items() if value}
     return {"task_id": task.id, "task_subject": task.subject, **fields}
@@ -361,7 +367,7 @@ def changed_fields(task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
 
 
 def link_tasks(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
-    """Put tasks before and after this one.
+    """Link other tasks that must be done before or after this one.
 
     Raise ToolError for a cycle, which could never be resolved.
     """

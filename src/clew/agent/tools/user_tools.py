@@ -1,7 +1,7 @@
 """AskUserQuestion, Brief, the plan mode tools and TodoWrite: tools that address the user.
 
-In plan mode the model explores, writes a plan into a file of the session, and begins when the user
-has approved it. Until then, that file is the only one that may be written.
+In plan mode the model explores and writes a plan to a file of the session; it begins the work once
+the user has approved the plan. Until then, it may write only that file.
 """
 
 from pathlib import Path
@@ -110,7 +110,7 @@ class BriefInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Brief(Tool[BriefInput]):
-    """The call's title shows the message, so the result only confirms it."""
+    """Shows the user a short message: the call's title. The result only confirms it."""
 
     name = "Brief"
     description = "Send the user a progress message"
@@ -144,7 +144,7 @@ class EnterPlanModeInput(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EnterPlanMode(Tool[EnterPlanModeInput]):
-    """Takes rights away and grants none, so it needs no approval."""
+    """Switches to plan mode. This takes rights away and grants none, so it needs no approval."""
 
     name = "EnterPlanMode"
     description = "Explore and write a plan first"
@@ -262,7 +262,10 @@ class TodoWriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class TodoWrite(Tool[TodoWriteInput]):
-    """Changes only the session, so it counts as read-only; two calls at once would race."""
+    """Replaces the list of steps.
+
+    The call changes only the session, so it counts as read-only; concurrent calls would race.
+    """
 
     name = "TodoWrite"
     description = "Keep a list of the current task's steps"

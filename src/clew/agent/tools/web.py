@@ -1,6 +1,6 @@
-"""WebFetch and WebSearch: read a web page, as Markdown or summarized by a small model, and search.
+"""WebFetch and WebSearch: read a web page or ask a small model about it, and search the web.
 
-The content of a page is data, not instructions. The result names its source; permissions recognize
+A page is converted to Markdown. Its content is data, not instructions. The result names its source; permissions recognize
 such results by the tool's name.
 """
 
@@ -43,7 +43,7 @@ class CachedPage(Struct, frozen=True, kw_only=True):
 
 
 class Cache:
-    """The pages used last, for some minutes each."""
+    """The most recently used pages, each kept for a few minutes."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[str, tuple[float, CachedPage]] = OrderedDict()
@@ -121,8 +121,8 @@ def report_redirect(url: str, redirect: OtherHost) -> ToolOutcome:
 
 
 def text_of(response: Fetched, ctx: ToolContext) -> CachedPage:
-    """Return the text of a response; anything else is saved to a file of the session."""
-    # Large tables and patterns that only reading a page needs.
+    """Return a response as text; if it is not text, save it to a file of the session."""
+    # Imported here because of their large tables and patterns, which only reading a page needs.
     from urllib.parse import urljoin
 
     from clew.system.web_page import convert_to_markdown, decode_page, is_markup, is_textual
@@ -153,7 +153,7 @@ def save_response(response: Fetched, ctx: ToolContext) -> str:
 
 
 async def ask_about_page(question: str, page: CachedPage, ctx: ToolContext) -> str:
-    """Return a small model's answer from the page; without a model, the page itself."""
+    """Return a small model's answer based on the page; without a model, return the page itself."""
     ask = ctx.session.models.ask_model
     if ask is None:
         return page.text

@@ -69,7 +69,7 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 
 
 def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
-    """Create a file under the user's umask, without replacing one created in the meantime."""
+    """Create a file with the user's umask; never replace one that was created in the meantime."""
     # A dangling link is followed, as a shell's `>` does.
     path = Path(os.path.realpath(path))
     try:
@@ -86,7 +86,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 
 
 def encode_content(like: FileText, content: str, path: Path) -> bytes:
-    """Encode in the old file's encoding, or in UTF-8 if that can't represent the new text."""
+    """Encode in the old file's encoding, or in UTF-8 if the new text can't be represented in it."""
     try:
         return like.encode(content)
     except UnicodeEncodeError:
@@ -112,7 +112,10 @@ def outcome(
 
 
 def read_original(text: str) -> str | None:
-    """Return the previous content for the transcript; None if it is large, where hunks must do."""
+    """Return the previous content for the transcript, or None if it is large.
+
+    For a large file, the transcript contains only the hunks.
+    """
     return text if len(text) <= ORIGINAL_MAX_CHARS else None
 
 
