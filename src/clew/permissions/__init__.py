@@ -1,1 +1,1 @@
-"""May this call run? Pure functions of (rules, request), the same for every tool, that say why."""
+"""Decide whether a tool call may run, and why, by pure functions of the rules and the call."""

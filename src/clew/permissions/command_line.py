@@ -73,7 +73,10 @@ REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 def judge_command_line(
     bench: Bench, line: CommandLine, allow: PermissionRule | None
 ) -> list[Finding]:
-    """Return a finding for each part. `allow` is a rule that allows the complete tool."""
+    """Return the findings for a line, at least one.
+
+    `allow` is a rule that allows the complete tool.
+    """
     text = line.text
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
     line_rule = allow or exact_rule(bench, text)
@@ -97,7 +100,7 @@ def judge_command_line(
 
 
 def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | None) -> list[Finding]:
-    """Return a finding for each part of a line, as one of the two readings splits it."""
+    """Return the findings for everything in one of the two readings of a line."""
     findings = [from_problem(bench, problem, line_rule) for problem in seen.script.problems]
     for part in seen.parts:
         findings += judge_part(bench, part, line_rule)
@@ -110,10 +113,11 @@ def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | Non
 
 
 def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
-    """Return whether the decision rests on the reading alone.
+    """Return whether the reading of the grammar must be checked against the syntax tree.
 
     True if a rule restrains commands or paths, or if a command would run outside the read-only
-    sandbox. The syntax tree costs more than everything else together, so it is built only then.
+    sandbox. Otherwise the syntax tree is not built, because it costs more than everything else
+    together.
     """
     if bench.rules.restrains_commands or bench.rules.restrains_paths:
         return True
@@ -125,8 +129,8 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
 def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
     """Return the findings for a line that the command grammar does not accept.
 
-    A rule for every command makes the reading unnecessary unless other rules restrain. A rule for
-    exactly this line always does.
+    No finding is needed if a rule allows every command and no rule restrains commands or paths, or
+    if a rule allows exactly this line.
     """
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
     if line_rule is not None and (not restrains or exact_rule(bench, text) is not None):
@@ -141,7 +145,7 @@ MESSAGE = re.compile(r"git\s+commit\b[^\n]*\$\(cat\s*<<")
 
 
 def exact_rule(bench: Bench, text: str) -> PermissionRule | None:
-    """Return the rule that allows exactly this text, wherever it is among the rules."""
+    """Return the allow rule for exactly this text, even if a broader rule also matches."""
     entries = bench.rules.commands["allow"].candidates(text)
     return next((e.rule for e in entries if e.exact and e.matches(text)), None)
 
@@ -169,7 +173,10 @@ def by_rule(subject: str, rule: PermissionRule) -> Finding:
 
 
 def from_problem(bench: Bench, problem: ShellProblem, line_rule: PermissionRule | None) -> Finding:
-    """Return the finding for text that clew cannot read. A rule for exactly this line allows it."""
+    """Return the finding for text that clew cannot read.
+
+    A rule for exactly this line allows it.
+    """
     if line_rule is not None and line_rule.is_exact:
         return by_rule(problem.text, line_rule)
     if problem.syntax or bench.rules.restrains_commands:
@@ -228,9 +235,9 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
 
 
 def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """Return an `ask` finding if a program could start what a rule restrains.
+    """Return an `ask` finding if a program could start a command that a rule restrains.
 
-    Its arguments, or the code in them, would name the restrained command.
+    This is the case if its arguments, or code in them, name that command.
     """
     name = get_basename(command.words[0])
     is_code = INTERPRETERS.fullmatch(name) is not None
@@ -254,7 +261,9 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
 
 
 def after_options(words: list[str]) -> list[int]:
-    """Return the indexes where a subcommand may be, after options that may have values."""
+    """Return the indexes at which the subcommand may be, given that options before it may have
+    values.
+    """
     places: list[int] = []
     for i, word in enumerate(words[1:], 1):
         before = words[i - 1]
@@ -266,15 +275,12 @@ def after_options(words: list[str]) -> list[int]:
 
 
 def is_valued(word: str) -> bool:
-    """Return whether the next word could be the value of this one."""
+    """Return whether a word is an option that could take the next word as its value."""
     return word.startswith("-") and "=" not in word and word != "--"
 
 
 def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """Return an `ask` finding if a command could match a restraining rule once its words are known:
-
-    `git $X`.
-    """
+    """Return an `ask` finding if a command such as `git $X` could expand to a restrained one."""
     words = command.words
     place = next((i for i, w in enumerate(words) if i and (w.dynamic or w.glob)), 0)
     if not place:
@@ -320,9 +326,10 @@ def spellings(command: Simple) -> tuple[str, ...]:
 
 
 def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
-    """Return the allow rule for a command, or the rule that spells out the command which starts it.
+    """Return the allow rule that matches a command, or the command that starts it.
 
-    No rule can name a program that is only known at run time.
+    A rule for the command that starts it must spell out the started command too. No rule matches a
+    program whose name is only known at run time.
     """
     if command.words[0].dynamic or command.words[0].glob:
         return None
@@ -354,7 +361,7 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
 def covers(
     bench: Bench, command: Simple, entry: CommandEntry | None, line_rule: PermissionRule | None
 ) -> bool:
-    """Return whether the allow rule covers the complete command (see `exceeds_reading`)."""
+    """Return whether an allow rule covers all that a command does (see `exceeds_reading`)."""
     if line_rule is not None or entry is None:
         return line_rule is not None
     return entry.exact or not exceeds_reading(command, bench.context.cwd)
@@ -363,14 +370,15 @@ def covers(
 def judge_itself(
     bench: Bench, part: CommandPart, allow: PermissionRule | None, *, looks: bool
 ) -> Finding:
-    """Judge a command apart from its files."""
+    """Judge a command itself. The files that it uses are judged separately."""
     command = part.command
     text = command.text
     if looks and allow is None:
         return reads_unasked(bench, command)
     if allow is not None:
         allowed = by_rule(text, allow)
-        # What a wrapper starts is judged separately. A rule for a read-only program allows it to
+        # What a wrapper starts is judged separately. A rule for a read-only program allows it only
+        # to
         # read. It runs in the sandbox, which limits the effect of any option.
         confined = looks or part.plain_wrapper or (is_reader(command) and not allow.is_broad)
         return structs.replace(allowed, effect="look") if confined else allowed
@@ -404,10 +412,10 @@ OF_THE_PROJECT = "is a program of this project, found in a PATH folder"
 
 
 def is_of_project(bench: Bench, command: Simple) -> bool:
-    """Return whether the program comes from a folder on PATH inside the workspace.
+    """Return whether the program comes from a PATH folder inside the workspace.
 
-    A link to a program of the same name outside the workspace counts as that program, as in a
-    virtual environment.
+    A link to a program outside the workspace with the same name does not count. Virtual
+    environments contain such links.
     """
     name = command.name
     if "/" in name or name in OF_THE_SHELL:
@@ -425,7 +433,7 @@ def is_of_project(bench: Bench, command: Simple) -> bool:
 def is_elsewhere_too(bench: Bench, path: ResolvedPath, name: str) -> bool:
     """Return whether a file is outside the workspace and has the program's name.
 
-    The version in the names is ignored.
+    Version numbers at the end of the names are ignored.
     """
     real = path.real.rpartition("/")[2]
     return not in_workspace(path, bench.context) and real.rstrip(VERSION) == name.rstrip(VERSION)
@@ -451,10 +459,10 @@ def reads_unasked(bench: Bench, command: Simple) -> Finding:
 
 
 def edits(bench: Bench, command: Simple) -> bool:
-    """Return whether a command changes only ordinary files that it names.
+    """Return whether a command only changes files that it names, so acceptEdits mode may run it.
 
-    The source of a copy or a move must itself be an ordinary file: a folder or a symbolic link
-    could lead to protected files.
+    The source of a copy or a move must be an ordinary file: a folder or a symbolic link could lead
+    to protected files.
     """
     options = EDITING.get(command.name)
     if options is None or command.assignments or command.more_arguments:
@@ -478,7 +486,7 @@ def is_ordinary(bench: Bench, command: Simple, word: Word) -> bool:
 def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
     """Return an `ask` finding for `rm -rf /`, `rm -rf ~` or `rm -rf $DIR/*`.
 
-    They need approval under any rule.
+    Such commands need approval whatever the rules say.
     """
     if get_basename(command.words[0]) not in REMOVING:
         return None
@@ -497,7 +505,10 @@ def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding 
 def starts_programs_of_repository(
     bench: Bench, command: Simple, allow: PermissionRule | None
 ) -> Finding | None:
-    """Return an `ask` finding for git in an untrusted repository that makes it start programs."""
+    """Return an `ask` finding for a git command in an untrusted repository.
+
+    It is needed only if the settings of the repository make git start programs.
+    """
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
@@ -512,7 +523,7 @@ def critical(command: Simple, why: str) -> Finding:
 def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
     """Return an `ask` finding for clew commands that change what may run.
 
-    Commands that start a session under other rules count too.
+    Commands that start a session with different rules are included.
     """
     if looks or get_basename(command.words[0]) in TEXT_ONLY:
         return None
@@ -529,9 +540,9 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
 
 
 def judge_patterns(bench: Bench, parts: tuple[CommandPart, ...], names: list[str]) -> list[Finding]:
-    """Return an `ask` finding if the line changes what patterns match and rules restrain paths.
+    """Return an `ask` finding if a line changes what patterns match while rules restrain paths.
 
-    `shopt` and `GLOBIGNORE` do that.
+    `shopt` and an assignment to `GLOBIGNORE` make such a change.
     """
     switched = [part.command.text for part in parts if part.command.name == "shopt"]
     switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
@@ -570,7 +581,7 @@ SETS = "sets a variable that may change what programs do"
 
 
 def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:
-    """Return the variables that allow rules spell out before their command."""
+    """Return the variables that allow rules spell out before the command that they allow."""
     names: set[str] = set()
     for part in parts:
         entry = permitted_command(bench, part.command)

@@ -50,7 +50,7 @@ def decide(
 
 
 def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
-    """Return every finding on a call, before the mode is applied."""
+    """Return every finding about a call, before the mode is applied."""
     name = resolve_tool_name(request.tool)
     tool = tool_of(name)
     deny_rule = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
@@ -162,7 +162,7 @@ def subject(
     *,
     looks: bool,
 ) -> Finding:
-    """Judge a call by the domain, agent or skill that its input names."""
+    """Judge a call by the domain, agent or skill in its input."""
     name = resolve_tool_name(request.tool)
     for behavior in ("deny", "ask", "allow"):
         rule = bench.rules.for_value(
@@ -220,9 +220,9 @@ def may_read(
 ) -> bool:
     """Return whether a search tool may show a file that it found below `searched`.
 
-    The tool may already search `searched`. A file for which clew would ask if it were named is not
-    shown, because the user was not asked about it. Files of a credential folder are shown if the
-    search of that folder was permitted.
+    The search of `searched` itself has been permitted. A file is not shown if clew would have asked
+    before reading it by name, because the user was not asked about it. The files of a credential
+    folder are shown if the search of that folder was permitted.
     """
     bench = Bench(rules=rules, context=context, resolve=resolve)
     if find_restraint(bench, "deny", path, "read") or find_restraint(bench, "ask", path, "read"):

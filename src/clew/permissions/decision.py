@@ -1,6 +1,6 @@
-"""Decisions about tool calls, and the findings they come from.
+"""Decisions about tool calls, and the findings that lead to them.
 
-Owns `Finding` and the four decisions. A decision is the maximum of its findings and nothing else,
+Owns `Finding` and the four decisions. A decision is the strictest of its findings and nothing else,
 so a compound command is never treated more leniently than its strictest part.
 
 Decision: docs/decisions/060-permission-decisions.md
@@ -70,10 +70,7 @@ class Deny(Struct, frozen=True, kw_only=True, tag="deny"):
 
 
 class NeedsReview(Struct, frozen=True, kw_only=True, tag="review"):
-    """In auto mode, a reviewer decides (see `modes.after_review`).
-
-    Without a reviewer, the user does.
-    """
+    """The reviewer of auto mode decides (see `modes.apply_review`). Without one, the user does."""
 
     findings: tuple[Finding, ...]
 
@@ -98,7 +95,10 @@ def make_decision(findings: Sequence[Finding]) -> Decision:
 
 
 def find_strictest(findings: Sequence[Finding]) -> Finding:
-    """Return the deciding finding: the strictest, with rules before other reasons."""
+    """Return the finding that decides: the strictest.
+
+    Among equals, findings by rules come first.
+    """
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 
@@ -140,9 +140,9 @@ def stays_confined(decision: Decision) -> bool:
 
 
 def merge_by_command(findings: Sequence[Finding]) -> list[Finding]:
-    """Return one finding for each command or other part, to be shown as one row.
+    """Return one finding for each command or other part, each to be shown as one row.
 
-    Its reason lists the different reasons of the strictest findings of the command.
+    The reason of each lists the distinct reasons of that command's strictest findings.
     """
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -154,10 +154,10 @@ def merge(subject: str, group: list[Finding]) -> Finding:
     strictest = find_strictest(group)
     equal = [f for f in group if f.verdict == strictest.verdict]
     if strictest.verdict == "allow":
-        # Why a command may run says more than where its files are.
+        # The reason why a command may run is more informative than where its files are.
         equal = [f for f in equal if not f.command] or equal
     files: dict[str, list[str]] = {}
-    # What no mode allows comes first.
+    # Reasons that no mode can soften come first.
     for finding in sorted(equal, key=lambda f: f.nature == "base"):
         names = files.setdefault(finding.reason, [])
         if finding.command and finding.subject not in names:

@@ -1,6 +1,6 @@
 """Judge paths: those that a file tool names, and those that a command line would touch.
 
-Owns the order in which a path is judged: deny rules, unknown paths, ask rules, protected paths,
+Owns the order of the checks for a path: deny rules, unknown paths, ask rules, protected paths,
 allow rules, and finally the location of the file. Every spelling of the path is compared with
 restraining rules. An allow rule counts only if all spellings are allowed.
 """
@@ -39,7 +39,10 @@ FAMILIES: tuple[str, ...] = ("read", "edit")
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """Everything that a judgement needs."""
+    """What every judgement needs: the rules, the context and the path resolver.
+
+    `untrusted` means that untrusted text precedes the call in the conversation.
+    """
 
     rules: RuleSet
     context: Context
@@ -53,7 +56,7 @@ EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
 def find_restraint(
     bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access
 ) -> PermissionRule | None:
-    """Return a restraining rule for the path.
+    """Return a deny or ask rule that matches the path, if any.
 
     A path that may not be read may not be written either.
     """
@@ -66,9 +69,9 @@ def find_restraint(
 
 
 def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> PermissionRule | None:
-    """Return an allow rule that covers every spelling of the path.
+    """Return an allow rule for the path, if allow rules cover every spelling of it.
 
-    A write rule also allows reading.
+    A rule that allows editing also allows reading.
     """
     rule = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
     if rule is None and access == "read":
@@ -94,7 +97,7 @@ def guard(subject: str, why: str, access: Access) -> Finding:
 
 
 def could_touch(subject: str, rule: PermissionRule, access: Access) -> Finding:
-    """Return an `ask` finding for a path that may include a denied file."""
+    """Return an `ask` finding for a path that may lead to a denied file."""
     finding = guard(subject, f"could reach files that {rule.text} denies", access)
     return replace(finding, is_hidden=access == "read")
 
@@ -130,14 +133,20 @@ def judge_path(
 
 
 def is_plan(bench: Bench, path: ResolvedPath) -> bool:
-    """Return whether the path is the plan, the only file that the model may write in plan mode."""
+    """Return whether the path is the plan file.
+
+    It is the only file that the model may write in plan mode.
+    """
     return path.known and path.real == bench.context.plan_file
 
 
 def by_place(
     bench: Bench, text: str, path: ResolvedPath, access: Access, *, by_command: bool = False
 ) -> Finding:
-    """Judge a path without a rule: the workspace may be read, and edited in acceptEdits."""
+    """Judge a path that no rule covers by its location.
+
+    The workspace may be read, and in acceptEdits mode also edited.
+    """
     inside = in_workspace(path, bench.context)
     if path.real in HARMLESS_DEVICES:
         return allowed_by_place(text, "is a harmless device", "read")
@@ -165,10 +174,10 @@ def asked_by_place(text: str, why: str, access: Access) -> Finding:
 
 
 def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding | None:
-    """Judge one path that a command line would touch; return None without a finding.
+    """Judge one path that a command line would touch. Return None if there is nothing to report.
 
-    `allow` is a rule that allows the command. It covers the location of the file, but not paths
-    that are denied, protected, or unknown while rules restrain paths.
+    `allow` is a rule that allows the command. It covers files at any location, but not those that
+    are denied or protected. If rules restrain paths, it does not cover unknown paths either.
     """
     if not use.paths:
         return unknown_path(bench, use, allow)
@@ -183,7 +192,7 @@ def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding |
 
 
 def behind_links(bench: Bench, use: Use, allow: PermissionRule | None) -> list[Finding | None]:
-    """Judge what a pattern currently reaches through symbolic links."""
+    """Judge the files that a pattern currently matches through symbolic links."""
     findings: list[Finding | None] = []
     for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
         finding = judge_spelling(bench, use, real, allow)
@@ -205,9 +214,9 @@ def unknown_path(bench: Bench, use: Use, allow: PermissionRule | None) -> Findin
 
 
 def answered_for(use: Use, allow: PermissionRule) -> Finding | None:
-    """Return the finding that a rule for the command gives for a file.
+    """Return the finding for a file of a command that a rule allows.
 
-    Reads need none. Writes need one, because plan mode permits none.
+    Reading needs no finding. Writing needs one, so that plan mode can deny it.
     """
     return by_rule(use.text, allow, use.access) if use.access == "write" else None
 
@@ -246,13 +255,13 @@ def judge_spelling(
 def is_outside(bench: Bench, path: ResolvedPath) -> bool:
     """Return whether a path is outside the workspace.
 
-    A session's workspace may be a home folder. Files in it are then judged by their names.
+    The workspace of a session may be the home folder. The files in it are then judged by name only.
     """
     return not in_workspace(path, bench.context)
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """Return a restraining rule for something below the path, or that a glob matches."""
+    """Return a deny or ask rule for files below the path of a use, or matched by its glob."""
     if path.is_file or not (use.glob or use.below):
         return None
     families = FAMILIES if use.access == "write" else FAMILIES[:1]
@@ -270,7 +279,10 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob or a complete tree asks: it may contain protected files."""
+    """Return why a glob or a folder with everything in it asks, or None if it does not.
+
+    The reason is usually that it may contain protected files.
+    """
     if use.access == "write" and use.below and is_critical(path, bench.context):
         return TAKES_ALL
     is_shown = use.access == "read" and use.below and not (use.linked or path.is_file)
@@ -339,7 +351,7 @@ def is_git_with_code(command: Simple) -> bool:
 
 
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
-    """Return an `ask` finding for code on the command line that names a restrained file."""
+    """Return an `ask` finding if code on the command line names a restrained file."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
     if get_basename(command.words[0]) in STREAM_EDITORS:
         # A sed command can precede its file name without whitespace: `1r.env`.

@@ -12,7 +12,7 @@ from clew.permissions.programs import Arguments, ProgramOptions, parse_row, read
 from clew.permissions.shell import Simple
 from clew.permissions.words import Word
 
-# Options before the subcommand: those without effect on it, and those with a value.
+# Options before the subcommand: first those that do not affect it, then those with a value.
 GLOBAL_PLAIN = frozenset(
     {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
 )
@@ -128,7 +128,7 @@ ROWS: dict[str, str] = {
     "bisect": "none",
 }
 
-# Of subcommands that can also write: the first words that only read.
+# For subcommands that can also write: the first words with which they only read.
 FIRST: dict[str, frozenset[str]] = {
     "stash": frozenset({"list", "show"}),
     "worktree": frozenset({"list"}),
@@ -160,7 +160,7 @@ def row_of(name: str) -> ProgramOptions | None:
 
 
 def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]:
-    """Return the options before the subcommand, the subcommand, and its arguments."""
+    """Return the options before the subcommand, the subcommand itself, and its arguments."""
     arguments = command.words[1:]
     i = 0
     while i < len(arguments) and arguments[i].text.startswith("-"):
@@ -196,7 +196,7 @@ def git_reads(command: Simple, home: str) -> bool:
 
 
 def is_elsewhere(command: Simple, home: str) -> bool:
-    """Return whether a command may run outside `home`, the folder of its session."""
+    """Return whether a command may run outside `home`, the session's working folder."""
     return not command.folders or any(
         folder != "." and folder.rstrip("/") != home for folder in command.folders
     )
@@ -245,7 +245,10 @@ def is_git_reader(command: Simple) -> bool:
 
 
 def git_exceeds(command: Simple, home: str) -> bool:
-    """Return whether a read-only subcommand has an option that runs or writes something."""
+    """Return whether an option or the folder of a read-only subcommand lets it do more than read.
+
+    Options before the subcommand that set configuration count for every subcommand.
+    """
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):
         return True

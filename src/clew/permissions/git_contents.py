@@ -1,4 +1,4 @@
-"""The git command lines that print stored contents of files which rules deny or ask about.
+"""The git command lines that print stored contents of files that rules deny or ask about.
 
 Owns the table of subcommands that print contents, and how a pathspec limits what they print.
 `Context.held_by_git` reports what git stores; nothing here accesses a repository.
@@ -82,8 +82,9 @@ MOST_NAMED = 3
 class Shown(Struct, frozen=True, kw_only=True):
     """The part of a repository whose contents a command prints.
 
-    `below` are paths, each including everything below it; `without` are excluded paths; `objects`
-    are object names. `has_trees` means that paths may be relative to a tree inside the repository.
+    `below` lists paths, each including everything below it; `without` lists excluded paths;
+    `objects` lists object names. `has_trees` means that paths may be relative to a tree inside the
+    repository.
     """
 
     below: tuple[str, ...]
@@ -93,7 +94,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 def shows_held(bench: Bench, command: Simple) -> Finding | None:
-    """Return an `ask` finding for a git command that could print a denied file's contents."""
+    """Return an `ask` finding for a git command that could print a restrained file's contents."""
     rules = bench.rules
     if not any(rules.paths[b, "read"].size for b in RESTRAINING):
         return None
@@ -134,7 +135,7 @@ def why_met(
 
 
 def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
-    """Return a rule that denies or asks for reading a path, ignoring case."""
+    """Return a rule that denies reading a path or asks about it. The case of letters is ignored."""
     resolved = ResolvedPath(names=(path,), folds_case=True)
     for behavior in RESTRAINING:
         rule = rules.paths[behavior, "read"].find(resolved, "", untrusted=True)
@@ -158,7 +159,7 @@ def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
 
 
 def is_open(view: Shown) -> bool:
-    """Return whether the command prints contents that no path names."""
+    """Return whether the command may print contents that it does not name by path."""
     return EVERYTHING in view.below or bool(view.objects)
 
 
@@ -211,7 +212,7 @@ def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | N
 
 
 def copies_repository(name: str, rest: tuple[Word, ...]) -> bool:
-    """Return whether the subcommand also puts the repository's files into another folder."""
+    """Return whether the subcommand copies the repository's files to another folder."""
     texts = [word.text for word in rest if not word.text.startswith("-")]
     if name == "worktree":
         return texts[:1] == ["add"]
@@ -231,7 +232,10 @@ def named_paths(text: str) -> list[str]:
 
 
 def plain(path: str) -> str:
-    """Return a literal path relative to this folder, or `EVERYTHING` if it is not one."""
+    """Return a literal path below this folder, normalized, or `EVERYTHING` for any other path.
+
+    Any other path is absolute, contains `..` or a wildcard, or names this folder itself.
+    """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or path.startswith("/") or GLOB.search(path) or not parts:
         return EVERYTHING
@@ -243,7 +247,7 @@ def literal(path: str) -> str:
 
 
 def hashes(words: Iterable[Word]) -> Iterator[str]:
-    """Yield everything in the words that could be an object name."""
+    """Yield every text in the words that could be an object name."""
     for word in words:
         yield from (text.lower() for text in HASH.findall(word.text))
 
@@ -251,7 +255,7 @@ def hashes(words: Iterable[Word]) -> Iterator[str]:
 def limited(
     bench: Bench, name: str, arguments: Arguments, rest: tuple[Word, ...], objects: tuple[str, ...]
 ) -> Shown:
-    """Return the contents of the repository, limited by operands and pathspecs."""
+    """Return which contents a subcommand prints, as limited by its operands and pathspecs."""
     operands = list(arguments.operands)
     texts = [word.text for word in rest]
     is_parted = "--" in texts
@@ -298,9 +302,9 @@ def limited(
 
 
 def is_file(bench: Bench, word: Word) -> bool:
-    """Return whether an operand is a file.
+    """Return whether an operand names a file.
 
-    git refuses a word that is both a file and a revision.
+    git rejects a word that could be both a file and a revision, so the word is not a revision.
     """
     return not (word.dynamic or word.glob) and bench.resolve(word.text).is_file
 
@@ -313,9 +317,9 @@ MOST_SPECS = 400
 
 
 def make_pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
-    """Return pathspecs for everything that restraining rules could match in a repository.
+    """Return pathspecs for everything in a repository that restraining rules could match.
 
-    They may match more. Return None if they are too many.
+    The pathspecs may match more than the rules. Return None if there are too many of them.
     """
     specs: dict[str, None] = {}
     for behavior in RESTRAINING:

@@ -1,9 +1,9 @@
-"""The contents that a repository stores of files that rules deny or ask about.
+"""What a repository stores of files that rules deny or ask about.
 
 Owns the search through the index and every commit that a ref or a reflog leads to. git itself
 performs the search. Also owns how long a result stays valid. Never starts a program that the
-repository names, and never runs longer than its limit. What could not be searched is reported as
-unknown.
+repository names, and never runs longer than its limit. Whatever could not be searched is reported
+as unknown.
 """
 
 import os
@@ -52,9 +52,9 @@ Shape: TypeAlias = tuple[tuple[str, bool, tuple[str, ...]], ...]
 
 
 class Searched(Struct, frozen=True, kw_only=True):
-    """The result of one search, and the state it is based on.
+    """The result of one search, and the state of the repository that it is based on.
 
-    Without folders, it is valid for one decision.
+    A result without folders is valid for one decision only.
     """
 
     held: HeldByGit
@@ -64,9 +64,9 @@ class Searched(Struct, frozen=True, kw_only=True):
 
 
 class GitHistory:
-    """A cache of what git stores of restrained files.
+    """A cache of the restrained files that git stores.
 
-    `held` returns what is known now; `look_up` searches for the rest.
+    `held` returns what is known now and notes what is missing; `look_up` searches for it.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class GitHistory:
 
     @property
     def is_asked(self) -> bool:
-        """True if a query is pending that `look_up` could answer."""
+        """True if `held` was called for a folder that `look_up` still has to search."""
         return bool(self._wanted)
 
     async def look_up(self) -> bool:
-        """Search for everything that was queried and unknown. Return whether there was anything."""
+        """Run the pending searches. Return whether there were any."""
         wanted, self._wanted = self._wanted, {}
         for key, rules in wanted.items():
             self._known[key] = await self._search(key[0], rules)
@@ -174,7 +174,7 @@ class GitHistory:
 
 
 def shape(rules: RuleSet) -> Shape:
-    """Return the part of the rules that a search depends on."""
+    """Return the part of the rules that determines the result of a search."""
     return tuple(
         (entry.base, entry.floating, entry.segments)
         for behavior in ("deny", "ask")
@@ -185,7 +185,9 @@ def shape(rules: RuleSet) -> Shape:
 def found(
     rules: RuleSet, top: str, staged: list[tuple[bytes, bytes]], changed: list[tuple[bytes, ...]]
 ) -> HeldByGit:
-    """Return those of git's paths that rules restrain, with the object names of their contents."""
+    """Return the paths in git's output that rules restrain, with the object names of their
+    contents.
+    """
     contents: dict[str, set[str]] = {}
     for *oids, path in (*staged, *changed):
         ids = contents.setdefault(os.fsdecode(path), set())
@@ -200,9 +202,9 @@ def found(
 
 
 def holds(cached: Searched, unsettled_ns: int) -> bool:
-    """Return whether the state that a search is based on is unchanged.
+    """Return whether the state that a search is based on is still unchanged.
 
-    It must also have settled before the search began.
+    The last change must also have been long enough before the search (see `UNSETTLED_NS`).
     """
     if not cached.folders or stamp_of(cached.folders) != cached.stamp:
         return False
@@ -211,7 +213,9 @@ def holds(cached: Searched, unsettled_ns: int) -> bool:
 
 
 def stamp_of(folders: tuple[str, ...]) -> Stamp:
-    """Return the stamps of the files that change with the index or a ref of a repository."""
+    """Return the stamps of files and folders that change whenever a repository's index or a ref
+    changes.
+    """
     return tuple(
         look(path)
         for folder in folders
@@ -220,9 +224,9 @@ def stamp_of(folders: tuple[str, ...]) -> Stamp:
 
 
 def ref_folders(folder: str) -> Iterator[str]:
-    """Yield the folders with refs.
+    """Yield the folders that contain refs.
 
-    Adding, changing or removing a ref changes the time of its folder.
+    Adding, changing or removing a ref changes the time of the folder that contains it.
     """
     for directory, _, _ in os.walk(f"{folder}/refs"):
         yield directory

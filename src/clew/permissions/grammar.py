@@ -93,7 +93,7 @@ UNJUDGED = "uses {what}, which clew always asks about"
 
 
 class Unread(Struct, frozen=True, kw_only=True):
-    """A line outside the grammar: the text where the parse ended, and why."""
+    """A line outside the grammar: the text at which the parser stopped, and why."""
 
     text: str
     why: str
@@ -131,7 +131,10 @@ def read_line(text: str) -> Script | Unread:
 
 
 class LineReader:
-    """A parser that reads from left to right and never backtracks. `at` is the next character."""
+    """A parser that reads from left to right and never backtracks.
+
+    `at` is its position in the text.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -151,7 +154,7 @@ class LineReader:
         self.here: str | None = None
 
     def refuse(self, what: str = "") -> NoReturn:
-        """End the parse here. The reason names `what`, or the syntax at this place."""
+        """Stop parsing here. The reason names `what`, or the syntax found at this position."""
         rest = self.text[self.at : self.at + 3]
         name = next((name for head, name in NAMES if rest.startswith(head)), "shell syntax")
         raise UnreadError(self.at, UNJUDGED.format(what=what or name))
@@ -183,9 +186,9 @@ class LineReader:
             self.refuse("an unterminated here-document")
 
     def follow(self, operator: str) -> None:
-        """Update the folders where the next command may run.
+        """Update the folders in which the next command may run.
 
-        After `cd x &&` it runs in x, after other operators perhaps.
+        After `cd x &&`, it runs in x. After any other operator, it may also run in the old folder.
         """
         if operator != "&&" or not self.is_chain:
             self.folders = self.possible
@@ -290,7 +293,7 @@ class LineReader:
     def negated(self) -> None:
         """Parse `!`, which must be followed by a command.
 
-        The list continues if that command fails.
+        Since `!` inverts the result, the list continues if that command fails.
         """
         self.is_chain = False
         match = BLANKS.match(self.text, self.at)
@@ -305,7 +308,7 @@ class LineReader:
         return Assignment(name=name, raw=word.raw)
 
     def redirection(self) -> bool:
-        """Parse a redirection at this place, and return whether one was found."""
+        """Parse a redirection at this position, and return whether there is one."""
         text = self.text
         match = DUPLICATE.match(text, self.at)
         if match is not None:
@@ -360,7 +363,9 @@ class LineReader:
     # -- one word
 
     def word(self) -> Word:
-        """Parse a word: literal text, quotes and simple variables without whitespace between."""
+        """Parse a word: literal text, quoted text and simple variables with no whitespace between
+        them.
+        """
         text, begin = self.text, self.at
         pieces: list[str] = []
         variables: list[str] = []
@@ -431,9 +436,9 @@ class LineReader:
         return structs.replace(word, tilde=True) if is_home else word
 
     def no_line_in_quotes(self, quoted: str) -> None:
-        """Refuse a quoted line break before a here-document.
+        """Refuse a line break in quotes before the text of a here-document.
 
-        Shells disagree on where the here-document then begins.
+        Shells disagree on where the text of the here-document begins in this case.
         """
         if self.here is not None and "\n" in quoted:
             self.refuse("a here-document that is not literal")
@@ -474,10 +479,10 @@ class LineReader:
             is_first = False
 
     def shown_text(self) -> str:
-        """Return the text of `"$(cat <<'EOF' ...)"`; its `cat` is judged as a command.
+        """Parse `"$(cat <<'EOF' ...)"`, and return the text of its here-document.
 
-        Bash 3.2 treats a lone apostrophe in the text as the start of a quote. If no other
-        apostrophe follows, that is a syntax error there, and nothing runs.
+        Its `cat` is judged as a command. Bash 3.2 treats a lone apostrophe in the text as the start
+        of a quote. If no other apostrophe follows, it reports a syntax error and runs nothing.
         """
         self.at += 1
         match = SHOWN_TEXT.match(self.text, self.at)
@@ -510,7 +515,7 @@ class LineReader:
         return True
 
     def tilde(self, begin: int) -> bool:
-        """Parse `~`: `~/x` is the home folder; after a revision (`HEAD~2`) it is literal."""
+        """Parse `~`. In `~/x` it is the home folder; after a revision (`HEAD~2`) it is literal."""
         after = self.text[self.at + 1 : self.at + 2]
         if self.at == begin:
             if after in ("", "/", " ", "\t", "\n", ";", "|", "&"):
@@ -523,7 +528,7 @@ class LineReader:
     def braces(self, begin: int) -> str:
         """Parse `{}` or the braces of a revision (`@{upstream}`), which are literal.
 
-        All others may expand.
+        All other braces may expand, so they are refused.
         """
         text = self.text
         if self.at == begin and text.startswith("{}", begin):
@@ -539,7 +544,10 @@ class LineReader:
 
 
 def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders of both, or an empty tuple if one is unknown or the result is too long."""
+    """Return the folders of both arguments, without duplicates.
+
+    Return an empty tuple, which means unknown, if either is empty or there are too many folders.
+    """
     if not possible or not after:
         return ()
     every = tuple(dict.fromkeys((*possible, *after)))
@@ -555,7 +563,7 @@ def words_of(script: Script, *, without: str = "") -> list[list[str]]:
 
 
 def is_sure(text: str) -> bool:
-    """Return whether a line is too plain to be read in two ways, so that one reading is enough."""
+    """Return whether a line is so plain that all shells read it alike and one reading is enough."""
     return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(
         text.replace(";", " ").split()
     )

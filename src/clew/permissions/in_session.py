@@ -70,27 +70,32 @@ READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """Return `noticed` without the reload message, for a change made by this session."""
+    """Return messages without the reload message, which is not needed after a change by this
+    session.
+    """
     return tuple(line for line in noticed if line != READ_AGAIN)
 
 
 class Walls(Protocol):
-    """The properties of the sandbox that the rules depend on."""
+    """The properties of the sandbox that permission decisions depend on."""
 
     @property
     def is_wanted(self) -> bool:
-        """Commands run in the sandbox. What they can write there must not widen any permission."""
+        """True if commands run in the sandbox.
+
+        Files that they write must not widen any permission.
+        """
 
     @property
     def has_walls(self) -> bool:
-        """The read-only sandbox is available for commands that run without asking."""
+        """True if the read-only sandbox is available for commands that run without asking."""
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return what git stores of restrained files in the repository around a folder."""
+        """Return the restrained files that git stores in the repository around a folder."""
 
 
 class NoWalls:
-    """The assumption before the sandbox is set up: nothing is known about it."""
+    """The properties assumed before the sandbox is set up and its actual properties are known."""
 
     is_wanted = False
     has_walls = True
@@ -100,9 +105,9 @@ class NoWalls:
 
 
 class SessionRules:
-    """The rules of a session.
+    """The permission rules of a running session, and the changes to them.
 
-    `standing` is the current value; a turn can keep the one it started with.
+    `standing` holds the current rules as one value. A turn can keep the value it started with.
     """
 
     def __init__(
@@ -133,7 +138,7 @@ class SessionRules:
         self.standing = current
 
     def rely_on(self, walls: Walls) -> None:
-        """Use the properties of this sandbox for decisions from now on."""
+        """Base all further decisions on the properties of this sandbox."""
         self._walls = walls
 
     @property
@@ -152,7 +157,7 @@ class SessionRules:
         folders: Sequence[str] = (),
         line: "CommandLine | None" = None,
     ) -> Decision:
-        """Decide whether a call may run, given the shell's folder and the untrusted text before it.
+        """Decide whether a call may run in the folder `cwd`, given the untrusted text before it.
 
         `mode`, `denied` and `folders` apply to a subagent's conversation: its own mode, additional
         deny rules and additional working folders. `line` is the parsed command line of the call, if
@@ -196,10 +201,10 @@ class SessionRules:
         )
 
     def git_programs(self, cwd: str) -> tuple[str, ...]:
-        """Return the settings with which git would start programs in the shell's current folder.
+        """Return the git settings that would make git start programs in the shell's current folder.
 
-        The repository of a trusted folder has none. A repository nested inside it may come from
-        elsewhere, so it is checked.
+        The repository of a trusted folder is not checked. A repository nested inside it may come
+        from elsewhere, so it is checked.
         """
         now = self.standing
         folder, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
@@ -213,7 +218,7 @@ class SessionRules:
         return find_repository_programs(str(folder))
 
     def keeps_plan_of(self, session_id: str) -> None:
-        """Let the model write the plan of this session, in plan mode too."""
+        """Let the model write this session's plan file, even in plan mode."""
         self._session_id = session_id
 
     @property
@@ -222,7 +227,10 @@ class SessionRules:
         return plan_file(self.standing, self._session_id) if self._session_id else ""
 
     def place(self, path: str) -> Source:
-        """Return whether a file that was read belongs to the project or comes from elsewhere."""
+        """Return the origin of a file's text:
+
+        `project` for a file of the session, otherwise `file`.
+        """
         now = self.standing
         inside = structs.replace(now.context, results=self._results, memory=self._memory)
         resolved_path = now.resolve(path)
@@ -240,7 +248,8 @@ class SessionRules:
     def may_read(self, top: str) -> Callable[[str], bool]:
         """Return a function that tells whether a search below `top` may show a file.
 
-        It accepts names of ordinary files, so links are only followed once for each folder.
+        The function accepts names of ordinary files only. It therefore resolves the links of each
+        folder only once.
         """
         from clew.permissions.decide import may_read
 
@@ -273,7 +282,7 @@ class SessionRules:
     def refresh(self, refused: Sequence[Scope] = ()) -> tuple[str, ...]:
         """Reload the settings if a file changed, and return messages for the user.
 
-        Layers of `refused` keep their values until their file changes again.
+        The settings of the `refused` scopes stay as they are until their file changes again.
         """
         before = self.standing
         changes = self.changes()
@@ -320,7 +329,10 @@ class SessionRules:
         return mode
 
     def lend(self, allowed: Sequence[str], denied: Sequence[str] = ()) -> None:
-        """Replace the temporary rules of the session with these. Existing denials stay in force."""
+        """Replace the session's temporary rules with the given ones.
+
+        All other rules stay in force.
+        """
         spelled = (
             tuple(RuleSpelled.of(rule) for rule in allowed),
             tuple(RuleSpelled.of(rule) for rule in denied),
@@ -343,8 +355,7 @@ class SessionRules:
     def update(self, updates: Sequence[Update]) -> None:
         """Apply changes from the user or the host, for the session or to a settings file.
 
-        All updates are checked before any is applied. Raises `SettingsError` with the problem
-        found.
+        All updates are checked before any is applied. Raises `SettingsError` for an invalid one.
         """
         for update in updates:
             self._check(update)

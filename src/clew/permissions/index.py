@@ -1,4 +1,4 @@
-"""Indexes that find the few rules which can apply to a request.
+"""Indexes that find the few rules that can apply to a request.
 
 Owns two indexes. Commands are indexed by the first literal word of a rule. Paths are indexed by the
 base folder of a pattern or, for a pattern that matches at any depth, by its literal name. A rule's
@@ -31,9 +31,9 @@ MAX_FOLDERS = 1_000
 
 
 class CommandEntry:
-    """A rule and its pattern.
+    """A rule for commands, with its pattern.
 
-    `exact` means without a star; `head` is the literal text before a star.
+    `exact` means that the pattern has no star; `head` is the literal text before its first star.
     """
 
     __slots__ = ("_regex", "exact", "head", "pattern", "rule")
@@ -108,7 +108,7 @@ class PathEntry:
         self._folded: re.Pattern[str] | None = None
 
     def matches(self, path: str, *, folds_case: bool) -> bool:
-        """Return whether the pattern matches the path or a folder around it."""
+        """Return whether the pattern matches the path or a folder that contains it."""
         pattern = self._folded if folds_case else self._plain
         if pattern is None:
             source = make_path_regex(
@@ -193,7 +193,9 @@ class PathIndex:
         return (*entries, *at) if at else entries
 
     def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
-        """Return a folder's normalized name, and the entries for its parts."""
+        """Return the normalized name of the folder with these parts, and the entries that may match
+        it.
+        """
         around = ""
         entries = list(self._fixed.get("/", ()))
         for part in parts:
@@ -208,7 +210,7 @@ class PathIndex:
         return entries
 
     def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "PermissionRule | None":
-        """Return the first rule that matches one spelling of the path."""
+        """Return the first rule that matches any spelling of the path."""
         for name in path.names:
             for entry in self.candidates(name):
                 if applies(entry.rule, tool, untrusted=untrusted) and entry.matches(
@@ -218,7 +220,7 @@ class PathIndex:
         return None
 
     def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
-        """Return a rule for the path as written, if rules cover every other spelling too."""
+        """Return a rule for the path as written, if every other spelling has a rule too."""
         match: PermissionRule | None = None
         for name in path.names:
             rule = next(
@@ -236,7 +238,7 @@ class PathIndex:
         return match
 
     def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
-        """Return the first rule that could match a file which an absolute shell pattern matches."""
+        """Return the first rule that could match a file that an absolute shell pattern matches."""
         segments = split(normalize_text(pattern).casefold())
         for entry in self.entries:
             if (untrusted or not entry.rule.after_untrusted) and may_meet(
@@ -249,8 +251,8 @@ class PathIndex:
 def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
     """Return whether a path rule applies to this tool.
 
-    Rules of `Read` and `Edit` apply to their families, and so does every restraining rule. An allow
-    rule for `Write`, `Grep` or another file tool applies to that tool only.
+    Every restraining rule applies to all tools of its family, and so do allow rules for `Read` and
+    `Edit`. An allow rule for `Write`, `Grep` or another file tool applies to that tool only.
     """
     if rule.after_untrusted and not untrusted:
         return False
@@ -258,7 +260,7 @@ def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
 
 
 def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, tuple[str, ...]]:
-    """Return a path pattern's base folder, whether the pattern names it, and its segments."""
+    """Return a path pattern's base folder, whether the pattern states it, and the segments."""
     pattern = pattern.strip()
     if pattern.startswith("//"):
         return "/", True, cleaned(pattern)

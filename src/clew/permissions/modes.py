@@ -27,7 +27,7 @@ ELSEWHERE = frozenset({
 
 
 def names_tool(word: str) -> bool:
-    """Return whether a word is a rule for an existing tool."""
+    """Return whether a word is a rule that names a known tool."""
     read = RULE.fullmatch(word)
     return read is not None and (
         read[1] in TOOLS or read[1] in ELSEWHERE or read[1].startswith(MCP_PREFIX)
@@ -35,9 +35,10 @@ def names_tool(word: str) -> bool:
 
 
 def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
-    """Return the message about a rule's unknown tool, or None if the tool exists.
+    """Return a message if a rule names an unknown tool, otherwise None.
 
-    `offered` are the tools of a session. An invalid rule is reported where rules are parsed.
+    `offered` are the tools of a session. Invalid rules are not reported here but where rules are
+    parsed.
     """
     read = RULE.fullmatch(rule)
     if read is None or read[1].startswith(MCP_PREFIX) or "*" in read[1]:
@@ -71,7 +72,7 @@ def enter_mode(
     is_sandboxed: bool,
     disabled: frozenset[Mode] = frozenset(),
 ) -> Mode | RefusedMode:
-    """Return the mode that a word names, if this process may use it."""
+    """Return the mode that a word names, or why this process may not use it."""
     mode = next((m for m in MODES if m == word), ALIASES.get(word))
     if mode is None:
         return RefusedMode(mode=word, why=f"unknown mode (expected one of {', '.join(MODES)})")
@@ -96,7 +97,7 @@ def find_disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
 
 
 def apply_mode(mode: Mode, finding: Finding) -> Finding:
-    """Return a finding as the mode changes it."""
+    """Return the finding after the mode has been applied to it."""
     match mode:
         case "default" | "acceptEdits":
             return finding
@@ -114,7 +115,7 @@ def apply_mode(mode: Mode, finding: Finding) -> Finding:
         case "bypassPermissions":
             if finding.nature != "base":
                 return finding
-            # A user of this mode wants no sandbox around the commands that it allows.
+            # A user of this mode wants no sandbox around the commands that the mode allows.
             freed = structs.replace(finding, effect="unknown")
             if finding.verdict == "ask":
                 return structs.replace(
@@ -126,7 +127,7 @@ def apply_mode(mode: Mode, finding: Finding) -> Finding:
 
 
 def planned(finding: Finding) -> Finding:
-    """Deny whatever does more than read, even if a rule allows it."""
+    """Apply plan mode: deny whatever does more than read, even if a rule allows it."""
     if finding.verdict == "deny" or finding.effect == "look":
         return finding
     return structs.replace(

@@ -23,7 +23,7 @@ MOST_ALTERNATIVES = 1000
 
 
 def starred(pieces: Sequence[str], anything: str) -> str:
-    """Join the expressions between stars into one.
+    """Join the expressions of the text between stars into one expression.
 
     `anything` is the expression for one character that a star matches.
     """
@@ -35,7 +35,10 @@ def starred(pieces: Sequence[str], anything: str) -> str:
 
 
 def below(chunks: Sequence[str]) -> str:
-    """Join the expressions between `**` into one. Each begins with a slash."""
+    """Join the expressions of the segments between `**` into one expression.
+
+    Each begins with a slash.
+    """
     first, *rest = chunks
     if not rest:
         return first
@@ -48,12 +51,12 @@ def below(chunks: Sequence[str]) -> str:
 # the first.
 _STAR, _DEEP, _ANYWHERE = "[^/]*", "(?:/.+)?", "^(?:.+/)?"
 _SIGN = r"(?!\[\^/\]\*)(?:\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^/(\[\\])"
-# Compiled for the first such line, because compiling takes a millisecond.
+# Compiled only when a line needs it, because compiling takes a millisecond.
 _BETWEEN_STARS = rf"\[\^/\]\*((?:{_SIGN})*)(?=\[\^/\]\*)"
 
 
 def tamed(expression: str) -> str:
-    """Return the library's expression for a .gitignore line, rewritten to be fast.
+    """Return the pathspec library's expression for a .gitignore line, rewritten to run fast.
 
     The original could backtrack exponentially.
     """
@@ -108,12 +111,12 @@ GLOB = re.compile(r"[*?\[\\]")
 
 
 def normalize_text(text: str) -> str:
-    """Return one spelling for composed and decomposed letters, which look the same."""
+    """Return text with composed letters, so that spellings that look the same compare as equal."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def segment_regex(segment: str) -> str:
-    """Return one part of a path pattern, without slashes, as a regular expression."""
+    """Return the regular expression for one segment of a path pattern."""
     out = [""]
     i = 0
     while i < len(segment):
@@ -149,7 +152,9 @@ def without_brackets(pattern: str) -> str:
 
 
 def class_end(segment: str, start: int) -> int:
-    """Return the index after the `]` of a class opened before `start`, or 0 without one."""
+    """Return the index after the `]` that closes the class opened before `start`, or 0 if none
+    does.
+    """
     i = start + 1 if segment[start : start + 1] in ("!", "^") else start
     end = segment.find("]", i + 1)
     return end + 1
@@ -173,10 +178,10 @@ def class_regex(body: str) -> str:
 
 
 def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
-    """Return the expression of a pattern below `base`: what it matches and everything below that.
+    """Return the expression for a path pattern below `base`.
 
-    `floating`: at any depth below the base. `itself`: a trailing `**` also matches the folder
-    before it.
+    The expression also matches everything below a path that the pattern matches. `floating` means that the pattern matches at any depth below the base. `itself` means that a
+    trailing `**` also matches the folder before it.
     """
     chunks = [re.escape(base.rstrip("/"))]
     if floating:
@@ -193,9 +198,9 @@ def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, its
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the patterns that `*.{pem,key}` expands to.
+    """Return the patterns to which a pattern with braces expands, such as `*.{pem,key}`.
 
-    A pattern that expands to too many is cut off at just over the limit.
+    If there are too many, the expansion stops just above the limit.
     """
     out: list[str] = []
     waiting = [pattern]
@@ -214,9 +219,9 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def make_command_regex(pattern: str) -> re.Pattern[str]:
-    """Compile a command rule:
+    """Compile the pattern of a command rule.
 
-    `*` is any text, and a trailing ` *` also matches the command alone.
+    `*` matches any text, and a trailing ` *` also matches the command without arguments.
     """
     tail = ""
     if pattern.endswith(":*") or (pattern.endswith(" *") and pattern.count("*") == 1):
@@ -225,7 +230,7 @@ def make_command_regex(pattern: str) -> re.Pattern[str]:
 
 
 def literals(pattern: str) -> list[str]:
-    """Return the escaped text between a pattern's stars."""
+    """Return the pieces of text between a pattern's stars, escaped for a regular expression."""
     return [re.escape(part) for part in re.split(r"\*+", pattern)]
 
 
@@ -236,9 +241,10 @@ def read_literal_head(pattern: str) -> str:
 
 
 def make_domain_regex(pattern: str) -> re.Pattern[str]:
-    """Compile a domain rule:
+    """Compile the pattern of a domain rule.
 
-    `*.example.com` is any subdomain. Any other star matches within one label.
+    A leading `*.`, as in `*.example.com`, matches any subdomain. Any other star matches within one
+    label.
     """
     pattern = pattern.strip().lower().rstrip(".")
     if pattern == "*":
@@ -250,14 +256,14 @@ def make_domain_regex(pattern: str) -> re.Pattern[str]:
 
 
 def make_word_regex(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for a tool name or an input value: `*` is any text."""
+    """Compile a pattern for a tool name or an input value, in which `*` matches any text."""
     return re.compile(starred(literals(pattern), "."), re.S)
 
 
 def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    """Return whether both patterns, given as segments from the root, could match the same path.
+    """Return whether two patterns, given as segments from the root, could match the same path.
 
-    `left` is a shell pattern, whose stars do not match a leading dot. `**` is any number of
+    `left` is a shell pattern, whose stars do not match a leading dot. `**` matches any number of
     segments. Segments with stars or classes are compared by their literal ends. The answer is True
     in case of doubt, because it decides whether something may run.
     """
@@ -309,5 +315,5 @@ def segments_meet(a: str, b: str) -> bool:
 
 
 def plain_tail(segment: str) -> str:
-    """Return the text after the last wildcard of a pattern."""
+    """Return the text after the last wildcard of a segment."""
     return re.split(r"[*?\[\]\\]", segment)[-1]

@@ -1,10 +1,10 @@
-"""The read-only programs, with every option each may have and the number of its values.
+"""The read-only programs, with every option that each may have and the number of its values.
 
-Owns the table and the parsing of arguments by it. A program or an option that is not listed is not
-known to be harmless. A program is listed only if no option in its row writes, runs another program,
-connects, follows links out of a tree, or loads code of the project (not even for `--version`).
-`git` has its own rows in `git`. Programs whose arguments are code (`sed`, `awk`, `find`, `jq`) are
-checked further in `readonly`.
+Owns the table and the parsing of arguments according to it. A program or an option that is not
+listed is not known to be harmless. A program is listed only if no option in its row writes, runs
+another program, connects, follows links out of a tree, or loads code of the project (not even for
+`--version`). `git` has its own rows in `git`. Programs whose arguments are code (`sed`, `awk`,
+`find`, `jq`) are checked further in `readonly`.
 """
 
 import re
@@ -257,7 +257,7 @@ GIVES_PATTERN = frozenset(["-e", "--regexp", "--expression", "--files", "--type-
 
 
 class ProgramOptions(Struct, frozen=True, kw_only=True):
-    """The options of one program, by the values they accept."""
+    """The options of one program, grouped by the values they take, and the kind of its operands."""
 
     operands: Operands
     flags: frozenset[str]
@@ -275,7 +275,7 @@ class ProgramOptions(Struct, frozen=True, kw_only=True):
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
-    """Arguments as the program parses them: options with their values, and operands."""
+    """Arguments as the program would parse them: options with their values, and operands."""
 
     options: tuple[tuple[str, Word | None], ...]
     operands: tuple[Word, ...]
@@ -318,7 +318,10 @@ def row_of(name: str) -> ProgramOptions | None:
 
 
 def may_be_option(word: Word) -> bool:
-    """Return whether a word could expand to an option: a variable, or a leading pattern."""
+    """Return whether a word could expand to an option.
+
+    Variables and words that begin with a wildcard could.
+    """
     return word.dynamic or (word.glob and word.text[:1] in "*?[-")
 
 
@@ -333,7 +336,7 @@ def is_open(row: ProgramOptions, word: Word) -> bool:
 
 
 def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | None:
-    """Return the arguments as a row parses them, or None if an option is not in the row.
+    """Return the arguments as a row parses them, or None if the row lacks an option.
 
     Options may follow operands. A variable is accepted only where every operand is text.
     """
@@ -367,7 +370,7 @@ def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | 
 def read_option(
     row: ProgramOptions, word: Word, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
-    """Parse one option and its values, and return whether the row has it."""
+    """Parse one option and its values, and return whether the row allows it."""
     text = word.text
     name, equals, value = text.partition("=")
     if text.startswith("--") or "exact" in row.flags:
@@ -421,7 +424,10 @@ GLOB_SIGN = re.compile(r"[*?\[]")
 def take_value(
     row: ProgramOptions, name: str, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
-    """Consume the next word as the value of an option. Return whether it is exactly one word."""
+    """Use the next word as the value of an option.
+
+    Return whether it is sure to be exactly one word.
+    """
     if not pending:
         return False
     value = pending.pop()
@@ -436,5 +442,5 @@ def take_value(
 
 
 def attached(word: Word, text: str) -> Word:
-    """Return the value that is attached to its option."""
+    """Return the value attached to an option as a word of its own."""
     return Word(raw=text, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~")

@@ -1,4 +1,4 @@
-"""Paths that no allow rule and no mode opens: using one always asks.
+"""Paths that no allow rule and no mode opens: using one always needs the user's approval.
 
 Owns the tables. Writing one of these files could change what the agent may do, what git, a shell or
 an editor runs next, or who can log in. Some contain secrets, so reading them asks as well.
@@ -113,7 +113,7 @@ DEVICE = lazy_pattern(
 
 
 def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], bool]]]:
-    """Group places by their first segment. Each has its segments, and whether it is a folder."""
+    """Group places by their first segment, each as its segments and whether it is a folder."""
     groups: dict[str, list[tuple[list[str], bool]]] = {}
     for place in places:
         segments = place.casefold().rstrip("/").split("/")
@@ -202,13 +202,13 @@ def why_protected_read(path: ResolvedPath) -> str | None:
 
 
 def find_secret_below(folder: str, home: str) -> str | None:
-    """Return a secret place inside a folder that is read completely."""
+    """Return a secret place inside a folder, for a command that reads everything in the folder."""
     places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
     return next((place for place in places if is_below(place, folder)), None)
 
 
 def find_secret_match(pattern: str, home: str) -> str | None:
-    """Return a secret place of the home folder that a shell pattern could match."""
+    """Return a secret place in the home folder that a shell pattern could match."""
     segments = tuple(part for part in pattern.split("/") if part)
     for place in SECRET_PLACES:
         rest = ("**",) if place.endswith("/") else ()
@@ -231,7 +231,7 @@ def find_protected_match(pattern: str, *, writes: bool) -> str | None:
 
 
 def is_below(name: str, folder: str) -> bool:
-    """Return whether a path is a folder or below it. Nothing is below an empty name."""
+    """Return whether a path is a folder or is below it. No path is below an empty folder name."""
     return bool(folder) and (name == folder or name.startswith(f"{folder.rstrip('/')}/"))
 
 
@@ -250,7 +250,7 @@ def is_own_result(path: ResolvedPath, context: Context) -> bool:
 
 
 def is_critical(path: ResolvedPath, context: Context) -> bool:
-    """Return whether deleting the path would delete the system, a home folder or the workspace."""
+    """Return whether deleting the path would delete the system, the home or the workspace."""
     for name in path.names:
         holds = (context.home, *context.roots)
         if name.count("/") <= 1 or any(is_below(hold, name) for hold in holds):

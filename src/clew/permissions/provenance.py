@@ -1,7 +1,8 @@
 """The origin of each block of a conversation, and which origins are untrusted.
 
-Owns the labels and how they are derived from an entry. They are computed from the history and
-stored nowhere, so a resumed session gets the same labels, and so does a session of another tool.
+Owns the labels and how they are derived from an entry. Labels are computed from the history and
+stored nowhere, so a resumed session gets the same labels. So does a session written by another
+tool.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +57,10 @@ Place: TypeAlias = Callable[[str], Source]
 
 
 class Provenance:
-    """The labels of a growing conversation. `place` labels a path as project or file."""
+    """The origin labels of a growing conversation.
+
+    `place` tells whether a path is labeled `project` or `file`.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -68,7 +72,7 @@ class Provenance:
             self.sources.update(source for _, source in self.labelled(entry))
 
     def labelled(self, entry: Json) -> Iterator[tuple[Json, Source]]:
-        """Yield every block of an entry with its origin. Entries must be passed in order."""
+        """Yield every block of an entry with its origin. Pass the entries in order."""
         match entry.get("type"):
             case "assistant":
                 for block in blocks_of(entry):
@@ -120,15 +124,18 @@ class Provenance:
         return {self._place(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
 
     def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
-        """Return the untrusted sources so far. A trusted folder makes its own sources trusted."""
+        """Return the untrusted origins seen so far.
+
+        In a trusted folder, its own text is not one of them.
+        """
         vouched = VOUCHED | OF_THE_FOLDER if is_trusted else VOUCHED
         return tuple(sorted(self.sources - vouched))
 
 
 def of_answer(block: Json) -> Source:
-    """Return the origin of a block of the model's answer.
+    """Return the origin of a block in the model's answer.
 
-    It is the model, except for results that the service itself looked up.
+    The origin is the model, except for results that the service itself looked up.
     """
     kind = str(block.get("type"))
     if not kind.endswith("_tool_result"):

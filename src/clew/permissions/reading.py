@@ -20,7 +20,7 @@ BLANKS = " \t\n"
 
 
 class CommandLine(Struct, frozen=True, dict=True):
-    """A line and its readings, all of exactly this text."""
+    """A command line and its readings. All of them come from exactly this text."""
 
     command: str
 
@@ -31,23 +31,25 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def strict(self) -> Script | Unread:
-        """The reading of the command grammar, or why it does not accept the line."""
+        """The reading by the command grammar, or why the grammar does not accept the line."""
         return read_line(self.text)
 
     @cached_property
     def tree(self) -> Script:
-        """The reading of the syntax tree."""
+        """The reading by the syntax tree."""
         return split(self.text)
 
     @cached_property
     def strict_parts(self) -> Everything:
-        """Everything that the line starts, by the command grammar, which must have accepted it."""
+        """Everything that the line starts, according to the grammar, which must have accepted the
+        line.
+        """
         assert not isinstance(self.strict, Unread)
         return open_wrappers(self.strict)
 
     @cached_property
     def tree_parts(self) -> Everything:
-        """Everything that the line starts, by the syntax tree."""
+        """Everything that the line starts, according to the syntax tree."""
         return open_wrappers(self.tree)
 
     @property
@@ -67,5 +69,5 @@ class CommandLine(Struct, frozen=True, dict=True):
 
 
 def read_once(line: CommandLine | None, command: str) -> CommandLine:
-    """Return the given reading if it is of this exact command, otherwise a new one."""
+    """Return the given reading if it is for exactly this command, otherwise a new one."""
     return line if line is not None and line.command == command else CommandLine(command)

@@ -1,8 +1,8 @@
-"""The commands that only read, according to the table of programs.
+"""Determine which commands only read, according to the table of programs.
 
-Owns further checks of programs whose arguments a table cannot describe: `find`, `sed`, `awk`, `jq`,
-`printf`, `test`, `date`, `ps`. `git` has its own checks (see `git`). A command that is not known to
-be read-only is never assumed to be.
+Owns the further checks for programs whose arguments a table cannot describe: `find`, `sed`, `awk`,
+`jq`, `printf`, `test`, `date`, `ps`. `git` has its own checks (see `git`). A command that is not
+known to be read-only is never assumed to be.
 """
 
 import re
@@ -62,7 +62,7 @@ LOCALES = re.compile(r"(?:C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-?8|utf-?8))?
 
 
 def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
-    """Return whether setting a variable changes neither what runs nor how it is read.
+    """Return whether setting a variable affects neither what runs nor how the line is parsed.
 
     `is_passed_on` means that the variable is set for a program that is not known to be read-only,
     which may read any variable.
@@ -86,7 +86,7 @@ def risky_variables(command: Simple) -> list[Assignment]:
 
 
 def bare_name(command: Simple) -> str:
-    """Return the name of the program without a system folder."""
+    """Return the name of the program, without the path if it is a system folder."""
     name = command.words[0].text
     for folder in SYSTEM_FOLDERS:
         name = name.removeprefix(folder)
@@ -140,7 +140,7 @@ def tells_version(name: str, word: Word) -> bool:
 
 
 def is_reader(command: Simple) -> bool:
-    """Return whether a program is one that only reads, ignoring its options."""
+    """Return whether a program only reads, ignoring its options."""
     name = bare_name(command)
     return is_git_reader(command) if name == "git" else name in ROWS
 
@@ -150,7 +150,7 @@ INTERPRETED = frozenset({"find", "sed", "awk", "gawk", "mawk", "nawk", "jq", "pr
 
 
 def exceeds_reading(command: Simple, home: str = "") -> bool:
-    """Return whether a read-only program is made to do more: `find -delete`, `sort -o`.
+    """Return whether a read-only program is made to do more than read: `find -delete`, `sort -o`.
 
     A rule that only names the program is not meant to allow this.
     """
@@ -181,7 +181,7 @@ def is_operand(word: Word) -> bool:
 
 
 def is_one_of(option: str, listed: frozenset[str]) -> bool:
-    """Return whether an option is in the list, also when bundled or abbreviated."""
+    """Return whether an option is in the list, even if it is bundled or abbreviated."""
     name = option.partition("=")[0]
     if name.startswith("---"):
         return True  # some programs ignore further dashes
@@ -205,7 +205,7 @@ def tells_secret(word: Word) -> bool:
 
 
 def date_reads(arguments: Arguments) -> bool:
-    """Allow only `+format` operands, because `date 0101` sets the clock."""
+    """Return whether `date` has only `+format` operands: `date 0101` sets the clock."""
     return all(word.text.startswith("+") and not word.dynamic for word in arguments.operands)
 
 
@@ -237,10 +237,10 @@ EVALUATING_TESTS = frozenset(["-v", "-R"])
 
 
 def test_reads(arguments: Arguments) -> bool:
-    """Return whether a `test` evaluates nothing.
+    """Return whether a `test` evaluates no code.
 
-    `test -v NAME` evaluates the index in a name. A variable could expand to such an operator, so it
-    is accepted only where the other words determine the form of the test.
+    `test -v NAME` evaluates an array index in the name. A variable could expand to such an
+    operator, so it is accepted only where the other words determine the form of the test.
     """
     words = list(arguments.operands)
     while words and words[0].raw == "!":
@@ -279,7 +279,7 @@ PROCESS_COLUMNS = re.compile(
 
 
 def ps_reads(arguments: Arguments) -> bool:
-    """Accept only the words and columns of `ps` that do not show the environment.
+    """Return whether `ps` has only arguments that do not show the environment of processes.
 
     `ps e`, for example, shows it.
     """
@@ -382,7 +382,7 @@ FIND_NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 
 
 def find_reads(words: tuple[Word, ...]) -> bool:
-    """Return whether a `find` only contains tests and actions that print."""
+    """Return whether a `find` contains only tests, and actions that print."""
     pending = list(reversed(words))
     in_expression = False
     while pending:
@@ -457,7 +457,7 @@ def jq_reads(arguments: Arguments) -> bool:
 
 
 def strings_reads(arguments: Arguments) -> bool:
-    """Reject `@file`, which names a file with options."""
+    """Return whether `strings` has no `@file` argument, which names a file of options."""
     values = [value for _, value in arguments.options if value is not None]
     return not any(word.text.startswith("@") for word in (*arguments.operands, *values))
 

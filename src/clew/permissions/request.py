@@ -23,7 +23,7 @@ Family = Literal[
 
 
 class ResolvedPath(Struct, frozen=True, kw_only=True):
-    """Every absolute spelling of one path: the one as written first, the real path last.
+    """Every absolute spelling of one path. The first is as written, the last is the real path.
 
     `known` is False if clew cannot tell which file is meant. `folds_case` means that the file
     system treats `A` and `a` as the same name. `is_file` means an ordinary file, with nothing below
@@ -46,7 +46,7 @@ Resolve = Callable[[str], ResolvedPath]
 
 
 class HeldByGit(Struct, frozen=True, kw_only=True):
-    """The restrained files in a repository's index and history: those that rules deny or ask about.
+    """The files in a repository's index and history that rules deny or ask about.
 
     `paths` are relative to `top`, the top of the working tree. `blobs` are the object names of
     their contents, in lower case. `is_known` is False if git could not be queried.
@@ -115,7 +115,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """A tool's family, and the input fields with its paths or with the main value to judge."""
+    """How a tool is judged: its family, and the input fields that hold its paths or main value."""
 
     family: Family
     paths: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ MCP_TOOL = ToolRow(family="mcp")
 
 
 def tool_of(name: str) -> ToolRow:
-    """Return the row of a tool. MCP tools are recognized by their prefix."""
+    """Return the row for a tool. MCP tools are recognized by their prefix."""
     row = TOOLS.get(name)
     if row is not None:
         return row
@@ -219,8 +219,8 @@ def subject_of(request: PermissionRequest) -> str | None:
 def domain_of(url: str) -> str | None:
     """Return the lower-case host of a URL without user, port and trailing dot.
 
-    URL parsers disagree on backslashes, control characters and a second `@`. For a URL that
-    could be read in two ways, return None.
+    URL parsers disagree on backslashes, control characters and a second `@`. Return None for a URL
+    that could be parsed in two ways.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):

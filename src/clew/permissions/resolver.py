@@ -1,8 +1,8 @@
 """Resolve a path to every name it has. All tools are judged with this resolver.
 
-Owns the meaning of a path on this machine: `~`, `..`, each step of a symbolic link, the links of
-`/proc`, and names on file systems that ignore case. It opens no file. It cannot tell that two hard
-links are the same file, and the target of a link may change later (see docs/using/permissions.md).
+Owns the meaning of a path on this machine: `~`, `..`, each step of a symbolic link, the links in
+`/proc`, and names on file systems that ignore case. Opens no file. Cannot tell that two hard links
+are the same file, and the target of a link may change later (see docs/using/permissions.md).
 """
 
 import os
@@ -77,7 +77,7 @@ def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
 def goes_by_process(pattern: str, real: str) -> bool:
     """Return whether a pattern may lead through `/proc`.
 
-    The command would see other links there than clew.
+    The command would see different links there than clew does.
     """
     spelled = pattern.split("/")
     if ".." in spelled[first_pattern(spelled) :]:
@@ -106,7 +106,7 @@ def matches_of(pattern: str) -> Iterator[str]:
 
 
 def expand(text: str, home: str) -> str | None:
-    """Return a path with its `~` replaced, or None for the home of an unknown user."""
+    """Return a path with its `~` replaced, or None if `~name` names an unknown user."""
     if not text.startswith("~"):
         return text
     user, slash, rest = text[1:].partition("/")
@@ -201,10 +201,10 @@ def link_target(path: str, state: os.stat_result) -> str | None:
 
 
 def folds_case(path: str) -> bool:
-    """Return whether the file system at a path ignores case.
+    """Return whether the file system of a path ignores case.
 
-    Checks the nearest existing folder whose name contains letters: is the name in the other case
-    the same folder?
+    Looks for the nearest existing folder whose name contains letters, and checks whether that name
+    with the case of its letters swapped leads to the same folder.
     """
     folder = path
     while folder not in ("/", ""):

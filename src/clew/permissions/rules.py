@@ -1,8 +1,9 @@
 """Permission rules: their syntax, and an index that finds the rules for a request quickly.
 
 Owns the syntax `Tool` and `Tool(content)`, the errors in it, and `RuleSet`. Rules of all scopes are
-equal: the list that contains a rule decides, never how specific the rule is (see `decide`). If a
-restraining rule cannot be read, every decision becomes more careful: see `RuleSet.unreadable`.
+equal: what decides is the list that contains a rule, never how specific the rule is (see `decide`).
+If a restraining rule cannot be read, every decision becomes more careful (see
+`RuleSet.unreadable`).
 """
 
 import re
@@ -52,7 +53,7 @@ PARAMETER = lazy_pattern(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
 
 
 class RuleSource(Struct, frozen=True, kw_only=True):
-    """The source of a rule: its scope, its file, and its position in the file."""
+    """Where a rule comes from: its scope, its file, and its position in the file."""
 
     scope: Scope
     file: str | None = None
@@ -60,10 +61,10 @@ class RuleSource(Struct, frozen=True, kw_only=True):
 
 
 class PermissionRule(Struct, frozen=True, kw_only=True):
-    """One rule.
+    """One rule of an allow, ask or deny list.
 
-    `root` is the folder that a path `/x` in it is relative to; `after_untrusted` limits the rule to
-    calls that come after untrusted text.
+    `root` is the folder to which a path pattern that begins with `/` is relative; `after_untrusted`
+    limits the rule to calls that come after untrusted text.
     """
 
     behavior: Behavior
@@ -194,7 +195,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
 
 
 class RuleSet:
-    """Every rule, indexed. Nothing changes after `__init__` except caches.
+    """All rules, indexed. Nothing changes after `__init__` except caches.
 
     `unreadable` lists the settings that could not be read and may have contained a deny or ask
     rule. With `resolve`, a folder that a restraining rule names through a symbolic link is also
@@ -262,7 +263,9 @@ class RuleSet:
         )
 
     def _spelled(self, folder: str) -> tuple[str, ...]:
-        """Return every name of a folder that a restraining rule names through symbolic links."""
+        """Return the given name of a folder and, if it leads through symbolic links, its other
+        names.
+        """
         if self._resolve is None:
             return (folder,)
         if folder not in self._spellings:
@@ -271,11 +274,11 @@ class RuleSet:
 
     @property
     def heeds_untrusted(self) -> bool:
-        """Return whether any rule depends on untrusted text before a call."""
+        """Return whether any rule applies only after untrusted text."""
         return any(rule.after_untrusted for rule in self.rules)
 
     def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> PermissionRule | None:
-        """Return the first rule that names the complete tool."""
+        """Return the first rule for the tool as a whole."""
         for rule in self.tools[behavior]:
             if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
                 return rule
@@ -284,7 +287,7 @@ class RuleSet:
     def for_value(
         self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
     ) -> PermissionRule | None:
-        """Return the first rule whose content matches a domain, an agent or a skill."""
+        """Return the first rule whose content matches the given domain, agent or skill."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
                 content = rule.content or ""
@@ -328,7 +331,7 @@ def subject_matches(content: str, value: str) -> bool:
 
 
 def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str], list[str]]:
-    """Return the rules of every layer, the unreadable restraints, and other warnings."""
+    """Return the rules of every layer, the unreadable deny and ask settings, and warnings."""
     rules: list[PermissionRule] = []
     unreadable: list[str] = []
     warnings: list[str] = []
@@ -384,7 +387,7 @@ def complain(layer: Layer, rejected: tuple[Path, RejectedRule]) -> str:
 
 
 def restraints_lost(layer: Layer) -> list[str]:
-    """Return what could not be read in the layer and may have been a deny or ask rule."""
+    """Return the unreadable parts of a layer that may have contained deny or ask rules."""
     if layer.unreadable is not None:
         return [layer.unreadable]
     lost = []

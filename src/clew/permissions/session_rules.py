@@ -1,6 +1,6 @@
 """The permission rules of a folder, read from its settings, for sessions and for clew's commands.
 
-Owns the way from settings files to a `RuleSet` and a `Context`. It only reads; `edit_rules` writes.
+Owns how a `RuleSet` and a `Context` are made from settings files. Only reads; `in_session` writes.
 """
 
 import json
@@ -48,7 +48,7 @@ FIXED = frozenset({"HOME", "USERPROFILE", "CLEW_CONFIG_DIR", "CLAUDE_CONFIG_DIR"
 
 
 class CurrentRules(Struct, frozen=True, kw_only=True):
-    """Everything that a decision in one folder needs, and the problems found in its settings."""
+    """Everything that decisions in one folder need, and the problems found in its settings."""
 
     places: Places
     loaded: LoadedSettings
@@ -84,7 +84,8 @@ def load_current_rules(
 ) -> CurrentRules:
     """Load the rules that apply in a folder.
 
-    Layers of `ignored_scopes` are taken from `before`, not from what their files contain now.
+    For the `ignored_scopes`, the settings in `before` are used instead of the current contents of
+    the files.
     """
     places = places or find_places(environ, cwd)
     folder, home = str(cwd.resolve()), str(places.home.resolve())
@@ -173,14 +174,16 @@ def limit_complaints(lines: list[str]) -> tuple[str, ...]:
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
-    """Return the files that the session's variables make programs run before a command."""
+    """Return the files that programs run before a command because a variable of the session names
+    them.
+    """
     return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
 
 
 def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
-    """Return the folders on PATH that a session may write to, which are those in the workspace.
+    """Return the PATH folders inside the workspace, which a session may write to.
 
-    A relative or empty entry is also returned unchanged, because the shell resolves it against its
+    A relative or empty PATH entry is returned unchanged, because the shell resolves it against its
     current folder.
     """
     cwd = roots[0]
@@ -196,7 +199,7 @@ def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
 
 
 def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:
-    """Return the environment of a session and of the programs it starts."""
+    """Return the environment of a session and its programs, including the `env` setting."""
     own = read_object(settings, "env")
     variables = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
     named_home = environ.get("HOME", "")
@@ -211,10 +214,10 @@ def read_command_line(
     directories: Sequence[str] = (),
     managed: str | None = None,
 ) -> CommandLineSettings | None:
-    """Return the settings of the command line, or None if it has none.
+    """Return the settings given on the command line, or None if there are none.
 
-    They are settings as JSON or a file name, additional rules, and the restrictions that the host
-    passes as managed settings.
+    They consist of settings as JSON or a file name, additional rules, and the restrictions that the
+    host passes as managed settings.
     """
     data, file, body = ({}, None, "") if text is None else read_given(text)
     forbidden = {} if managed is None else read_given(managed, "--managed-settings")[0]
@@ -227,9 +230,9 @@ def read_command_line(
 
 
 def joinable(data: dict[str, Any], name: str) -> list[Any]:
-    """Return the list that rules are added to.
+    """Return the list in the settings to which rules are added.
 
-    Reject any other value: replacing it could lose denials.
+    Any other value is rejected, because replacing it could lose deny rules.
     """
     permissions = data.get("permissions", {})
     if not isinstance(permissions, dict):

@@ -126,7 +126,7 @@ def parser() -> "Parser":
 
 
 def split(command: str, folders: tuple[str, ...] = (".",)) -> Script:
-    """Return everything that a command line would run, in the order of its text."""
+    """Return everything that a command line would run, in the order in which it is written."""
     if len(command) > MAX_CHARACTERS:
         return unreadable(command[:60], f"longer than {MAX_CHARACTERS} characters")
     odd = ODD.search(command)
@@ -155,7 +155,7 @@ def unreadable(text: str, why: str) -> Script:
 
 
 class Walk:
-    """Visit every node once, in the order of the text, and check that no byte is skipped."""
+    """Visits every node of the tree once, in text order, and checks that no byte is skipped."""
 
     def __init__(self, data: bytes, folders: tuple[str, ...]) -> None:
         self.data = data
@@ -190,9 +190,9 @@ class Walk:
         self.gap(len(self.data))
 
     def apart(self, node: "Node", children: "Sequence[Node]") -> None:
-        r"""Report adjacent nodes without whitespace between them.
+        r"""Report adjacent nodes that have no whitespace between them.
 
-        The shell reads `a'b'\]` as one word, the parser sometimes as two.
+        The shell reads `a'b'\]` as one word, but the parser sometimes as two.
         """
         for left_node, after in pairwise(children):
             if (
@@ -271,9 +271,9 @@ def read_assignment(node: "Node") -> Assignment:
 
 
 def find_next_folders(command: Simple) -> tuple[str, ...]:
-    """Return the folders where the next command may run.
+    """Return the folders in which the next command may run.
 
-    They are those of this command, or those it changed to.
+    They are the folders of this command, or those to which it changed.
     """
     if command.name != "cd":
         # `builtin cd x` and `eval 'cd x'` change the folder, but clew does not parse the target.
@@ -319,10 +319,10 @@ CD_OPTIONS = frozenset({"-L", "-P", "-e", "-Le", "-Pe", "-eL", "-eP"})
 
 
 def without_parents(path: str) -> str | None:
-    """Resolve each `..` in a folder by name, as `cd` does. Return None for a folder above a home.
+    """Resolve each `..` in a folder by name, as `cd` does.
 
-    After `cd link`, `cd ..` leads to the folder of the link, but `cat ../x` reads from the parent
-    of its target.
+    Return None if the result would be above a home folder. After `cd link`, `cd ..` leads to the
+    folder that contains the link, but `cat ../x` reads from the folder that contains its target.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." not in parts:
@@ -398,7 +398,7 @@ def on_declaration(walk: Walk, node: "Node") -> None:
 
 
 def on_for(walk: Walk, node: "Node") -> None:
-    """Record the loop variable as an assignment."""
+    """Record the variable of a `for` loop as an assignment."""
     for variable in node.children_by_field_name("variable"):
         walk.assignments.append(Assignment(name=source(variable), raw=source(variable)))
 
@@ -426,9 +426,9 @@ def on_compound(walk: Walk, node: "Node") -> None:
 
 
 def computes_index(raw: str, assignments: list[Assignment]) -> bool:
-    """Return whether a test such as `[ -v 'a[$(x)]' ]` could run an array index.
+    """Return whether a test such as `[ -v 'a[$(x)]' ]` could run code in an array index.
 
-    Variables can contain such an index too.
+    Variables can also contain such an index.
     """
     inner = PLAIN_INDEX.sub("", raw[1:])
     if "[" in inner or ASKS_FOR_NAME.search(inner):

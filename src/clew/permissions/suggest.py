@@ -1,7 +1,7 @@
 """The rules that "always allow" offers. They match similar calls, not only the exact line.
 
-Owns the table of programs whose second word selects what they do, and of those for which no rule is
-offered, because a rule for their name would allow anything.
+Owns the table of programs whose second word selects what they do, and the table of programs for
+which no rule is offered, because a rule for their name would allow anything.
 """
 
 import re
@@ -108,7 +108,7 @@ MAX_EXACT = 80
 
 
 def suggest_rules(request: PermissionRequest, decision: Decision) -> list[str]:
-    """Return rules that would have allowed the parts that ask, at most five."""
+    """Return at most five rules that would have allowed the parts of a call that ask."""
     left = strict(decision)
     if left and all(f.is_of_line for f in left):
         return exactly(subject_of(request) or "")
@@ -160,7 +160,7 @@ def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
 
 
 def is_refused(command: Simple) -> bool:
-    """Return whether a rule for the command's name would not stop it from asking."""
+    """Return whether a command would still ask if a rule allowed its name."""
     return (
         exceeds_reading(command)
         or get_basename(command.words[0]) == "xargs"
@@ -169,9 +169,9 @@ def is_refused(command: Simple) -> bool:
 
 
 def exactly(line: str) -> list[str]:
-    """Return a rule for exactly this text.
+    """Return a rule for exactly this line, or no rule if the line is too long or unsuitable.
 
-    Nothing else allows a line outside the command grammar.
+    No other kind of rule allows a line outside the command grammar.
     """
     if len(line) > MAX_EXACT or "\n" in line or "*" in line:
         return []
@@ -179,7 +179,7 @@ def exactly(line: str) -> list[str]:
 
 
 def for_command(command: Simple) -> str | None:
-    """Return one rule for a command, with its name and its subcommand."""
+    """Return one rule for a command, by its name and subcommand, or None if none is offered."""
     if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
         return None
     alone = all(word.text.startswith("-") for word in command.words[1:])
@@ -212,20 +212,20 @@ def prefix(command: Simple) -> str | None:
 
 
 def folder_of(path: str) -> str:
-    """Return a pattern for everything in the folder of a file."""
+    """Return a pattern for everything in the folder that contains a file."""
     folder = path.rpartition("/")[0]
     if path.startswith("/"):
         return f"/{folder}/**"
     return f"{folder}/**" if folder else path
 
 
-# Answers of the user beyond yes and no: the same for longer, as updates of the rules. Pure.
+# Answers of the user beyond yes and no: a yes that lasts longer, as an update of the rules. Pure.
 
 
 class LastingAnswer(Struct, frozen=True, kw_only=True):
-    """An answer that applies to more than this call.
+    """An answer that also applies to later calls.
 
-    `is_kept` means that a settings file stores it.
+    `is_kept` means that it is stored in a settings file.
     """
 
     words: str
@@ -238,8 +238,8 @@ def list_lasting_answers(
 ) -> tuple[LastingAnswer, ...]:
     """Return the lasting answers to offer for a decision.
 
-    The result is empty if every such call must be approved by the user, for a protected path or because
-    of an ask rule. `is_trusted` means that the project's own settings may allow calls.
+    The result is empty if the user must approve every such call, because of a protected path or an
+    ask rule. `is_trusted` means that the project's own settings may allow calls.
     """
     rules = suggest_rules(request, decision)
     if rules:

@@ -39,7 +39,7 @@ class RuleSpelled(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RulesUpdate(Struct, frozen=True, kw_only=True):
-    """Rules to add to a list, to remove from it, or to replace it with."""
+    """Rules to add to a list or to remove from it, or the new contents of the list."""
 
     type: Literal["addRules", "replaceRules", "removeRules"]
     rules: tuple[RuleSpelled, ...]
@@ -71,13 +71,13 @@ KINDS: dict[str, type[Update]] = {
 
 
 class UnreadableUpdates(Struct, frozen=True, kw_only=True):
-    """A list with an invalid update. None of its updates is applied."""
+    """A list of updates of which at least one is invalid. None of them is applied."""
 
     why: str
 
 
 def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
-    """Return all updates of a host's answer, or why they are invalid."""
+    """Return the updates in a host's answer, or why they are invalid."""
     if not isinstance(value, list):
         return UnreadableUpdates(why="updatedPermissions: expected an array")
     updates: list[Update] = []
@@ -93,7 +93,7 @@ def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
 
 
 def spelled(rule: str) -> Json:
-    """Return a rule's text in the two parts that hosts expect."""
+    """Return a rule as the two parts that hosts expect."""
     parts = RuleSpelled.of(rule)
     content = {} if parts.rule_content is None else {"ruleContent": parts.rule_content}
     return {"toolName": parts.tool_name, **content}
@@ -110,7 +110,7 @@ def make_rule_update(rules: list[str], destination: Destination) -> Json:
 
 
 def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]:
-    """Return a list of settings after an update. Remaining entries keep their positions."""
+    """Return a list of settings after an update. Entries that remain keep their order."""
     entries = (
         [rule.text for rule in update.rules]
         if isinstance(update, RulesUpdate)
@@ -154,7 +154,7 @@ EXPECTED = (
 class Yes(Struct, frozen=True, kw_only=True):
     """The host allows the call, with this input.
 
-    `why_none` says why its updates could not be read.
+    `why_none` says why the updates in the answer could not be read.
     """
 
     input: Json | None
@@ -163,14 +163,17 @@ class Yes(Struct, frozen=True, kw_only=True):
 
 
 class No(Struct, frozen=True, kw_only=True):
-    """The host denies the call; `words` go to the model. `stops` also ends the turn."""
+    """The host denies the call, and `words` go to the model.
+
+    `stops` means that the turn ends too.
+    """
 
     words: str
     stops: bool = False
 
 
 class UnusableVerdict(Struct, frozen=True, kw_only=True):
-    """An answer that neither allows nor denies, with what was expected."""
+    """An answer that neither allows nor denies the call, with what was expected."""
 
     why: str
 

@@ -1,7 +1,7 @@
 """The files that a command line would read and write, as far as its text shows.
 
 Owns the tables of commands that write. For all other commands, every argument that could be a path
-counts as read, so that an unlisted program cannot reveal a denied file.
+counts as a file to read, so that an unlisted program cannot reveal a denied file.
 """
 
 import re
@@ -23,10 +23,10 @@ Access = Literal["read", "write"]
 class Use(Struct, frozen=True, kw_only=True):
     """A path that a command may touch.
 
-    `paths` are its spellings, one for each folder the command may run in; empty if unknown. `glob`:
-    they are patterns. `below`: everything below the path is touched too. `named`: the command is
-    known to touch it; otherwise the word only could be a path. `linked`: it only gets another name.
-    `follows`: links below it are followed out of the folder.
+    `paths` are its spellings, one for each folder in which the command may run; empty if unknown.
+    `glob`: they are patterns. `below`: everything below the path is touched too. `named`: the
+    command is known to touch it; otherwise the word may not be a path at all. `linked`: the file
+    only gets another name. `follows`: links below it are followed, even out of the folder.
     """
 
     access: Access
@@ -96,9 +96,9 @@ ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgr
 
 
 def uses_of(command: Simple) -> list[Use]:
-    """Return what one simple command touches.
+    """Return the files that one simple command touches.
 
-    A wrapper touches only the files in its own options.
+    For a wrapper, these are only the files in its own options.
     """
     name = get_basename(command.words[0])
     if name in TEXT_ONLY and has_known_options(name, command):
@@ -107,16 +107,16 @@ def uses_of(command: Simple) -> list[Use]:
 
 
 def has_known_options(name: str, command: Simple) -> bool:
-    """Return whether a program's row has every option.
+    """Return whether all options of a command are in its program's row, if there is a row.
 
-    Any other option (`date -f`) may name a file.
+    An option that is not in the row (`date -f`) may name a file.
     """
     row = row_of(name)
     return row is None or read_arguments(row, command.words[1:]) is not None
 
 
 def variable_uses(command: Simple) -> list[Use]:
-    """Return the files in variables before a command (`GIT_CONFIG=x git config -l`)."""
+    """Return the files that variables before a command name (`GIT_CONFIG=x git config -l`)."""
     every = [*command.assignments, *read_env_assignments(command)]
     values = [AT_HOME.sub("~", a.raw.partition("=")[2].strip("'\"")) for a in every]
     paths = [HERE.sub(".", value) for value in values if PATH_SIGN.search(value)]
@@ -131,7 +131,7 @@ HERE = re.compile(r"\A\$\{?PWD\}?(?=/)")
 
 
 def argument_uses(command: Simple, name: str) -> list[Use]:
-    """Return what the arguments of a command touch."""
+    """Return the files that the arguments of a command touch."""
     flags, operands = parted(command.words[1:])
     below = name in ALWAYS_BELOW or (
         name in CAN_READ_BELOW and any(READS_BELOW.fullmatch(f.text) for f in flags)
@@ -175,7 +175,7 @@ READS_BELOW_NAMES = frozenset({"-r", "-R", "--recursive", "--dereference-recursi
 
 
 def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
-    """Return what a program of the table reads, according to its row."""
+    """Return the files that a program in the table reads, according to its row."""
     _, operands = parted(command.words[1:])
     arguments = read_arguments(row, command.words[1:])
     follows = False
@@ -251,7 +251,10 @@ def touch(
 
 
 def resolve_word(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a word as paths from the session's folder, one for each folder it may run in."""
+    """Return a word as paths relative to the session's folder.
+
+    The result has a path for each folder in which the command may run, and none if unknown.
+    """
     # For an unquoted `$HOME/x`, the value is known, but not that it is a single word.
     if word.dynamic and not word.begins_with_folder:
         return ()
@@ -274,7 +277,7 @@ def find_redirect_uses(redirect: Redirect) -> list[Use]:
 
 
 def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
-    """Return the files named inside options: `--output=f`, `-of`, `--file=f`."""
+    """Return the files that options name: `--output=f`, `-of`, `--file=f`."""
     uses: list[Use] = []
     for word in flags:
         written = WRITING_OPTIONS.fullmatch(word.text)
@@ -294,7 +297,7 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
 
 
 def part(word: Word, text: str) -> Word:
-    """Return a part of a word, dynamic if the word is. `@file` names a file."""
+    """Return a part of a word as a word. A leading `@` is removed, because `@file` names a file."""
     text = text.removeprefix("@")
     return Word(
         raw=word.raw, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~"
@@ -302,7 +305,7 @@ def part(word: Word, text: str) -> Word:
 
 
 def values_of(command: Simple, option: str) -> list[Word]:
-    """Return the values of an option, both separate and attached."""
+    """Return the values of an option, whether separate or attached."""
     values: list[Word] = []
     words = command.words
     for i, word in enumerate(words[1:], 1):
@@ -351,7 +354,9 @@ def copy_uses(
 
 
 def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
-    """Return the targets of relative links, which are resolved from the folder of the link."""
+    """Return the files that relative links lead to, resolved from the folder that contains the
+    link.
+    """
     words = []
     for target in targets:
         for folder in (target.text.rpartition("/")[0], target.text):
@@ -364,7 +369,7 @@ def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
 
 
 def inside(folder: Word, source: Word) -> Word:
-    """Return the path of the copy if its target is a folder."""
+    """Return the path of a copied file, for the case that the target is a folder."""
     text = f"{folder.text.rstrip('/')}/{source.text.rstrip('/').rpartition('/')[2]}"
     return Word(
         raw=folder.raw,
@@ -391,7 +396,10 @@ EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))[^:!^()*?\[\]]+\Z")
 
 
 def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
-    """Return the paths in a git line: plain, after a revision (`HEAD:path`), or as a pathspec."""
+    """Return the files that a git command names.
+
+    A path may be plain, follow a revision (`HEAD:path`), or be a pathspec.
+    """
     writes = bool(operands) and operands[0].text in GIT_WRITES
     uses: list[Use] = []
     for word in operands[1:]:
@@ -434,14 +442,14 @@ READS_NAMES = re.compile(r"--stdin|--pathspec-from-file")
 
 
 def after_colons(command: Simple, word: Word) -> list[Use]:
-    """Return what follows each colon, which could be a path: `HEAD:path`, `:0:path`, `1,5:path`."""
+    """Return the text after each colon, which may be a path: `HEAD:path`, `:0:path`, `1,5:path`."""
     _, *rest = word.text.split(":")
     texts = [":".join(rest[i:]) for i in range(len(rest))]
     return [touch(command, part(word, text), "read", is_named=False) for text in texts if text]
 
 
 def in_place(name: str, flags: list[Word]) -> bool:
-    """Return whether the files that are read are also written, as by `sed -i` and `perl -pi`."""
+    """Return whether a command writes the files that it reads, like `sed -i` and `perl -pi`."""
     return name in ("sed", "gsed", "perl", "ruby", "yq") and any(
         IN_PLACE.match(f.text) for f in flags
     )

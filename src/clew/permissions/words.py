@@ -1,4 +1,4 @@
-"""A word of a command line as the shell would read it: its text, and whether it is known.
+"""A word of a command line as the shell would read it: its text, and whether that text is certain.
 
 Owns the removal of quotes from syntax nodes. A word whose value is only known when the shell runs
 (variables, substitutions, braces) is `dynamic`: its text must not be relied on.
@@ -40,7 +40,7 @@ ANSI_SIMPLE = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict
 class Word(Struct, frozen=True, kw_only=True):
     """One word. `text` is what the program receives, as far as it is known.
 
-    `tilde` means that the word begins with an unquoted `~`, which means a home folder. `glob`
+    `tilde` means that the word begins with an unquoted `~`, which stands for a home folder. `glob`
     means that it contains unquoted characters that the shell expands to file names.
     """
 
@@ -53,7 +53,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
     @property
     def begins_with_folder(self) -> bool:
-        """Return whether the word begins with one variable whose value is known: `"$HOME/x"`."""
+        """Return whether the word is a path after a variable whose value is known: `"$HOME/x"`."""
         return (
             len(self.variables) == 1
             and self.variables[0] in KNOWN_FOLDERS
@@ -63,7 +63,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The text as a path. A quoted `~` is a file name, not a home folder."""
+        """The text as a path. A quoted `~` is part of a file name, not a home folder."""
         return f"./{self.text}" if self.text.startswith("~") and not self.tilde else self.text
 
     @property
@@ -149,13 +149,16 @@ def add(node: "Node", pieces: Pieces) -> None:
 
 
 def add_joined(node: "Node", pieces: Pieces) -> None:
-    """Add parts that follow each other without whitespace."""
+    """Add the parts of a word, which follow each other without whitespace."""
     for child in node.children:
         add(child, pieces)
 
 
 def add_plain(raw: str, pieces: Pieces) -> None:
-    """Add unquoted text: a backslash quotes the next character, a leading `~` is a home folder."""
+    """Add unquoted text.
+
+    A backslash quotes the next character, and a leading `~` is a home folder.
+    """
     if raw.startswith("~") and pieces.is_first:
         pieces.tilde = True
     i = 0
@@ -202,9 +205,9 @@ def add_shown(match: re.Match[str], pieces: Pieces) -> None:
 
 
 def text_shown(match: re.Match[str]) -> str | None:
-    """Return the text that `SHOWN_TEXT` matched.
+    """Return the text inside `SHOWN_TEXT`'s match.
 
-    Return None if an earlier line may end the here-document.
+    Return None if an earlier line of the text may end the here-document.
     """
     delimiter, text = match[1], match[2]
     if any(line.lstrip().startswith(delimiter) for line in text.split("\n")):

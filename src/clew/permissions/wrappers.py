@@ -16,7 +16,7 @@ MAX_DEPTH = 6
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
-    """The arguments of a wrapper: options with a value, and operands before the command.
+    """How to parse a wrapper's arguments: options with values, and operands before the command.
 
     `plain` lists the options with which the wrapper adds nothing to the command it starts. With any
     other option, the wrapper itself also needs a rule.
@@ -108,7 +108,7 @@ RESERVED = frozenset({
 
 
 class Unwrapped(Struct, frozen=True, kw_only=True):
-    """The commands that a command starts.
+    """What a command starts: other commands, command lines, and text that clew cannot judge.
 
     `plain` means that the outer command itself needs no further judgement.
     """
@@ -127,7 +127,7 @@ def get_basename(word: Word) -> str:
 
 
 def unwrapped(command: Simple) -> Unwrapped:
-    """Return what one command starts, one level deep."""
+    """Return what a command starts directly, but not what the started commands start."""
     first = command.words[0]
     name = get_basename(first)
     if first.dynamic or first.glob:
@@ -238,7 +238,10 @@ def env_string(command: Simple, place: int) -> Unwrapped:
 
 
 def shell(command: Simple) -> Unwrapped:
-    """Judge `bash -c 'text'` as its text. A shell without `-c` runs code that clew cannot see."""
+    """Return what `bash -c 'text'` starts: the commands in the text.
+
+    Any other use of a shell runs code that clew cannot see.
+    """
     for i, word in enumerate(command.words[1:], 1):
         if word.text.startswith("-") and "c" in word.text[1:] and not word.text.startswith("--"):
             return code(command, command.words[i + 1 : i + 2])
@@ -250,7 +253,7 @@ def shell(command: Simple) -> Unwrapped:
 
 
 def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
-    """Split words that a command joins and runs as a command line."""
+    """Return what these words start if a command joins them into a command line, as `eval` does."""
     if any(word.dynamic or word.glob for word in words):
         return troubled(command, "runs code that is only known at run time")
     text = " ".join(word.text for word in words)
@@ -262,7 +265,7 @@ def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
 
 
 def flag_value(command: Simple, flag: str) -> tuple[Word, ...]:
-    """Return the word after an option, which may be last in a bundle (`-qc`)."""
+    """Return the word after an option. The option may be the last letter in a bundle (`-qc`)."""
     for i, word in enumerate(command.words[1:], 1):
         text = word.text
         bundles = text.startswith("-") and not text.startswith("--") and text.endswith(flag[1])
@@ -275,7 +278,10 @@ FIND_RUNS = options("-exec -execdir -ok -okdir")
 
 
 def found_by(command: Simple) -> Unwrapped:
-    """Return what `find -exec` starts. `{}` means anything below the folders it searches."""
+    """Return what `find -exec` starts.
+
+    `{}` stands for anything below the folders that find searches.
+    """
     starts = find_starts(command)
     inner: list[Simple] = []
     words = list(command.words)
@@ -358,7 +364,7 @@ class Everything(Struct, frozen=True, kw_only=True):
 
 
 def open_wrappers(line: Script) -> Everything:
-    """Return a line with everything that its commands start."""
+    """Return everything that a command line does, including what its wrappers start."""
     parts: list[CommandPart] = []
     scripts = [line]
     problems: list[ShellProblem] = []
