@@ -73,9 +73,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a record.
+    """A record of a kept command, and the command's current state.
 
-    If it has no end and is not running, its exit status is unknown. If it is running but not
+    If it has no `end` and is not running, its exit status is unknown. If it is running but not
     watched, its exit status will never be known.
     """
 
@@ -99,7 +99,7 @@ class RecordFolder:
 
     @property
     def is_used(self) -> bool:
-        """Return whether any command was ever kept; most users keep none."""
+        """True if any command was ever kept; most users keep none."""
         return is_folder(self._folder)
 
     def here(self) -> list[KeptRecord]:
@@ -107,7 +107,7 @@ class RecordFolder:
         return list(find_records(self._folder, f"{self._session_id}-"))
 
     def was_called_off(self, task_id: str) -> bool:
-        """Return whether the user stopped this session's task from elsewhere."""
+        """Return whether the user stopped this session's task with a clew command."""
         record = read(self._path(task_id))
         return record is not None and record.end is not None and record.end.called_off
 
@@ -121,7 +121,10 @@ class RecordFolder:
         self, task_id: str, hold: Hold, output: ProcessOutput, *, kind: str, title: str, command: str,
         cwd: str, tool_use_id: str,
     ) -> None:  # fmt: skip
-        """Keep a command running after clew exits. Raises UserError if that is impossible."""
+        """Record a command and keep it running after clew exits.
+
+        Raises `UserError` if that is impossible.
+        """
         pid = await hold.begun()
         output.save()
         if output.descriptor < 0:
@@ -160,8 +163,8 @@ class RecordFolder:
     def _made(self, path: Path, about: About) -> int:
         """Create a record and return its locked descriptor.
 
-        It is locked before it gets its name, so that no reader takes it for an ended command in
-        between.
+        The file is locked before it gets its name, because a reader that found it unlocked would
+        consider the command ended.
         """
         make_private(self._folder)
         beside = path.with_suffix(".new")
@@ -230,8 +233,8 @@ def forget(record: KeptRecord) -> None:
 def call_off(record: KeptRecord) -> None:
     """Stop a command and all processes it started.
 
-    Its watcher terminates it, and kills it if it does not exit. Without a watcher it is killed at
-    once.
+    The watcher terminates the command, and kills it if it does not exit. Without a watcher, it is
+    killed at once.
     """
     about, now = record.about, read(record.path)
     # For kill(2), group 0 is the caller's own group and group 1 means every process.
@@ -253,19 +256,19 @@ def call_off(record: KeptRecord) -> None:
 
 
 def _was_called_off(record: KeptRecord) -> None:
-    """Record the end of a command that has no watcher to do so."""
+    """Record the end of a command that has no watcher to record it."""
     end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
     with contextlib.suppress(OSError), record.path.open("ab") as file:
         file.write(msgspec.json.encode(end) + b"\n")
 
 
 def goes_on(about: About) -> bool:
-    """Return whether the command's own process is still running, since the same boot."""
+    """Return whether the command's own process, started since the last boot, is still running."""
     return bool(about.boot) and about.boot == boot() and is_alive(about.pid, about.since)
 
 
 def boot() -> str:
-    """Return the boot ID of the machine. Process start times count from that boot."""
+    """Return the boot ID of the machine; start times of processes are relative to that boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A conversation as a page shows it: entries with calls and their results together. Pure.
+"""The content of a session as exports show it: its pieces in display order. Pure.
 
 All export formats are made from the same account, so they all show the same content.
 """
@@ -24,9 +24,10 @@ _ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
 
 
 class Redaction(Struct, frozen=True, kw_only=True):
-    """A redaction. `folders` pairs each folder with its replacement; `names` become `[name]`.
+    """The rules for redacting an export.
 
-    With `only_secrets`, everything except secrets stays.
+    `folders` pairs each folder with its replacement; each of `names` becomes `[name]`. With
+    `only_secrets`, everything except secrets stays.
     """
 
     folders: tuple[tuple[str, str], ...] = ()
@@ -49,8 +50,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
     def value(self, value: Any) -> Any:
         """Redact every text in a decoded JSON value.
 
-        Pictures and signatures are removed with other personal data, but stay if only secrets are
-        redacted.
+        Pictures and signatures are removed too, unless only secrets are redacted.
         """
         if isinstance(value, str):
             return self.text(value)
@@ -83,9 +83,9 @@ Voice: TypeAlias = Literal[
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A piece of a conversation: its voice, time and text.
+    """A piece of a conversation: who or what it comes from, its time and its text.
 
-    `name` is the name of a tool or a context.
+    `name` is the name of a tool, or the kind of a context or note.
     """
 
     voice: Voice
@@ -100,9 +100,9 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class ConversationAccount(Struct, frozen=True, kw_only=True):
-    """The conversation of the session or of a subagent.
+    """The conversation of the session itself or of a subagent.
 
-    For a subagent, `call_id` is the tool call that started it.
+    For a subagent, `call_id` identifies the tool call that started it.
     """
 
     title: str
@@ -263,7 +263,7 @@ _FIRST = ("command", "file_path", "path", "pattern", "url", "query", "descriptio
 def shown_input(value: Any) -> str:
     """Return a call's input with one parameter per line; multi-line values start on a new line.
 
-    The old and new text of an edit come last, as removed and added lines.
+    An edit's old and new text come last, as removed and added lines.
     """
     if type(value) is not dict:
         return encode(value).decode()

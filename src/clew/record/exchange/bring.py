@@ -1,4 +1,4 @@
-"""Import a file of clew or of another program as a session, and report what was lost.
+"""Import a file from clew or another program as a session, and report what was lost.
 
 The file is only read. The session is written completely to a staging folder, read back and then
 renamed. An existing session is never changed.
@@ -122,7 +122,10 @@ def _ids(seed: bytes) -> Callable[[], str]:
 
 
 def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
-    """Return the project folder for `wanted`, or for the current folder if `wanted` does not exist."""
+    """Return the project folder and working folder for a session from the folder `wanted`.
+
+    If `wanted` does not exist, the current folder takes its place.
+    """
     cwd = wanted if wanted and is_folder(wanted) else current_cwd
     return get_project_dir(home, resolve_folder(cwd)), cwd
 
@@ -248,7 +251,7 @@ def _copy(
 def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> ImportedSession:
     """Read the staged session back and move it into place.
 
-    The transcript comes last, because it makes the files a session.
+    The transcript is moved last, because the other files belong to no session without it.
     """
     loaded = load(staged.transcript)
     if loaded.is_empty:

@@ -24,7 +24,7 @@ _SHELLS = frozenset({"shell", "exec_command", "shell_command", "container.exec"}
 
 
 def is_codex(first: Json) -> bool:
-    """Return whether the first line is a Codex line: a current one, or the old form's session line."""
+    """Return whether a file's first line is in one of Codex's formats, current or old."""
     if text_of(first.get("type")) in _KINDS:
         return type(first.get("payload")) is dict
     return "instructions" in first and "id" in first and "type" not in first
@@ -70,7 +70,7 @@ def _meta(build: Builder, payload: Json) -> None:
 
 
 def _event(build: Builder, payload: Json) -> None:
-    """Handle an event. Events repeat what items contain; only the token counts are additional."""
+    """Count a token count as a loss; all other events only repeat what items contain."""
     if payload.get("type") == "token_count":
         build.lose("token count (prices and categories differ by provider)")
 
@@ -147,7 +147,10 @@ def _call(call_id: str, name: str, arguments: Any) -> Json:
 
 
 def _output(build: Builder, output: Any) -> tuple[Any, bool]:
-    """Return a tool's output, whether it is text, an object around text, or a list of parts."""
+    """Return a tool's output, and whether the tool failed.
+
+    The output may be text, an object around text, or a list of parts.
+    """
     if type(output) is list:
         blocks = [b for part in output if (b := _block(build, object_of(part)))]
         return blocks, False

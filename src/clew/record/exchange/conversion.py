@@ -20,7 +20,7 @@ LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
 class Helper(Struct, kw_only=True):
-    """A subagent of the session: its messages, and its metadata as in a sidecar."""
+    """A subagent of the session: its messages, and the metadata for its sidecar."""
 
     agent_id: str
     messages: list[Json]
@@ -41,7 +41,10 @@ class Converted(Struct, kw_only=True):
 
 
 class Builder:
-    """A builder of entries from messages in order; `new_uuid` supplies the IDs."""
+    """Builds clew's entries from the source's messages, taken in order.
+
+    `new_uuid` supplies the IDs.
+    """
 
     def __init__(self, kind: str, source_id: str, new_uuid: Any) -> None:
         self.out = Converted(kind=kind, source_id=source_id)
@@ -54,7 +57,10 @@ class Builder:
         self.out.losses[reason] = self.out.losses.get(reason, 0) + count
 
     def time(self, value: Any) -> str:
-        """Convert a time to clew's format; an invalid one becomes that of the previous message."""
+        """Convert a time to clew's format.
+
+        An invalid time is replaced with that of the previous message.
+        """
         match = _TIME.fullmatch(value) if type(value) is str else None
         if match is not None:
             self._at = f"{match[1]}.{(match[2] or '.').removeprefix('.')[:3]:0<3}Z"

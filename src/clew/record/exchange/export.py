@@ -1,4 +1,4 @@
-"""A session in another form: an HTML page, Markdown, JSON, or its own lines, and as a file.
+"""Export a session as an HTML page, Markdown, JSON or its own lines.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -38,10 +38,10 @@ from clew.record.transcript.source import TranscriptSource
 
 
 def from_the_beginning(path: Path) -> list[dict[str, Any]]:
-    """Return the messages including compacted history.
+    """Return the messages of a session, including compacted history.
 
-    Each boundary and its summary are in their original place; entries kept by a compaction precede
-    them.
+    Each boundary and its summary are in their original place; entries that a compaction kept
+    precede them.
     """
     loaded = load(path, reads_all=True)
     chain, links = loaded.chain, loaded.chain.links
@@ -250,7 +250,7 @@ _BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html
 
 
 def form_of(target: Path | None) -> str:
-    """Return the format for a file name."""
+    """Return the format that a file's suffix stands for, or else Markdown."""
     return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
 
 
@@ -277,7 +277,10 @@ def export_session(
 
 
 def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
-    """Return whether a format without `is_all` omits history before a summary, subagents included."""
+    """Return whether an export without `is_all` would omit history before a summary.
+
+    With `subagents`, their transcripts are checked too.
+    """
     if form == "jsonl":
         return False
     from clew.record.transcript.links import ROOT
@@ -290,7 +293,7 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
     """Return the redaction for an export.
 
-    Secrets are redacted by default, nothing if `is_raw`, personal data too if `redacts`.
+    By default, secrets are redacted; with `redacts`, personal data too; with `is_raw`, nothing.
     """
     if redacts and is_raw:
         raise UserError("--redact and --raw can't be combined")

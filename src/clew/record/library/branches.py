@@ -1,4 +1,4 @@
-"""The conversation up to any message of a file, on any branch, and the tree of all branches."""
+"""Read the conversation up to any message, on any branch, and the tree of all branches."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SAID = ("user", "assistant")
 
 
 class Branch(Struct, frozen=True, kw_only=True):
-    """The messages from a conversation's beginning to one of them, oldest first, with their nodes."""
+    """A conversation from its beginning to one message, oldest first, with the messages' nodes."""
 
     nodes: list[Node]
     messages: list[Json]
@@ -33,9 +33,9 @@ class Branch(Struct, frozen=True, kw_only=True):
 
 
 def read_branch(path: Path, uuid: str | None = None) -> Branch:
-    """Return the branch up to `uuid`, or to the leaf.
+    """Return the branch up to the message `uuid`, or to the leaf.
 
-    Raises `SessionError` for an unknown message.
+    Raises `SessionError` if the message is unknown.
     """
     loaded = load(path, reads_all=True)
     if uuid is None:
@@ -71,8 +71,8 @@ def read_branch(path: Path, uuid: str | None = None) -> Branch:
 class BranchPrompt(Struct, frozen=True, kw_only=True):
     """A prompt and its place in the tree.
 
-    `end` is the last message that belongs to it, and `messages` is the number of messages before
-    the next prompt. `live` means that it is on the session's current branch.
+    `end` is the last message that belongs to the prompt, and `messages` is the number of messages
+    before the next prompt. `live` means that the prompt is on the session's current branch.
     """
 
     uuid: str
@@ -86,7 +86,7 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
 
 def prompts(path: Path) -> Iterator[BranchPrompt]:
-    """Yield every prompt of every branch, each branch after its origin.
+    """Yield every prompt of every branch, each branch after the one it forks from.
 
     A prompt's depth is the number of forks above it.
     """
@@ -156,7 +156,10 @@ def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator
 
 
 def _owners(links: Links, prompts: dict[int, Json]) -> dict[int, int]:
-    """Return the prompt that each entry belongs to: itself or the nearest one above."""
+    """Map each entry to the prompt it belongs to.
+
+    That is the entry itself if it is a prompt, otherwise the nearest prompt above it.
+    """
     owners = {ROOT: ROOT} | {i: i for i in prompts}
     for i in range(len(links.nodes)):
         way: list[int] = []
@@ -184,9 +187,10 @@ SHOWN_WORDS = 90
 
 
 class SessionTree(Struct, frozen=True, kw_only=True):
-    """The tree of a session.
+    """The prompts of a session on all branches, its origin and its forks.
 
-    `forked_from` names a session and its message; each fork, a message of this one.
+    `forked_from` names the session that this one was forked from, and the message there. Each of
+    `forks` names a session and the message of this one where it was forked.
     """
 
     forked_from: Json | None
@@ -207,7 +211,7 @@ def read_tree(path: Path) -> SessionTree:
 
 
 def find_live_leaf(session_tree: SessionTree) -> int:
-    """Return the index of the prompt at the current leaf."""
+    """Return the index of the prompt at the current leaf, or 0 if there is none."""
     return next(
         (n for n, prompt in enumerate(session_tree.prompts) if prompt.live and prompt.is_leaf), 0
     )

@@ -1,6 +1,6 @@
 """Forks of sessions, and grafts: parts of one session appended to another.
 
-A fork keeps UUIDs and times. Only the session's ID is new, and its first line names its origin. The
+A fork keeps UUIDs and times. Only the session ID is new, and the first line names the original. The
 entries of a graft get new UUIDs derived from the old ones, and each names its original.
 """
 
@@ -49,7 +49,7 @@ class Grafted(Struct, frozen=True, kw_only=True):
 
 
 def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
-    """Create a fork next to `path`, up to `uuid` or to the current leaf."""
+    """Create a fork of a session next to `path`, up to `uuid` or to the current leaf."""
     source = read_branch(path, uuid)
     if not source.messages:
         raise SessionError(f"session {path.stem} contains no conversation")
@@ -94,7 +94,7 @@ def _title(source_branch: Branch) -> str:
 
 
 def write_new(target: Path, lines: list[bytes]) -> None:
-    """Create a complete file or none; an existing file is never overwritten."""
+    """Create a file completely or not at all; an existing file is never overwritten."""
     files = Files()
     files.make_folder(target.parent)
     beside = target.with_suffix(".new")

@@ -1,8 +1,8 @@
 """The database of sessions: the metadata of every file, and the full-text index.
 
-It is derived and disposable: a damaged file or one of another version is deleted and rebuilt. It is
-in clew's private folder. Rows are only added. Data that a transcript no longer contains is marked
-as deleted, and the database is rebuilt when too much of it is.
+The database is derived and disposable: a damaged file, or one of another version, is deleted and
+rebuilt. It is in clew's private folder. Rows are only added. Data that a transcript no longer
+contains is marked as deleted, and the database is rebuilt once too much is marked.
 """
 
 import contextlib
@@ -27,7 +27,10 @@ from clew.system.config.paths import find_places
 
 
 class Prices:
-    """The prices at one time. `mark` identifies them: data with another mark is computed again."""
+    """The prices that apply to a config home.
+
+    `mark` identifies them: costs computed with a different mark are computed again.
+    """
 
     def __init__(self, home: Path) -> None:
         environ = {"CLEW_CONFIG_DIR": str(home), "HOME": str(home)}
@@ -98,7 +101,7 @@ def open_database(home: Path) -> Iterator[sqlite3.Connection]:
 
 
 def forget(home: Path) -> None:
-    """Delete the database; it is derived and is rebuilt at the next use."""
+    """Delete the database; it is rebuilt when it is needed again."""
     _remove(find_database(home))
 
 

@@ -1,8 +1,8 @@
 """Update the database: read what was appended, and forget what was deleted.
 
 Transcripts only grow, so a file with an unchanged beginning is read from where the last update
-stopped. A replaced file is read again. Each step is committed, so an interrupted update can
-continue.
+stopped. A file that was replaced is read from its beginning. Each step is committed, so an
+interrupted update can continue.
 
 Decision: docs/decisions/125-search-index.md
 """
@@ -62,7 +62,10 @@ def open_index(home: Path) -> Iterator[Index]:
 
 @contextlib.contextmanager
 def open_whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
-    """Open an up-to-date database; if the home is not writable, a temporary one."""
+    """Open an up-to-date database.
+
+    If the home is not writable, a temporary database is used.
+    """
     with contextlib.ExitStack() as opening:
         try:
             database = opening.enter_context(open_index(home))
@@ -90,7 +93,7 @@ class PendingFile(Struct, frozen=True, kw_only=True):
 def find_pending(
     connection: sqlite3.Connection, files: Iterable[TranscriptFile]
 ) -> list[PendingFile]:
-    """Return the files to be read, oldest first, and forget those that were deleted."""
+    """Return the files that have to be read, oldest first, and forget deleted files."""
     known_rows = {
         row[0]: row[1:]
         for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
@@ -114,7 +117,7 @@ def find_unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
 
 
 def take_in(index: Index, waiting: list[PendingFile], tell: Tell | None = None) -> None:
-    """Read everything that is pending."""
+    """Add the data of pending files to the index; `tell` is called with the progress in bytes."""
     connection = index.connection
     total = sum(item.size_bytes for item in waiting)
     done = 0
@@ -136,7 +139,10 @@ def _automerge(connection: sqlite3.Connection, segments: int) -> None:
 
 
 def update(home: Path, tell: Tell | None = None, *, rebuilds: bool = False) -> int:
-    """Update the index, and return how many bytes were read."""
+    """Update the index, and return how many bytes were read.
+
+    With `rebuilds`, the index is rebuilt completely.
+    """
     if rebuilds:
         forget(home)
     with open_index(home) as database:
@@ -205,7 +211,10 @@ def _take_file(connection: sqlite3.Connection, file: TranscriptFile, prices: Pri
 def _known(
     connection: sqlite3.Connection, file: TranscriptFile, source: TranscriptSource
 ) -> tuple[int | None, int]:
-    """Return the file's number and how far it was read; (None, 0) if the file was replaced."""
+    """Return the file's number and how far it was read.
+
+    For a new or replaced file, returns (None, 0).
+    """
     row = connection.execute(
         "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (file.path,)
     ).fetchone()
@@ -253,7 +262,7 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
 
 
 def _is_prompt(entry: dict[str, Any]) -> bool:
-    """Return whether a user entry is the user's own prompt, and not from a tool or program."""
+    """Return whether a user entry is the user's own prompt, not text from a tool or program."""
     message = entry.get("message")
     blocks = list_of(message.get("content") if type(message) is dict else None)
     answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)

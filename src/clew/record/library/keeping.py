@@ -1,4 +1,4 @@
-"""Disk usage, archiving, and deletion of what the user names.
+"""Disk usage; archiving, deletion, erasure and relocation of what the user names.
 
 All of this runs only at the user's command: clew never deletes anything because of its age or size,
 or at startup.
@@ -48,7 +48,7 @@ class Size(Struct, frozen=True, kw_only=True):
 
 
 def measure_sizes(home: Path) -> list[Size]:
-    """Return the size of every kind and of each project's sessions.
+    """Return the size of every kind of stored data and of each project's sessions.
 
     Other programs' files are excluded.
     """
@@ -72,7 +72,10 @@ def _size(name: str, folder: Path) -> Size:
 
 
 def archive(home: Path, path: Path) -> Path:
-    """Archive a session: lists no longer show it, but nothing is lost. Returns its new path."""
+    """Archive a session and return its new path.
+
+    Lists no longer show the session, but nothing is lost.
+    """
     return _move(path, find_archive_dir(home) / path.parent.name)
 
 
@@ -136,7 +139,7 @@ def size_session(path: Path) -> Removable:
 
 
 def remove(home: Path, what: Removable) -> None:
-    """Permanently delete one thing."""
+    """Permanently delete an item, such as those from `find_removable`."""
     match what.kind:
         case "index":
             forget(home)
@@ -168,7 +171,7 @@ def _with_folder(path: Path) -> int:
 
 
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
-    """Return the contents that any session can still restore, including archived sessions."""
+    """Return the names of contents that a session, archived or not, can still restore."""
     names: set[str] = set()
     paths = [transcript.path for transcript in list_transcripts(home)]
     paths += [str(p) for p in find_archive_dir(home).rglob("*.jsonl")]
@@ -202,7 +205,7 @@ _FREE = frozenset(("input", "toolUseResult"))
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """A file that contains the text: the number of affected lines, and the file's new content."""
+    """The erasure of a text from one file: the number of affected lines, and the new content."""
 
     path: Path
     lines: int
@@ -210,7 +213,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
 
 
 def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
-    """Yield the changes to a session and its subagents' transcripts."""
+    """Yield an erasure for each file of the session that contains the text."""
     if len(text.strip()) < SHORTEST:
         raise SessionError(f"the text must have at least {SHORTEST} characters")
     beside = path.with_suffix("")
@@ -251,9 +254,9 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
 
 
 def _let_go_of_kept(folder: Path, session_id: str) -> None:
-    """Delete the records of kept commands, which contain their text.
+    """Delete the records of kept commands, which may contain the text.
 
-    A running one blocks the erasure.
+    Raises `SessionError` if one of the commands is still running.
     """
     kept_records = list(records(folder, f"{session_id}-"))
     for record in kept_records:
@@ -330,7 +333,7 @@ class Gone(Struct, frozen=True, kw_only=True):
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """A session to be moved: its transcript, and the folder next to it if it has one."""
+    """A planned move of a session: its transcript and, if it has one, the folder next to it."""
 
     session_id: str
     cwd: str
@@ -357,7 +360,10 @@ def find_gone(home: Path) -> Iterator[Gone]:
 
 
 def find_moved_sessions(home: Path, cwd: str) -> list[Gone]:
-    """Return up to three missing folders with this one's name or parent."""
+    """Return up to three missing folders with the same name or parent as `cwd`.
+
+    One of them may have been moved or renamed to `cwd`.
+    """
     folder = Path(cwd)
     return [
         missing
@@ -384,7 +390,10 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
 
 
 def move_sessions(home: Path, moves: list[Move]) -> Relocated:
-    """Move sessions one by one; one that is open, or whose target exists, stays."""
+    """Move sessions one by one.
+
+    A session that is open, or whose target exists, stays.
+    """
     moved: list[Move] = []
     refusals: list[tuple[Move, str]] = []
     files = Files()
@@ -411,7 +420,7 @@ def move_sessions(home: Path, moves: list[Move]) -> Relocated:
 
 
 def _note(home: Path, move: Move) -> None:
-    """Record the session's old path before the move."""
+    """Record the session's old and new path before the move."""
     path = get_own_dir(home) / "relocated.jsonl"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     line = {"sessionId": move.session_id, "from": str(move.source), "to": str(move.target)}

@@ -58,7 +58,10 @@ def is_since(modified_s: float, wish: str) -> bool:
 
 
 def is_until(modified_s: float, wish: str) -> bool:
-    """Compare at the precision of the given time, so that a day counts to its end."""
+    """Return whether a time is not after `wish`.
+
+    The times are compared at the precision of `wish`, so that a date includes its entire day.
+    """
     until = wish.removesuffix("Z")
     return format_stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
 
@@ -74,9 +77,10 @@ class Hidden(Struct, frozen=True, kw_only=True):
 def list_newest_first(
     home: Path, cwd: str, *, everywhere: bool, only: set[str] | None = None
 ) -> Iterator[light.Outline]:
-    """Yield each session once, read on demand; the worktrees of a repository are listed together.
+    """Yield the outline of each session once, newest first; the files are read on demand.
 
-    `only` restricts the result to these session IDs.
+    Without `everywhere`, the sessions of the current folder and of its repository's other worktrees
+    are included. `only` restricts the result to these session IDs.
     """
     cwds = list_worktrees(cwd)
     folders = (
@@ -135,9 +139,9 @@ def list_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
 
 
 def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
-    """Return the IDs of the sessions with a given model or minimum cost.
+    """Return the IDs of the sessions with the wanted model and more than the wanted cost.
 
-    Updates the database first.
+    The database is updated first.
     """
     with open_whole_index(home, tell) as connection:
         rows = connection.execute(
@@ -156,7 +160,7 @@ _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS to
 
 
 def compute_stats(home: Path, tell: Tell | None = None) -> Json:
-    """Return all statistics as one object; updates the index first."""
+    """Return the statistics over all sessions as one object; updates the index first."""
     with open_whole_index(home, tell) as connection:
         run = connection.execute
         sessions, prompts, size = run(

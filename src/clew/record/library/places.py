@@ -1,7 +1,7 @@
 """Find every file with a conversation: the sessions of all projects, and their subagents.
 
-Reads names and metadata only, and omits nothing: a file that no list shows is found too, and
-`find_hidden_files` gives the reason.
+Only names and metadata are read, and nothing is omitted: a file that no list shows is found too,
+and `find_hidden_files` gives the reason.
 """
 
 import os
@@ -84,7 +84,7 @@ def list_transcripts(home: Path) -> Iterator[TranscriptFile]:
 
 
 def find_newest(folders: Iterable[str]) -> Iterator[str]:
-    """Yield the session files of these folders, most recent first; sorted only as far as needed."""
+    """Yield the session files of these folders, most recent first, sorting only what is read."""
     heap: list[tuple[int, str]] = []
     for folder in folders:
         try:
@@ -162,7 +162,7 @@ def _found(
 
 
 def find_hidden_files(file: TranscriptFile, outline: light.Outline | None) -> str | None:
-    """Return why a session's file is in no list; None if it is listed."""
+    """Return why lists do not show a session's file, or None if they show it."""
     if not light.is_uuid(file.session_id):
         return MISNAMED
     if outline is not None:

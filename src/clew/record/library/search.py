@@ -84,7 +84,10 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
 
 
 def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
-    """Yield the matches in these files, each searched from an offset; files in the given order."""
+    """Yield the matches in these files, in the given order.
+
+    Each file is searched from its own offset.
+    """
     needles = needles_of(query)
     candidates = _candidates(needles, files)
     for path, start in files:
@@ -93,7 +96,7 @@ def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Return lower-case bytes that every matching line contains, likely rare ones first.
+    """Return lower-case words that every matching line contains, probably rare ones first.
 
     JSON may escape non-ASCII letters, so words with such letters are omitted.
     """
@@ -103,7 +106,10 @@ def needles_of(query: Query) -> list[bytes]:
 
 
 def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[str] | None:
-    """Return the files that contain every needle, or None if they have to be read to find out."""
+    """Return the files that contain the first few needles, or None if all must be read.
+
+    A returned file may still lack one of the other needles.
+    """
     left: set[str] | None = None
     for needle in needles[:_NEEDLES_ASKED]:
         paths = _holding(needle, [file for file in files if left is None or file[0] in left])
@@ -143,7 +149,7 @@ def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
-    """Return which files contain the needle, or None if they have to be read to find out."""
+    """Return the files that contain the needle, or None if they must be read to find out."""
     program = ripgrep()
     if program is None or not _is_worth_a_program(files):
         return None
@@ -196,7 +202,7 @@ AT_ONCE_BYTES = 8 << 20
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """The files to search: those of some folders, of one session, or all."""
+    """The files to search: those of some folders, those of one session, or all."""
 
     folders: tuple[str, ...] | None = None
     session_id: str | None = None
@@ -229,8 +235,9 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 class SearchHits(Struct, frozen=True, kw_only=True):
     """The result of a search.
 
-    `behind_bytes` were searched in files that the index does not cover; `unread` files are not
-    readable.
+    `behind_bytes` is the amount of data that the index did not cover, so that the files were
+    searched. `unread` lists the files that could not be read. `without_index` is the reason if the
+    index was not used.
     """
 
     hits: list[SearchHit]
@@ -318,7 +325,10 @@ def _behind(
     by_path: dict[str, TranscriptFile],
     scope: Scope,
 ) -> list[tuple[str, int]]:
-    """Return the files that the index does not cover, with the offset to search from, newest first."""
+    """Return the files that the index does not cover, newest first.
+
+    Each comes with the offset to search from.
+    """
     starts = dict(tails) | {item.found.path: 0 for item in waiting}
     mine = [by_path[path] for path in starts if path in by_path and scope.holds(by_path[path])]
     return [
@@ -375,7 +385,7 @@ Named = dict[str, tuple[str, str]]
 def _named(
     connection: sqlite3.Connection, paths: set[str], by_path: dict[str, TranscriptFile]
 ) -> Named:
-    """Return the title and working folder of the sessions of these files, where known."""
+    """Return the titles and working folders of these files' sessions, where known."""
     homes = {_home_of(by_path[path]) for path in paths}
     marks = ", ".join("?" * len(homes))
     rows = connection.execute(
@@ -416,7 +426,7 @@ def _hits(
 
 
 def _home_of(file: TranscriptFile) -> str:
-    """Return the session's own transcript for any of its files."""
+    """Return the path of a session's own transcript, given any of its files."""
     return f"{file.folder}/{file.session_id}.jsonl"
 
 

@@ -56,7 +56,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 def text_of(entry: Entry) -> str:
-    """Return all searchable text of an entry in order; empty if it has none."""
+    """Return all searchable text of an entry in order; empty if the entry has none."""
     kind = entry.get("type")
     if type(kind) is not str:
         return ""
@@ -73,7 +73,8 @@ def text_of(entry: Entry) -> str:
 def speaker_of(entry: Entry) -> str:
     """Return a label for the entry's speaker.
 
-    Tool results, task notifications and summaries are user entries, but not by the user.
+    Tool results, task notifications and summaries are recorded as user entries although the user
+    did not write them.
     """
     kind = str(entry.get("type"))
     if kind != "user":
@@ -93,7 +94,7 @@ def _is_search(command: Any) -> bool:
 
 
 def strip_tags(text: str) -> str:
-    """Return the text of a program's record without its tags."""
+    """Return a program's record without its tags; other text is returned unchanged."""
     if not _TAG.match(text):
         return text
     return _TAG.sub(" ", _SAID_TWICE.sub("", text)).strip()
@@ -194,7 +195,7 @@ def fts_of(query: Query) -> str:
 
 
 def pattern_of(words: tuple[str, ...], *, is_prefix: bool) -> re.Pattern[str]:
-    """Return a pattern for a phrase in lower-case text: its words with only punctuation in between."""
+    """Return a pattern for a phrase in lower-case text: its words with only punctuation between."""
     apart = r"[\W_]+".join(map(re.escape, words))
     return re.compile(rf"(?<![^\W_]){apart}" + ("" if is_prefix else r"(?![^\W_])"))
 

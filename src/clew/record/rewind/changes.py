@@ -1,4 +1,4 @@
-"""The file changes of tool calls as the log records them, and a file's state at a message. Pure.
+"""The file changes that the log records, and the state of a file at a message. Pure.
 
 The format of the lines is in docs/using/rewind.md. Changes are ordered by their lines, because a
 working folder has one history, whatever the branches of the conversation.
@@ -20,8 +20,8 @@ Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
 class FileState(Struct, frozen=True, kw_only=True):
     """The state of a path.
 
-    A file's content is identified by `sha256`. `under` is the topmost missing folder above an
-    absent path. `why` is the reason for content that was not stored.
+    A file's content is identified by `sha256`. For an absent path, `under` is the topmost missing
+    folder above it. `why` is the reason why content was not stored.
     """
 
     kind: Kind
@@ -33,7 +33,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def same(self, other: "FileState") -> bool:
-        """Return whether two states look the same to a reader of the path."""
+        """Return whether both states have the same kind, content, mode and link target."""
         mine = (self.kind, self.sha256, self.mode, self.target)
         return mine == (other.kind, other.sha256, other.mode, other.target)
 
@@ -67,7 +67,7 @@ _VERBS: dict[Kind, str] = {
 
 
 class PathChange(Struct, frozen=True, kw_only=True):
-    """A path before and after a call."""
+    """The states of a path before and after a call."""
 
     path: str
     before: FileState
@@ -75,7 +75,7 @@ class PathChange(Struct, frozen=True, kw_only=True):
 
     @property
     def verb(self) -> str:
-        """The effect on the path of restoring `after`, for display."""
+        """What restoring `after` does to the path, as a verb for display."""
         return "recreated" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
 
     def as_json(self) -> Json:
@@ -89,7 +89,7 @@ class PathChange(Struct, frozen=True, kw_only=True):
 class Rewind(Struct, frozen=True, kw_only=True):
     """A rewind recorded in a step: its target, and the previous leaf and compaction boundary.
 
-    Without a compaction the boundary is None. Lines by older versions do not record it.
+    Without a compaction, the boundary is None. Lines written by older versions do not record it.
     """
 
     to: str
@@ -101,9 +101,10 @@ class Rewind(Struct, frozen=True, kw_only=True):
 
 
 class ChangeStep(Struct, frozen=True, kw_only=True):
-    """A line of changes. `at` is its offset; `since` is the offset from which the changes count.
+    """A line of changes.
 
-    That is the offset of the tool call's result, if it has one.
+    `at` is the offset of the line. `since` is the offset from which the changes count: that of the
+    tool call's result if there is one, otherwise that of the line.
     """
 
     at: int
@@ -138,7 +139,7 @@ def path_of_text(text: str) -> str:
 def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> ChangeStep | None:
     """Parse a `file-change` line; None if it is invalid.
 
-    `results` maps the message that made a call, and the call, to the offset of the result.
+    `results` maps a message and a call that it made to the offset of the call's result.
     """
     listed = line.get("changes")
     changes = [_change(c) for c in listed] if type(listed) is list else []
@@ -202,9 +203,9 @@ def _rewind(value: Any) -> Rewind | None:
 
 
 def order_changes(changes: Sequence[PathChange]) -> tuple[list[PathChange], list[PathChange]]:
-    """Return the paths to remove, innermost first, and those to create, outermost first.
+    """Return the changes that remove a path, innermost first, and those that create one.
 
-    A path that changes its kind is in both lists.
+    Paths to create are sorted outermost first. A path that changes its kind is in both lists.
     """
     away = [c for c in changes if c.before.kind != "absent" and c.before.kind != c.after.kind]
     writes = [c for c in changes if c.after.kind != "absent"]
@@ -225,10 +226,10 @@ def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, 
 
 
 def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
-    """Return the states that each path may be in if only clew changed it.
+    """Return the states that each path may have if only clew has changed it.
 
-    That is its state after the last step. If a crash may have interrupted a rewind, its previous
-    state is possible too, and so is absence if its kind changed.
+    That is the path's state after the last step. If a crash may have interrupted a rewind, the
+    previous state is possible too, and so is absence if the kind changed.
     """
     expected_states: dict[str, tuple[FileState, ...]] = {}
     for step in steps:

@@ -141,7 +141,7 @@ def _first_missing(path: str) -> str:
 def take_away(path: str, state: FileState) -> None:
     """Delete what is at a path: a file, a link or an empty folder.
 
-    If `state` is absent, the folders that were created for it are deleted too.
+    If `state` is absent, the folders that were created for the path are deleted too.
     """
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(path) if _is_folder(path) else os.unlink(path)
@@ -149,7 +149,10 @@ def take_away(path: str, state: FileState) -> None:
 
 
 def bring_about(path: str, state: FileState, blobs: Blobs) -> None:
-    """Restore `path`. Raises `CannotRestoreError`, or `OSError` with nothing changed."""
+    """Restore the state of a path.
+
+    Raises `CannotRestoreError` or `OSError`, with nothing changed.
+    """
     match state.kind:
         case "file":
             data = blobs.get(state.sha256)
@@ -189,7 +192,7 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 def _beside(path: str) -> str:
     """Return a temporary name in the same folder.
 
-    It is always the same for a path, so that crashes leave only one file.
+    A path always gets the same temporary name, so that repeated crashes leave only one file.
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
@@ -261,7 +264,7 @@ class FolderTree:
     """
 
     def __init__(self, folder: str, *, passed: str = "") -> None:
-        """Create the tree; the folder `passed` is skipped too."""
+        """Create the tree; its scans skip the folder `passed`."""
         self.folder = folder
         self._passed = passed
         self._rules: dict[str, tuple[Look, GitIgnoreSpec | None]] = {}
@@ -273,7 +276,7 @@ class FolderTree:
     def glance(self, tracked: Mapping[str, object], parents: Collection[str]) -> Glance | None:
         """Return every file below the folder that git tracks or no rule ignores.
 
-        Returns None if that is more than can be scanned around each call. `parents` are the folders
+        Returns None if there are too many files to scan around each call. `parents` are the folders
         that contain tracked files.
         """
         self._heeding = set()
@@ -302,7 +305,9 @@ class FolderTree:
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Return the rules of this repository and of its folders above this one."""
+        """Return the rules that apply in this folder because of its repository and the folders
+        above.
+        """
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):
@@ -321,7 +326,7 @@ class FolderTree:
         return specs
 
     def _with_rules(self, folder: str, path: str, specs: Specs) -> Specs:
-        """Add the rules of a file, which is read again only if it changed."""
+        """Add the rules in an ignore file, which is read again only if it changed."""
         try:
             look = look_of(os.stat(path))
         except OSError:
@@ -334,7 +339,7 @@ class FolderTree:
         return specs if cached[1] is None else (*specs, (folder, cached[1]))
 
     def _ignored(self, path: str, specs: Specs) -> bool:
-        """Return the decision of the nearest rules that match."""
+        """Return whether a path is ignored, as the nearest matching rules decide."""
         if not specs:
             return False
         verdict = self._verdicts.get(path)

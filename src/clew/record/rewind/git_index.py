@@ -26,7 +26,7 @@ _REGULAR, _LINK = 0o100, 0o120
 
 
 class Tracked(Struct, frozen=True, gc=False):
-    """A tracked file: the name of its content, and its metadata when git last saw the two match."""
+    """A tracked file: the name of its content, and its metadata when git last compared the two."""
 
     oid: bytes
     stamp: Stamp
@@ -70,7 +70,10 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked
 
 
 def _is_partial(data: bytes, at: int) -> bool:
-    """Return whether files are listed elsewhere too: in a shared index, or only by folder."""
+    """Return whether the index is incomplete because it is split or sparse.
+
+    Some files are then listed in a shared index, or only as part of a folder.
+    """
     while at + 8 <= len(data) - 20:
         if data[at : at + 4] in (b"link", b"sdir"):
             return True
@@ -79,6 +82,6 @@ def _is_partial(data: bytes, at: int) -> bool:
 
 
 def same_look(stamp: Stamp, seen: Stamp) -> bool:
-    """Return whether the metadata matches, compared with the 32 bits that the index stores."""
+    """Return whether the metadata matches, as far as the index's 32-bit values show."""
     size, mtime_ns, ctime_ns, inode = seen
     return stamp == (size & _WORD, mtime_ns, ctime_ns, inode & _WORD)

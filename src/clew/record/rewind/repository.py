@@ -37,9 +37,9 @@ class Objects:
         self._packs: dict[Path, _Pack | None] = {}
 
     def blob(self, oid: bytes) -> bytes | None:
-        """Return the content with that name.
+        """Return the content with the name `oid`.
 
-        The result is None if it is missing, too large or does not match its name.
+        Returns None if the content is missing, too large or does not match its name.
         """
         try:
             data = self._loose(oid)
@@ -109,12 +109,15 @@ class Objects:
 
 
 def _deflated(pack: _Pack, at: int, size: int) -> bytes:
-    """Return enough bytes to contain `size` bytes deflated, even if they are incompressible."""
+    """Return a part of the pack that surely contains `size` bytes of data in deflated form.
+
+    It is long enough even for incompressible data.
+    """
     return pack.data[at : at + size + size // 1000 + 4096]
 
 
 def _stores(folder: Path) -> Iterator[Path]:
-    """Yield a repository's object store and its alternates."""
+    """Yield a repository's object store and its alternate stores."""
     yield folder
     try:
         lines = read_content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
@@ -141,7 +144,7 @@ def _opened(path: Path) -> _Pack | None:
 
 
 def _offset(index: mmap.mmap, oid: bytes) -> int | None:
-    """Return the offset of an object in the index's pack."""
+    """Return the offset of an object in the pack that the index describes."""
     first = oid[0]
     low = 0 if not first else _number(index, _FANOUT_AT + 4 * (first - 1))
     high = _number(index, _FANOUT_AT + 4 * first)
@@ -168,7 +171,7 @@ def _number(index: mmap.mmap, at: int) -> int:
 
 
 def _inflated(raw: bytes, most: int) -> bytes:
-    """Return inflated data; its end may come before the end of `raw`."""
+    """Return the inflated data; the deflated data may end before `raw` does."""
     reader = zlib.decompressobj()
     data = reader.decompress(raw, most + 1)
     if len(data) > most or not (reader.eof or reader.unconsumed_tail == b""):
@@ -209,7 +212,7 @@ MAX_NAME_BYTES = 16 << 10
 
 
 class Repository:
-    """The files that git tracks below `folder`, as of the last `refresh`; empty without git."""
+    """The files below `folder` that git tracks, as of the last `refresh`; empty without git."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -262,13 +265,13 @@ class Repository:
         """Return whether git has the content of a file with this metadata.
 
         A file written at the same time as the index may have changed since without a visible
-        difference.
+        difference, so the answer for it is False.
         """
         file = self.tracked.get(path)
         return file is not None and same_look(file.stamp, look[:4]) and look[1] < self._written_ns
 
     def contents(self, paths: list[str]) -> Iterator[tuple[str, bytes, bool]]:
-        """Yield git's content for each path, and whether it is a symlink's target."""
+        """Yield each path, git's content for it, and whether the content is a symlink's target."""
         if self._objects is None:
             return
         objects = Objects(self._objects)
@@ -310,7 +313,7 @@ def _common(git: Path) -> Path:
 
 
 def _has_long_names(common: Path) -> bool:
-    """Return whether the repository uses SHA-256 names, or that is unknown."""
+    """Return whether the repository uses SHA-256 names; True if that is unknown."""
     try:
         return b"objectformat" in read_content(common / "config", MAX_INDEX_BYTES).lower()
     except OSError:

@@ -45,7 +45,7 @@ _RESULT = b'"tool_use_id"'
 
 
 class RecordedChanges(Struct, frozen=True, kw_only=True):
-    """The file changes in a log; `places` maps UUIDs to offsets in the file."""
+    """The file changes in a log; `places` maps UUIDs to offsets in the log."""
 
     steps: list[ChangeStep]
     places: dict[str, int]
@@ -160,9 +160,9 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
 
 
 def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> RestorePlan:
-    """Plan a rewind to message `uuid`: to before it if it is a prompt, otherwise to after it.
+    """Plan a rewind to before the message `uuid` if it is a prompt, otherwise to after it.
 
-    `start` is the beginning of the session.
+    As `uuid`, `start` means the beginning of the session.
     """
     story = read(path)
     loaded = load(path, reads_all=True)
@@ -226,7 +226,7 @@ def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
 
 
 def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -> Json:
-    """Return the changes that give each path its wanted state, and the obstacles."""
+    """Return the changes that give each path its wanted state, and what prevents them."""
     expected = compute_expected_states(story.steps)
     changes: list[PathChange] = []
     foreign: list[tuple[str, str]] = []
@@ -319,7 +319,7 @@ def _must_be_clear(planned: RestorePlan, *, force: bool) -> None:
 
 
 def done(planned: RestorePlan, blobs: Blobs) -> str:
-    """Restore every file or none. Returns why it failed, or an empty string."""
+    """Restore every file or none. Returns the error message, or an empty string."""
     try:
         _apply(planned.changes, blobs)
     except (OSError, CannotRestoreError) as error:
@@ -351,7 +351,7 @@ def _apply(changes: Sequence[PathChange], blobs: Blobs) -> None:
 
 
 def _back(changes: Sequence[PathChange]) -> list[PathChange]:
-    """Return the changes that give each path its previous state again."""
+    """Return the changes that reverse those of `changes` that were carried out."""
     now = [(change, read_state(change.path, None)) for change in changes]
     return [
         PathChange(path=change.path, before=state, after=change.before)

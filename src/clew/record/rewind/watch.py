@@ -34,9 +34,9 @@ AT_ONCE_BYTES, LATER_BYTES = 16 << 20, 128 << 20
 
 
 class FolderSnapshot:
-    """The snapshot of a folder.
+    """The contents of a folder before each command.
 
-    Call `take` before a command, and `was` after it for changed files.
+    Call `take` before a command. Afterward, call `was` for the earlier states of the changed files.
     """
 
     def __init__(self, folder: str, blobs: Blobs) -> None:
@@ -58,7 +58,7 @@ class FolderSnapshot:
         return self._tree.heeded
 
     def take(self) -> Glance | None:
-        """Scan the folder and store its contents as far as possible; None if it is too large."""
+        """Scan the folder and store its contents within limits; None if the folder is too large."""
         is_other = self._repository.refresh()
         seen = self.look()
         if seen is None or (seen == self._last and not is_other):
@@ -67,7 +67,10 @@ class FolderSnapshot:
         return seen
 
     def keep_up(self, seen: Glance) -> None:
-        """Store the contents that the command did not wait for; `seen` is the current scan."""
+        """Store contents that `take` left out so as not to delay the command.
+
+        `seen` is the current scan.
+        """
         if seen != self._last:
             self._keep_up(seen, LATER, LATER_BYTES)
 
@@ -83,7 +86,7 @@ class FolderSnapshot:
     def _copy(self, seen: Glance, left: int, left_bytes: int) -> bool:
         """Store contents that git does not have.
 
-        Returns False if some are left for the next time.
+        Returns False if some contents are left for the next time.
         """
         for path, look in seen.items():
             cached = self._copied.get(path)
@@ -101,7 +104,7 @@ class FolderSnapshot:
         return True
 
     def was(self, paths: Iterable[str], before: Glance) -> dict[str, FileState]:
-        """Return the states of the files in the scan `before`."""
+        """Return the states that these files had at the time of the scan `before`."""
         states: dict[str, FileState] = {}
         from_git: list[str] = []
         for path in paths:
@@ -122,7 +125,7 @@ class FolderSnapshot:
         return states
 
     def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> FileState | None:
-        """Return the state of a file from git; None if git stores it in another form."""
+        """Return the state of a file, given git's data; None if git stores another form of it."""
         size, mode = look[0], look[4]
         if len(data) != size:
             return None
@@ -151,8 +154,8 @@ COARSE_NS = 20_000_000
 class Named(Struct, frozen=True, kw_only=True):
     """The paths that a call names.
 
-    The call may change `deep` paths and everything below them; `flat` ones are words that may be
-    files.
+    The call may change the `deep` paths and everything below them. The `flat` paths are words that
+    may or may not name files.
     """
 
     deep: frozenset[str] = frozenset()
@@ -160,7 +163,7 @@ class Named(Struct, frozen=True, kw_only=True):
 
 
 class StateBefore(Struct, kw_only=True):
-    """The state when a call began. `whole` is the scan by `snapshot`."""
+    """The state when a call began. `whole` is the scan that `snapshot` made."""
 
     states: dict[str, FileState]
     deep: frozenset[str]
@@ -172,9 +175,9 @@ class StateBefore(Struct, kw_only=True):
 
 
 class CallWatch:
-    """A watch over the file changes of calls.
+    """Finds the file changes that calls make.
 
-    It caches the last state of each file, so that an unchanged one is not read again.
+    The last state of each file is cached, so that an unchanged file is not read again.
     """
 
     def __init__(self, blobs: Blobs) -> None:
@@ -201,7 +204,7 @@ class CallWatch:
         )
 
     def _snapshot(self, folder: str) -> FolderSnapshot:
-        """Return the snapshot of this folder, or of a folder above it that earlier calls ran in."""
+        """Return the snapshot of this folder, or of a folder above it where an earlier call ran."""
         for snapshot in self._snapshots.values():
             if folder == snapshot.folder or folder.startswith(f"{snapshot.folder}/"):
                 return snapshot
@@ -209,7 +212,7 @@ class CallWatch:
         return self._snapshots[folder]
 
     def after(self, before: StateBefore) -> tuple[list[PathChange], int]:
-        """Return the changes since, and the number of changes beyond the limit."""
+        """Return the changes since `before`, and the number of changes beyond the limit."""
         paths = _with_targets(before.deep) | before.states.keys()
         was = dict(before.states)
         glance: Glance | None = None
@@ -243,7 +246,10 @@ class CallWatch:
 
 
 def _unseen(path: str, before: StateBefore) -> FileState:
-    """Return the earlier state of a path that was not looked at: absent, or unknown if it is older."""
+    """Return the earlier state of a path that was not read before the call.
+
+    The state is absent if the path must be new, otherwise unknown.
+    """
     look = _signature(path)
     if before.snapshot is not None and before.whole is not None:
         # A file that was ignored before and no longer is did not have to be created.

@@ -49,8 +49,8 @@ class SessionStore(Protocol):
     async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         """Append complete lines after the first `at` lines, and return the new number of lines.
 
-        Lines that the store already has are not appended again. It refuses lines that differ from
-        its own or would leave a gap.
+        Lines that the store already has are not appended again. The store refuses lines that differ
+        from its own or would leave a gap.
         """
         ...
 
@@ -297,7 +297,7 @@ def _folder(text: str) -> Path:
 
 @asynccontextmanager
 async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[SessionStore]:
-    """Open a store; it can be used until the context ends."""
+    """Open the store that `text` names; it can be used until the context ends."""
     if not is_url(text):
         yield FolderStore(_folder(text))
         return

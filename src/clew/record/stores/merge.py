@@ -1,8 +1,8 @@
 """Merge two copies of a transcript without losing a line of either. Pure.
 
-An entry is identified by its UUID, and a line without one by its bytes. Lines of the other copy
-keep their order, so a copy that only lacked lines becomes a continuation. Additional lines come
-last.
+An entry is identified by its UUID, and a line without one by its bytes. If only one copy has
+additional lines, that copy is the result. If both have some, the remote lines come first, and the
+additional local lines follow.
 
 Decision: docs/decisions/127-session-stores.md
 """
@@ -19,14 +19,17 @@ Relation: TypeAlias = Literal["same", "local is ahead", "remote is ahead", "dive
 
 
 class Merged(Struct, frozen=True, kw_only=True):
-    """The merged lines, each with its newline, and the relation of the copies."""
+    """The merged lines, each with its newline, and how the copies relate."""
 
     relation: Relation
     lines: list[bytes]
 
 
 def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
-    """Merge complete lines. A remote copy with nothing to add leaves the local one unchanged."""
+    """Merge complete lines.
+
+    If the remote copy has nothing to add, the result is the local copy unchanged.
+    """
     new_of_remote = _without(remote, local)
     new_of_local = _without(local, remote)
     if not new_of_remote:
@@ -40,7 +43,7 @@ def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
 
 
 def _without(lines: Sequence[bytes], known_lines: Sequence[bytes]) -> list[bytes]:
-    """Return the lines that the other copy lacks; repeated lines are counted."""
+    """Return the lines that the other copy lacks; of repeated lines, as many as it lacks."""
     left = Counter(map(identity, known_lines))
     new_lines = []
     for line in lines:

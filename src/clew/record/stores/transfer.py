@@ -1,8 +1,8 @@
 """Transfer sessions to and from a store: fetch to a temporary file, compare, merge, sync, rename.
 
 The local file never becomes shorter, even if the remote copy is empty, truncated, refused or older.
-Fetching raises nothing: a failure is False and a diagnostic with a kind and counts, but no user
-data.
+Fetching raises nothing: a failure is reported as False, and as a diagnostic with a kind and counts,
+but no user data.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Mark(Struct, frozen=True):
 
 
 def key_of(path: Path) -> TranscriptKey:
-    """Return the store key of a session's file or a subagent's."""
+    """Return the store's key for the transcript of a session or subagent."""
     if is_uuid(path.stem):
         return TranscriptKey(session_id=path.stem)
     session = next((folder.name for folder in path.parents if is_uuid(folder.name)), "")
@@ -53,7 +53,10 @@ def files_of(place: SessionPlace) -> list[Path]:
 
 
 def agent_file(place: SessionPlace, agent_id: str) -> Path:
-    """Return a subagent's transcript in any group. Raises `StoreError` for an invalid name."""
+    """Return the path of a subagent's transcript, whatever its group.
+
+    Raises `StoreError` for an invalid ID.
+    """
     try:
         own = place.agent(agent_id)
     except ValueError:
@@ -62,7 +65,7 @@ def agent_file(place: SessionPlace, agent_id: str) -> Path:
 
 
 class Sender:
-    """A sender that tracks how much of each transcript was sent."""
+    """Sends transcripts to a store, and tracks how much of each was sent."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -70,7 +73,7 @@ class Sender:
         self._held: dict[str, dict[TranscriptKey, int]] = {}
 
     async def send(self, path: Path) -> int:
-        """Send the lines that a store lacks. Returns how many there were."""
+        """Send the lines that the store lacks, and return their number."""
         key = key_of(path)
         mark = self._marks.get(path)
         had = 0 if mark is None else mark.lines
@@ -93,9 +96,9 @@ class Sender:
         return max(0, mark.lines - had)
 
     async def is_behind(self, place: SessionPlace) -> bool:
-        """Return whether the store has lines of a session that this machine lacks.
+        """Return whether the store has lines of a session that are missing on this machine.
 
-        It compares the number of lines and the last line here.
+        Only the number of lines and the store's last line are compared with the local files.
         """
         for key, count in (await self._held_of(place.session_id)).items():
             path = agent_file(place, key.agent_id) if key.agent_id else place.transcript
@@ -131,7 +134,7 @@ async def answering() -> AsyncIterator[None]:
 
 
 def _behind(path: Path, count: int) -> Mark | None:
-    """Return the mark after the first `count` lines; None if the file has fewer."""
+    """Return the mark after the first `count` lines; None if the file has fewer lines."""
     if not count:
         return Mark()
     for number, at, raw in _lines(path, 0):
@@ -146,7 +149,7 @@ class Batch(Struct, frozen=True):
 
 
 def _batch(path: Path, mark: Mark) -> Batch:
-    """Return the next complete lines after a mark, with their newlines, and the last one's end."""
+    """Return the next complete lines after a mark, with their newlines, and where they end."""
     lines: list[bytes] = []
     size = end = 0
     for _, at, raw in _lines(path, mark.at):
@@ -177,7 +180,10 @@ TIMEOUT_S = 120.0
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):
-    """The result for one transcript. `what` is a fixed phrase without names, paths or content."""
+    """The result for one transcript.
+
+    `what` is a fixed phrase without names, paths or content.
+    """
 
     what: str
     ok: bool
@@ -205,9 +211,9 @@ async def hydrate_session(
     set_ingress: Callable[[], None],
     folder: Path | None = None,
 ) -> bool:
-    """Make a session the current one, and merge the store's copy into its file.
+    """Make a session the current one, and merge the store's copy into the session's file.
 
-    `set_ingress` is called in any case: everything written later goes to the store.
+    `set_ingress` is called even if that fails: everything written later goes to the store.
     """
     place = paths.switch(session_id, folder)
     try:
@@ -344,7 +350,7 @@ def _back_up(path: Path, backups: Path) -> None:
 
 
 async def send(place: SessionPlace, store: SessionStore) -> dict[str, int]:
-    """Append what a store lacks. Returns the number of lines sent, by subagent ID.
+    """Append what a store lacks, and return the number of lines sent, by subagent ID.
 
     The session's own key is the empty string. Raises `StoreError`.
     """

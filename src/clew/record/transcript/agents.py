@@ -1,9 +1,9 @@
 """The sidecar file next to a subagent's transcript, which lets the subagent be resumed.
 
-A sidecar names the subagent's type. A subagent without one is not resumed as some other type: its
-type is unknown, and the caller learns that. If the session's folder is not writable, the sidecar is
-written next to the transcript's own recovery file; `home` is the config home that contains those.
-Remote agents have a separate record below the session's folder.
+A sidecar names the subagent's type. A subagent without a sidecar is not resumed as some other type:
+its type is unknown, and the caller is told so. If the session's folder is not writable, the sidecar
+is written next to the transcript's own recovery file; `home` is the config home that contains the
+recovery files. Remote agents have a separate record below the session's folder.
 """
 
 import os
@@ -45,7 +45,7 @@ _FIELDS = {
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to a subagent, or from a subagent to the session (then `to` is not empty).
+    """A message to a subagent, or from a subagent to the session (if `to` is not empty).
 
     It is recorded before it is delivered. `about` is the complete record.
     """
@@ -72,7 +72,7 @@ def encode_metadata(metadata: AgentMetadata) -> dict[str, Any]:
 def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) -> None:
     """Write a subagent's sidecar.
 
-    A failing disk does not stop the subagent. The failure is reported with the unsaved lines.
+    A failing disk does not stop the subagent; the failure is reported like unsaved lines.
     """
     own, fields = get_sidecar(agent_transcript), encode_metadata(metadata)
     try:
@@ -96,9 +96,9 @@ def _rescue(name: str, fields: dict[str, Any], home: Path) -> None:
 
 
 def read_metadata(agent_transcript: Path, home: Path | None = None) -> AgentMetadata | None:
-    """Return the sidecar's content, or None if it is missing or names no type.
+    """Return the sidecar's content, or None if the sidecar is missing or names no type.
 
-    With `home`, recovery files count too; the newest wins.
+    With `home`, recovery files are considered too, and the newest file is used.
     """
     own = get_sidecar(agent_transcript)
     fields = _read(max((own, *(list_copies(own, home) if home else ())), key=_written_at))
@@ -142,7 +142,7 @@ def read_letters(agent_transcript: Path, home: Path) -> list[Letter]:
 
 
 def find_unheard(agent_transcript: Path, home: Path) -> list[Letter]:
-    """Return the messages to an agent that it never received because it ended first."""
+    """Return the messages that an agent never received because it ended first."""
     waiting = {
         letter.uuid: letter for letter in read_letters(agent_transcript, home) if not letter.to
     }
@@ -188,7 +188,7 @@ def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
 
 
 def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
-    """Restore an agent's recovery files to their proper place, if it is writable again."""
+    """Move an agent's recovery files back to their proper place, if that is writable again."""
     log.claim(agent_transcript)
     log.release(agent_transcript)
     metadata = read_metadata(agent_transcript, home)

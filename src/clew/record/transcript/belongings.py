@@ -1,4 +1,4 @@
-"""The files that belong to a session besides its transcript, copied to a session derived from it.
+"""The files other than the transcript that belong to a session, and how a copy gets them.
 
 Files are copied and never shared, because each session writes to its own. The lines of a subagent's
 transcript name their session, so they get the new session's ID. A line that is not an entry is
@@ -92,8 +92,8 @@ def share(
 ) -> list[Path]:
     """Copy agents and tool results from the session in the file `source` to a derived session.
 
-    It copies the agents whose IDs are in `spoken` (None: all of them), and the results named by
-    those agents or by the copied `lines`. The source session is not changed, and files that the
+    Only the agents whose IDs are in `spoken` are copied (None: all of them), and the results that
+    those agents or the copied `lines` name. The source session is not changed, and files that the
     target already has stay. Returns the transcripts of the copied agents.
     """
     paths, names = [], _results_in(lines)
@@ -166,7 +166,7 @@ def _results_in(lines: Iterable[bytes]) -> set[str]:
 
 
 def of_agents(source: Path) -> list[Path]:
-    """Return the transcripts of the subagents that belong to a session's file, wherever it is.
+    """Return the transcripts of a session's subagents; the session's file may be anywhere.
 
     Raises `OSError` if the folder is not readable.
     """

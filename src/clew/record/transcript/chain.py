@@ -1,8 +1,9 @@
 """The conversation in a file: the chain from the leaf to the root, with its siblings. Pure.
 
 The walk starts at the leaf, stops at a compaction that has its summary, and restores what the
-compaction kept. It adds the parallel tool calls and results of each response on the path. The rules
-are described in docs/internals/transcript.md. Bodies are decoded only where a decision needs them.
+compaction kept. The parallel tool calls and results of each response on the path are added. The
+rules are described in docs/internals/transcript.md. Bodies are decoded only where a decision needs
+them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ Body = Callable[[Node], dict[str, Any]]
 class Chain(msgspec.Struct, kw_only=True):
     """The live entries in conversation order, as positions in `links.nodes`.
 
-    If they begin with a compaction, `boundary` is the first of `live`; otherwise it is ROOT.
+    If the conversation begins with a compaction, `boundary` is the first of `live`; otherwise it is
+    ROOT.
     """
 
     links: Links
@@ -58,9 +60,9 @@ class Chain(msgspec.Struct, kw_only=True):
         floor: int,
         body: Body,
     ) -> "Chain":
-        """Return this chain in the tree of the entire file.
+        """Return this chain with its positions in the tree of the entire file.
 
-        It was built from the part from offset `floor` on.
+        This chain was built only from the part of the file from offset `floor` on.
         """
         links = link(nodes, withdrawn=withdrawn, floor=floor)
         numbers = {node.at: node.number for node in links.nodes}
@@ -184,7 +186,10 @@ class _Ways:
             self._turns.setdefault(tail, []).append((at, boundary))
 
     def _owner(self, i: int, at: int) -> int:
-        """Return the compaction that kept entry `i` last, for a child written at offset `at`."""
+        """Return the compaction that entry `i` belongs to for a child written at offset `at`.
+
+        That is the last compaction before `at` that kept the entry, or ROOT.
+        """
         owner = ROOT
         for since, boundary in self._turns.get(i, ()):
             if since > at:
@@ -196,8 +201,8 @@ class _Ways:
         """Return the path from the root to the leaf, and the boundary it begins with (or ROOT).
 
         `stood_at` is the last offset at which the file names this leaf as the end of the
-        conversation (see `find_leaf_place`). After a compaction, the last entry it kept is the end
-        of its result.
+        conversation (see `find_leaf_place`). Entries after a compaction continue from the last
+        entry it kept.
         """
         links = self._links
         upward: list[int] = []

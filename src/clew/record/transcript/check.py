@@ -1,8 +1,9 @@
 """The numbered rules for a session's file, and the checks for them. Pure.
 
-A finding names the rule, the line and the details, but never quotes the line. `error`: some reader
-loses part of the conversation or cannot resume it. `warning`: every reader survives the damage.
-`note`: not damage, but worth knowing. docs/internals/transcript.md is generated from `RULES`.
+A finding names the rule, the line and the details, but never quotes the line. `error` means that
+some reader loses part of the conversation or cannot resume it; `warning`, that every reader copes
+with the damage; `note`, that there is no damage, but something worth knowing.
+docs/internals/transcript.md is generated from `RULES`.
 """
 
 import re
@@ -195,7 +196,7 @@ def _entries(chain: Chain, session_id: str) -> Iterator[LinkNote]:
 
 
 def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
-    """Yield notes on a root that cuts off earlier messages, and on branches whose lines alternate."""
+    """Yield notes on a root that cuts off earlier messages, and on branches written alternately."""
     links = chain.links
     live = set(chain.live)
     talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
@@ -224,7 +225,7 @@ def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
 
 
 def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
-    """Return whether any of these sorted offsets lies between two others."""
+    """Return whether any of these sorted offsets lies between `low` and `high`."""
     place = bisect_right(ordered, low)
     return place < len(ordered) and ordered[place] < high
 

@@ -1,7 +1,7 @@
-"""Resolve a session by ID, ID prefix, title or file, or find the newest of a folder.
+"""Resolve a session by ID, ID prefix, title or file, or find the newest session of a folder.
 
-Reads names, file ends and titles only; no session is loaded. Two paths can share a folder name, so
-the `cwd` in the entries decides.
+Only names, file ends and titles are read; no session is loaded. Two paths can share a folder name,
+so the `cwd` in the entries decides.
 """
 
 import os
@@ -36,14 +36,14 @@ _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 
 
 def list_folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
-    """Return the session folder of a working directory, or every one with `everywhere`."""
+    """Return the session folder of a working directory, or all of them with `everywhere`."""
     if everywhere:
         return sorted(path for path in get_projects_dir(home).glob("*") if is_folder(path))
     return [get_project_dir(home, cwd)]
 
 
 def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Yield the sessions of a working directory, or of all, first the saved, then the unsaved."""
+    """Yield the sessions of a working directory, or of all: first the saved, then the unsaved."""
     yield from _saved(home, cwd, everywhere=everywhere)
     yield from list_unsaved(home, cwd, everywhere=everywhere)
 
@@ -65,7 +65,10 @@ def find_newest(home: Path, cwd: str) -> Outline | None:
 
 
 def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Yield the saved sessions, newest first per folder, without those of other paths."""
+    """Yield the saved sessions, newest first in each folder.
+
+    Without `everywhere`, sessions of another path with the same folder name are left out.
+    """
     current_folder = resolve_folder(cwd)
     for folder in list_folders(home, cwd, everywhere=everywhere):
         for saved_outline in read_outlines(folder):
@@ -113,7 +116,7 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
 
 
 def folder_of(home: Path, cwd: str, path: Path) -> Path:
-    """Return the folder that a session belongs to; a recovery file lies outside of it."""
+    """Return the folder that a session belongs to; a recovery file lies outside it."""
     if path.parent not in rescue_dirs(home):
         return path.parent
     summary = read_outline(path)
@@ -121,7 +124,10 @@ def folder_of(home: Path, cwd: str, path: Path) -> Path:
 
 
 def place_of_copy(home: Path, cwd: str, session_id: str, copy: Path) -> Path:
-    """Return the path of the transcript that a recovery file belongs to, even if it does not exist."""
+    """Return the path of the transcript that a recovery file belongs to.
+
+    The transcript itself need not exist.
+    """
     places = find_session(home, session_id)
     return places[0] if places else folder_of(home, cwd, copy) / f"{session_id}.jsonl"
 
@@ -136,7 +142,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
 
 
 def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
-    """Find sessions by the prefix of their ID, as lists without room for the full ID show it."""
+    """Find sessions by an ID prefix, which lists without room for the full ID show."""
     if not is_beginning(letters):
         return []
     places = [get_projects_dir(home).glob("*"), rescue_dirs(home)]
@@ -166,9 +172,10 @@ def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
 
 
 def _is_here(cwd: str, folder: str) -> bool:
-    """Return whether a session of this folder name belongs to this folder.
+    """Return whether a session that was started in `cwd` belongs to `folder`.
 
-    A moved folder's session does; a session of another existing path with the same name does not.
+    The session's file is assumed to be in the session folder of `folder`. The session belongs there
+    unless `cwd` is another existing path with the same session folder.
     """
     return cwd == folder or encode_path(cwd) != encode_path(folder) or not is_folder(cwd)
 

@@ -1,8 +1,8 @@
 """The lines of a session derived from another: the messages of one branch, file changes, task ends.
 
-IDs and times stay; the session's ID is the new one; every parent is in the new file. File changes
-and task ends keep their places between the messages. Those of other branches are included, because
-the files in a working folder have only one history.
+IDs and times stay; the session ID is the new one; every parent is in the new file. File changes and
+task ends keep their places between the messages. Those of other branches are included, because the
+files in a working folder have only one history.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -68,7 +68,7 @@ def _id_in(value: Any) -> str:
 
 
 def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
-    """Return the repaired copy next to a file that contains all of the conversation in `loaded`.
+    """Return the repaired copy of `path` that has the whole conversation in `loaded`, or None.
 
     If the original was continued after the repair, the copy no longer replaces it.
     """
@@ -90,9 +90,9 @@ SUFFIX = ".repairing"
 
 @contextmanager
 def open_staging(path: Path) -> Iterator[Path]:
-    """Yield an empty folder, and delete it afterwards.
+    """Yield an empty folder next to a session's file, and delete it afterward.
 
-    Raises BlockingIOError if another process has it.
+    Raises `BlockingIOError` if another process is using the folder.
     """
     folder = path.with_suffix(SUFFIX)
     handle = _claimed(folder)

@@ -1,8 +1,8 @@
 """The codec of transcript lines: bytes to entries and back, without losing a byte.
 
-An unchanged line is written back as it was read; a change splices in one top-level member. An
-unreadable line is a value with its line number and reason. This module knows nothing of files or of
-the order of lines.
+An unchanged line is written back as it was read; a change replaces or adds one top-level member. An
+unreadable line becomes a value with its line number and reason. This module knows nothing of files
+or of the order of lines.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def parse(line: bytes, number: int = 0) -> TranscriptLine | RejectedLine:
 
 
 def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
-    """Return the keys of a line, or why it is not an entry. Agrees with `parse` on that."""
+    """Return the keys of a line, or why it is not an entry; `parse` rejects the same lines."""
     try:
         keys = _scan(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -198,7 +198,7 @@ def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
 
 
 def _place(raw: bytes, key: str) -> tuple[int, int]:
-    """Return the start and end of the value of `key`; the last one if the key is repeated."""
+    """Return the start and end of the value of `key`; if the key is repeated, of the last value."""
     spelled = encode(key)
     position = raw.find(spelled)
     if (

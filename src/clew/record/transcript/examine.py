@@ -20,7 +20,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> list[BrokenRule]:
-        """The findings other than notes."""
+        """The findings, except those that are only notes."""
         return [finding for finding in self.findings if finding.severity != "note"]
 
     @property
@@ -45,7 +45,10 @@ def examine(path: Path) -> Examination:
 
 
 def session_id_of(path: Path) -> str:
-    """Return the session a file belongs to: its name, or the folder's name for a subagent's file."""
+    """Return the ID of the session that a file belongs to.
+
+    That is the file's name, or for a subagent's file the name of the session's folder.
+    """
     if is_uuid(path.stem):
         return path.stem
     return next((folder.name for folder in path.parents if is_uuid(folder.name)), path.stem)

@@ -1,6 +1,6 @@
 """The file operations that the log needs, one method each. The log has no other access to the disk.
 
-Stateless. Tests replace it to make the n-th call fail or to drop unsynced data.
+The class has no state. Tests replace it to make the n-th call fail or to drop unsynced data.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def _meant(path: Path) -> Path:
-    """Resolve a symlink owned by this user to its file; other and dangling links are not followed."""
+    """Resolve a symlink owned by this user to its file; other or dangling links stay unresolved."""
     try:
         link = path.lstat()
     except OSError:
@@ -50,14 +50,14 @@ class Files:
         return os.fstat(fd).st_size
 
     def sync(self, fd: int) -> None:
-        """Return when the file's bytes would survive a power failure."""
+        """Sync a file: once this returns, its bytes survive a power failure."""
         if sys.platform == "darwin":
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(fd)
 
     def sync_folder(self, path: Path) -> None:
-        """Make the names in a folder durable too; a new file would be lost without its name."""
+        """Make the names in a folder durable too; without its name, a new file would be lost."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)

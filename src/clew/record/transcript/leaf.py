@@ -76,7 +76,11 @@ def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
 
 
 def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
-    """Return whether a leaf was written after the marker by a writer who continued from there."""
+    """Return whether a leaf written after the marker counts instead of the marker's entry.
+
+    After an explicit marker, it counts only if it continues from an entry in `stands`, or if the
+    user typed a prompt in between.
+    """
     first_new = None
     has_prompt = False
     i, seen = leaf, set[int]()
@@ -93,7 +97,7 @@ def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) ->
 
 
 def _above(links: Links, i: int) -> int:
-    """Return the entry that this one continues; for a summary's boundary, the entry it closed."""
+    """Return the entry that this one continues; for a boundary, the last entry that it closed."""
     if not links.nodes[i].is_boundary:
         return links.parents[i]
     closed = links.past_boundary(i)
@@ -192,7 +196,7 @@ class OwedEntries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, kw_only=True):
-    """The current state of the lines next to the conversation."""
+    """The current state of the side lines, which are not part of the conversation."""
 
     current: dict[str, dict[str, Any]] = {}
     # The offset of the current line of each kind.
@@ -229,7 +233,7 @@ class Side(msgspec.Struct, kw_only=True):
         self.owed.append(OwedEntries(uuids=uuids, number=number, at=at, size=len(raw)))
 
     def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:
-        """Process one entry from an incomplete line of that kind."""
+        """Process one entry from an incomplete line of entries written ahead."""
         self.owed.append(OwedEntries(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
 
     def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
@@ -249,7 +253,7 @@ class Side(msgspec.Struct, kw_only=True):
                 self.current_at[kind] = at
 
     def _mend(self, data: dict[str, Any]) -> None:
-        """Add the repairs of a line; a line lists the new ones, or in older logs all of them."""
+        """Add the repairs that a line lists: the new ones or, in older logs, all of them."""
         repairs = data.get("repairs")
         all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
         for repair in repairs if isinstance(repairs, list) else ():

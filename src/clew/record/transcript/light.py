@@ -80,7 +80,7 @@ def read_ends(path: Path) -> Ends | None:
 
 
 def at_once(path: str, flags: int) -> int:
-    """Open without blocking: a path with a session's name may be a pipe that has no writer."""
+    """Open without blocking; a path with a session's name may be a pipe that has no writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -253,7 +253,7 @@ def _lines_backwards(part: bytes) -> Iterator[bytes]:
 
 
 def _head(file: BinaryIO) -> bytes:
-    """Return the first 64 KiB and the rest of the line they cut."""
+    """Return the first 64 KiB, and the rest of the line that is cut off there."""
     head = file.read(READ_SIZE_BYTES)
     if len(head) < READ_SIZE_BYTES or head.endswith(b"\n"):
         return head

@@ -1,6 +1,6 @@
 """Link each conversation entry to its parent, whatever the damage to the file. Pure.
 
-Each entry gets the parent it names, or, if that is impossible, the one that the order of lines
+Each entry gets the parent that it names or, if that is impossible, the one that the order of lines
 suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No body
 is decoded.
 """
@@ -23,7 +23,7 @@ _UNSEEN, _ON_WALK = -2, -3
 class Node(msgspec.Struct, kw_only=True, gc=False):
     """A line with a place in the tree: its position and keys.
 
-    An entry without its own line has `data` instead.
+    An entry that does not have a line of its own has `data` instead.
     """
 
     keys: Keys
@@ -82,7 +82,7 @@ class Links(msgspec.Struct, kw_only=True):
         return ROOT
 
     def past_boundary(self, i: int) -> int:
-        """Return the entry before a boundary: the one it names, or else the one written before it."""
+        """Return the entry before a boundary: the one the boundary names, or else the previous one."""
         keys = self.nodes[i].keys
         for uuid in (keys.logical_parent_uuid, keys.parent_uuid):
             position = self.index.get(uuid) if isinstance(uuid, str) else None
@@ -221,9 +221,9 @@ def _break_cycles(links: Links) -> None:
 
 
 def _end_of(leads: list[int], number: int) -> int:
-    """Return where a broken cycle leads:
+    """Return what a cycle leads to: ROOT, or a cycle that is not yet broken.
 
-    ROOT or an unbroken cycle. Compresses the path for later calls.
+    The path is compressed for later calls.
     """
     way: list[int] = []
     while number != ROOT and leads[number] != number:
@@ -237,7 +237,7 @@ def _end_of(leads: list[int], number: int) -> int:
 def _bridge(links: Links) -> None:
     """Skip progress, unknown types and withdrawn entries.
 
-    Their children get the skipped entry's parent.
+    The parent of a skipped entry becomes the parent of that entry's children.
     """
     skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]
     if not skipped:

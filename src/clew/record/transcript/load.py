@@ -1,9 +1,9 @@
 """Load a session's file, of any version and with any damage, into its conversation.
 
-Reads keys and offsets first, and bodies of live entries only. Of a compacted session only the end
-is read, from the last boundary on, if that end is self-contained. Never raises for a file's
-content: lines that are not entries, and entries that are not live, are listed in the report. The
-rules are in docs/internals/transcript.md. This module must never write.
+Keys and offsets are read first, and then only the bodies of live entries. Of a compacted session
+only the end is read, from the last boundary on, if that end is self-contained. Loading never raises
+because of a file's content: lines that are not entries, and entries that are not live, are listed
+in the report. The rules are in docs/internals/transcript.md. This module must never write.
 
 Decision: docs/decisions/052-transcript-loading.md
 """
@@ -31,10 +31,10 @@ _BOUNDARY = b'"compact_boundary"'
 
 
 class LoadedSession(msgspec.Struct, kw_only=True):
-    """A session ready to be resumed: the live messages, oldest first, and the lines next to them.
+    """A session ready to be resumed: the live messages, oldest first, and the side lines.
 
     `owed` are entries of `messages` that were only written ahead; a writer that resumes the session
-    appends them first. Nothing above the offset `read_from` was read, because a compaction closed
+    appends them first. Nothing before the offset `read_from` was read, because a compaction closed
     it. `copies` are the recovery files that were read after the file.
     """
 
@@ -65,7 +65,10 @@ class LoadedSession(msgspec.Struct, kw_only=True):
         return set(self.chain.links.index)
 
     def gaps(self) -> list[LinkNote]:
-        """Return the live entries whose parent is missing from the file, so that history is lost."""
+        """Return the live entries whose parent is missing from the file.
+
+        The history before such an entry is lost.
+        """
         missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
         if not missing or self.read_from:
             return []  # a compaction closed the rest, so it was not read
@@ -120,7 +123,7 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
 
 
 def _stands_alone(loaded: LoadedSession, *, has_kept: bool) -> bool:
-    """Return whether no relevant entry refers to anything above the part that was read."""
+    """Return whether no relevant entry refers to anything before the part that was read."""
     chain = loaded.chain
     links = chain.links
     if chain.boundary == ROOT:
@@ -237,7 +240,10 @@ def _is_blank(raw: bytes) -> bool:
 def _from(
     path: Path, source: TranscriptSource, start: int, below: LoadedSession | None = None
 ) -> LoadedSession:
-    """Load the file from `start` on. `below` is the self-contained end that was read before."""
+    """Load the file from `start` on.
+
+    `below` is the self-contained end that was loaded before.
+    """
     lines = read_lines(source, start)
     bodies: dict[int, dict[str, Any]] = {}
 

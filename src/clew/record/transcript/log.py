@@ -90,7 +90,7 @@ class Log:
         return self._saved.troubles
 
     def news(self) -> tuple[str, ...]:
-        """Return messages about problems since the last call: each once, and when they are solved."""
+        """Return messages about new and solved problems since the last call, each only once."""
         now = {(t.path, t.reason, t.rescued_to): str(t) for t in self.troubles}
         new = [words for trouble, words in now.items() if trouble not in self._told]
         if self._told and not now:
@@ -103,7 +103,7 @@ class Log:
         self._put(_Write(path, lines))
 
     async def durable(self) -> Saved:
-        """Wait until everything appended before is durable, or is known not to be."""
+        """Wait until everything appended so far is durable, or is known not to be."""
         answer: Future[Saved] = Future()
         self._put(_Flush(answer))
         return await asyncio.wrap_future(answer)

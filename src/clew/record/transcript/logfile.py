@@ -1,8 +1,8 @@
 """An append-only file, and the tail of it that is not yet known to be durable.
 
-Used by one thread (log.py). A failing disk never raises: the tail stays in memory, and each call
-tries to write it again. Until then a recovery file holds it, if one can be written. The guarantees
-are in docs/internals/transcript.md.
+Only one thread uses it (log.py). A failing disk never raises: the tail stays in memory, and each
+call tries to write it again. Until then a recovery file holds the tail, if one can be written. The
+guarantees are in docs/internals/transcript.md.
 
 Decision: docs/decisions/050-transcript-lock.md
 """
@@ -36,7 +36,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at_the_end(self) -> str:
-        """The message for the end of the process."""
+        """The message to show when the process ends."""
         return self._said("they are lost")
 
     @property
@@ -196,7 +196,7 @@ class LogFile:
     def _follow(self) -> None:
         """Handle a path that no longer names the open file.
 
-        A deleted file is restored, and a replaced file is exchanged for its replacement.
+        If the file was deleted, it is restored. If it was replaced, the replacement is opened.
         """
         if self._files.exists(self.path):
             self._written = 0

@@ -45,7 +45,7 @@ def home_of(transcript: Path) -> Path:
 
 
 def get_task_list_dir(home: Path, session_id: str) -> Path:
-    """Return the folder of the numbered tasks of a session's model."""
+    """Return the folder with the numbered tasks that the model keeps in a session."""
     return home / "tasks" / session_id
 
 
@@ -185,13 +185,16 @@ class SessionPaths:
         return own if self.aside is None else self.aside / own.name
 
     def switch(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Make another session the current one, in `folder` if it is not this cwd's."""
+        """Make another session the current one; without `folder`, one in this cwd's folder."""
         self.place = self.of(session_id, folder)
         self._groups = {}
         return self.place
 
     def of(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Return another session's place. Without `folder` it is a guess: this cwd's folder."""
+        """Return another session's place.
+
+        Without `folder`, the session is assumed to be in this cwd's folder.
+        """
         if session_id == self.place.session_id and folder is None:
             return self.place
         return SessionPlace(
@@ -208,7 +211,7 @@ class SessionPaths:
 
 
 def find_session(home: Path, session_id: str) -> list[Path]:
-    """Return every transcript with that session ID, in any project's folder."""
+    """Return every transcript with the given session ID, in any project's folder."""
     if not is_uuid(session_id):
         return []
     return sorted(get_projects_dir(home).glob(f"*/{session_id}.jsonl"))

@@ -1,7 +1,8 @@
 """The rules for recording messages: guards, cleaning, and the keys of a line in the chain.
 
-Decides by tables over the kinds in `clew.core.messages.kinds`; knows nothing of files. Lines that
-break a rule of this module are refused when they are created, because readers drop them silently.
+Decisions are made by tables over the kinds in `clew.core.messages.kinds`, without access to files.
+Lines that break a rule of this module are refused when they are created, because readers drop them
+silently.
 
 Decision: docs/decisions/010-views-over-dicts.md
 """
@@ -70,7 +71,7 @@ def clean_message(message: dict[str, Any], history: Container[str]) -> dict[str,
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """The writer of an entry and its location, which each line of the chain records."""
+    """Who writes an entry and where, as each line of the chain records it."""
 
     session_id: str
     cwd: str
@@ -88,7 +89,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def place(self, parent_uuid: str | None) -> dict[str, Any]:
-        """Return the keys of a line in the chain that do not come from its message."""
+        """Return the keys of a line in the chain that its message does not provide."""
         place: dict[str, Any] = {
             "parentUuid": parent_uuid,
             "isSidechain": self.agent_id is not None,

@@ -1,4 +1,4 @@
-"""The recorder: decides what of a conversation is written, to which file, and with which parent.
+"""The recorder: decides what is written of a conversation, to which file and with which parent.
 
 Each message is recorded once, after its parent. Tool calls are written ahead of their place before
 they run. Each kind of line outside the conversation has its own method. Encoded lines go to the log
@@ -61,7 +61,7 @@ class Recorder:
         mirror: Mirror | None = None,
         registration: Registration | None = None,
     ) -> None:
-        """Without a log nothing is stored: the same calls and results, but no file.
+        """Create a recorder. Without a log, every method works the same, but no file is written.
 
         `mirror` receives everything passed to the log, in order, with its file. `registration`
         tells other processes which session this process has open.
@@ -89,7 +89,7 @@ class Recorder:
 
         A known message becomes the next parent only if no new one came before it. Messages that a
         compaction kept stay after its boundary and change nothing. `hint` is the parent of the
-        first message, for callers that pass only new ones. Returns the UUID of the last message
+        first message, for callers that pass only new messages. Returns the UUID of the last message
         written, or else of the last known message at the beginning, or else the hint.
         """
         writer = msgspec.structs.replace(self.writer, team_name=team) if team else self.writer
@@ -100,7 +100,7 @@ class Recorder:
     ) -> str | None:
         """Record a boundary and the messages after it, after everything it closes or keeps.
 
-        A boundary that keeps an entry missing from the file would lose it on resume.
+        If the boundary kept an entry that is missing from the file, resuming would lose that entry.
         """
         self.record(history)
         meta = boundary.get("compactMetadata")
@@ -113,14 +113,14 @@ class Recorder:
     def closed_before(self, boundary: Message, kept_entries: Sequence[Message]) -> None:
         """Forget the entries before `boundary` that are not kept.
 
-        None of them is referred to any more.
+        Nothing refers to them anymore.
         """
         self._main.forget_before(boundary["uuid"], {message["uuid"] for message in kept_entries})
 
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Withdraw messages from the conversation.
 
-        The next one gets the parent of the withdrawn ones.
+        The next message gets the parent of the withdrawn messages.
         """
         at = self._now()
         lines = [
@@ -157,7 +157,10 @@ class Recorder:
     # -- lines outside the conversation
 
     def queue_operation(self, operation: str, content: Any = None, **about: Any) -> None:
-        """Record a queued message, or its removal; `about` holds its fields as a future message."""
+        """Record a queued message, or its removal.
+
+        `about` holds the fields that the message will have once it is in the conversation.
+        """
         fields = {} if content is None else {"content": content}
         self._note("queue-operation", operation=operation, **fields, **about)
 
@@ -261,7 +264,7 @@ class Recorder:
         self._note("request-cost", **cost)
 
     def request_repairs(self, repairs: Sequence[Message]) -> None:
-        """Record new repairs that the history needs in requests; lines of this kind accumulate."""
+        """Record new repairs that the history needs in requests; lines of this kind add up."""
         self._note("request-repairs", repairs=list(repairs))
 
     def context_edits(self, edits: Sequence[Message]) -> None:
@@ -269,7 +272,7 @@ class Recorder:
         self._note("context-edits", edits=list(edits))
 
     def prompt_hashes(self, **hashes: str) -> None:
-        """Record the hashes of the stored instructions and tools in later requests."""
+        """Record the hashes of the stored instructions and tools that later requests contain."""
         self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:
@@ -283,7 +286,8 @@ class Recorder:
     def rewind(self, uuid: str | None) -> None:
         """Make an earlier entry the leaf (None: start over), and record that at once.
 
-        If the user rewinds and quits, the session is still rewound when it is resumed.
+        Even if the user quits right after the rewind, the session is still rewound when it is
+        resumed.
         """
         if uuid is not None and uuid not in self._main.known:
             raise MisuseError("cannot rewind to an entry that is not in the session")
@@ -359,7 +363,7 @@ class Recorder:
         return () if self._log is None else self._log.troubles
 
     def news(self) -> tuple[str, ...]:
-        """Return messages about such problems since the last call."""
+        """Return messages about unsaved lines since the last call."""
         return () if self._log is None else self._log.news()
 
     async def durable(self) -> Saved:
@@ -446,7 +450,7 @@ class Recorder:
         return [self.header()]
 
     def header(self) -> Message:
-        """Return the first line of a file."""
+        """Return the first line of a session's file."""
         return {
             "type": "clew-session",
             "format": FORMAT,
@@ -457,7 +461,7 @@ class Recorder:
         }
 
     def _repeat_titles(self) -> None:
-        """Repeat titles and tag near the end of the file, as the last writer set them."""
+        """Repeat titles and tag near the end of the file, as they were last set."""
         ends = light.read_ends(self.transcript)
         self._bytes_since_titles = 0
         for kind, key in _REPEATED.items():
@@ -475,8 +479,8 @@ def entries_of(path: Path) -> list[Message]:
 class AgentRecorder(Recorder):
     """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
 
-    The session records the costs of its requests, and titles. The subagent's type is in a sidecar
-    next to the transcript; mirrors receive it as a separate entry.
+    The session's recorder records the costs of the subagent's requests, and titles. The subagent's
+    type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
     """
 
     def __init__(self, session: Recorder, agent_id: str) -> None:
@@ -503,12 +507,12 @@ class AgentRecorder(Recorder):
                 self._mirror(self.transcript, [record])
 
     def rest(self) -> None:
-        """Release the file while nothing is written, because a session may have hundreds of agents."""
+        """Release the file while nothing is written, because a session may have many agents."""
         if self._log is not None:
             self._log.release(self.transcript)
 
     def moved_to(self, cwd: str) -> None:
-        """Record that the agent works in another folder than its session."""
+        """Record that the agent works in a different folder than its session."""
         self.writer = msgspec.structs.replace(self.writer, cwd=cwd)
 
     def request_cost(self, **cost: Any) -> None:
@@ -519,7 +523,7 @@ class AgentRecorder(Recorder):
         self._session.title(text)
 
     def last_prompt(self, text: str) -> None:
-        """Do nothing: a subagent has no say in the session's leaf and title."""
+        """Do nothing: a subagent does not affect the session's leaf and title."""
 
     def _may_begin(self, _: Sequence[Message]) -> bool:
         return True

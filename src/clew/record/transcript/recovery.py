@@ -1,7 +1,8 @@
 """Recovery files, which hold a transcript's lines while the transcript is not writable.
 
-A recovery file is locked like a transcript: the process with the lock is the session's writer. It is
-deleted once the transcript has its lines. The guarantees are in docs/internals/transcript.md.
+A recovery file is locked like a transcript: the process with the lock is the session's writer. The
+file is deleted once the transcript has its lines. The guarantees are in
+docs/internals/transcript.md.
 
 Decision: docs/decisions/051-durability.md
 """
@@ -23,7 +24,7 @@ class LockedError(OSError):
 
 
 def copies_of(name: str, folders: Sequence[Path], files: Files) -> Iterator[Path]:
-    """Yield the existing recovery files of that name in folders that only this user can write to."""
+    """Yield the existing recovery files with this name in folders that only this user can change."""
     for folder in folders:
         if files.exists(folder / name) and files.is_private(folder):
             yield folder / name
@@ -32,7 +33,7 @@ def copies_of(name: str, folders: Sequence[Path], files: Files) -> Iterator[Path
 class Rescue:
     """The recovery files of one transcript.
 
-    `path` durably contains its first `lines` unsaved lines.
+    The first `lines` of the transcript's unsaved lines are durable in `path`.
     """
 
     def __init__(self, name: str, folders: Sequence[Path], files: Files) -> None:
@@ -59,9 +60,9 @@ class Rescue:
                 yield from copies_of(self._name, [folder], self._files)
 
     def take(self) -> list[bytes]:
-        """Return the lines that an earlier run left, once.
+        """Return the lines that an earlier run left; they are returned only once.
 
-        Raises `LockedError` while that run lasts.
+        Raises `LockedError` while the process of that run has the lock.
         """
         lines: list[bytes] = []
         for path in self._there():
@@ -164,7 +165,7 @@ def list_copies(path: Path, home: Path) -> tuple[Path, ...]:
 def list_all_copies(home: Path) -> dict[str, list[Path]]:
     """Return the recovery files of each session in any folder.
 
-    The session's own come before those of its subagents.
+    A session's own files come before those of its subagents.
     """
     copies: dict[str, list[Path]] = {}
     for folder in rescue_dirs(home):

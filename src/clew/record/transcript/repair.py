@@ -1,10 +1,10 @@
 """Repair a damaged session for every reader, without changing an existing byte.
 
-If something is only missing at the end, it is appended after a backup. Any other damage is repaired
-in a new session next to the original: entries linked as the loader links them, each line readable,
-each tool call with a result. The original does not change. The title and first line of the copy
-mark it as repaired, it gets the original's subagents and tool results, and no second copy is made.
-On request, warnings alone are repaired in such a copy too. Warnings that record what really
+If something is missing only at the end, it is appended after a backup. Any other damage is repaired
+in a new session next to the original: entries are linked as the loader links them, each line is
+readable, and each tool call has a result. The original does not change. The title and first line of
+the copy mark it as repaired, it gets the original's subagents and tool results, and no second copy
+is made. On request, a copy is made for warnings alone too. Warnings that record what really
 happened stay, and the report says why.
 
 Decision: docs/decisions/053-transcript-repair.md
@@ -78,7 +78,7 @@ MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRU
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A planned repair.
 
-    `target` is the file it would write, or has already written; `lines` go there.
+    `target` is the file that the repair would write or has already written; `lines` go there.
     """
 
     kind: Kind
@@ -103,7 +103,7 @@ class HeldError(Exception):
 
 
 class WouldLoseError(Exception):
-    """The repaired file would lose part of the conversation that the original loads as."""
+    """The repaired file would load with less of the conversation than the original."""
 
 
 def why_it_stays(finding: BrokenRule, session: str) -> str:
@@ -249,7 +249,7 @@ def _appended(planned: RepairPlan, folder: Path, backups: Path) -> Path:
 def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
     """Create the new session, unless another process has created one in the meantime.
 
-    The transcript comes last, because it makes the files a session.
+    The transcript is moved last, because the other files belong to no session without it.
     """
     source, target = planned.source, planned.target
     if (copy := find_repaired_copy(source, load(source, reads_all=True))) is not None:
@@ -267,9 +267,10 @@ def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
 
 
 def _ends_with_calls(examination: Examination) -> bool:
-    """Return whether everything missing belongs to the last response, with only results after it.
+    """Return whether everything missing belongs to the last response.
 
-    A result appended anywhere else would become the end of the conversation.
+    Only results may follow that response. A result appended after anything else would become the
+    end of the conversation.
     """
     nodes = list(examination.loaded.chain.nodes())
     lacking = {finding.at for finding in examination.errors if finding.name == "missing-result"}
@@ -357,7 +358,10 @@ def _rewritten(
 
 
 def _header(examination: Examination, session_id: str) -> dict[str, Any]:
-    """Return the original's header if it has one; the result names the file it was made from."""
+    """Return the header of the copy, which names the original session.
+
+    If the original has a header, the copy's is based on that.
+    """
     first = header_of(examination.path)
     header = examination.loaded.side.current.get("clew-session") or {
         "type": "clew-session",
@@ -370,7 +374,7 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
 
 
 class _Counted:
-    """The counts that readers take from responses: one usage and one pair of IDs for all its lines."""
+    """The usage and IDs of responses, which readers expect to be the same in a response's lines."""
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
         self._usages: dict[str, dict[str, Any]] = {}
@@ -408,7 +412,7 @@ class _Counted:
 
 
 def _weight(usage: dict[str, Any]) -> int:
-    """Rank a usage count; the highest is the final one, because responses only grow."""
+    """Rank a usage by its output tokens; the highest is final, because responses only grow."""
     tokens = usage.get("output_tokens")
     return tokens if type(tokens) is int else -1
 

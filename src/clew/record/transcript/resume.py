@@ -47,16 +47,16 @@ class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
 class Back(msgspec.Struct, frozen=True, kw_only=True):
     """The point to rewind a session to: after the message `to`.
 
-    With `only_turn`, that prompt's turn is the only one that may be dropped.
+    With `only_turn`, no turn except that of the prompt `only_turn` may be dropped.
     """
 
     to: str
     only_turn: str | None = None
 
     def of(self, loaded: LoadedSession) -> LoadedSession:
-        """Return the session as of that message.
+        """Return the session as it was after the message `to`.
 
-        Raises `SessionError` if that is not possible or allowed.
+        Raises `SessionError` if that is not possible or not allowed.
         """
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:
@@ -76,7 +76,10 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
-    """Return the prompt of each message's turn; attachments may precede their prompt."""
+    """Return the prompt of the turn that each message belongs to.
+
+    Attachments may precede their prompt.
+    """
     turns: list[str | None] = []
     turn: str | None = None
     waiting = 0
@@ -163,7 +166,10 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
 def write_fork(
     loaded: LoadedSession, session_id: str, *, until: str | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of a fork of `loaded`, up to and including `until`; its title tells it apart."""
+    """Yield the lines of a fork of `loaded`, up to and including `until`.
+
+    The fork gets a different title, so that lists tell the two sessions apart.
+    """
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
     for line in copy_messages(pairs, loaded, session_id, until=until):
         yield encode(line) + b"\n"

@@ -2,8 +2,8 @@
 
 A response is several entries with one message ID, and each result's parent is its own call, so a
 walk from the leaf meets only one branch. An entry off the path is added if it is part of a response
-on the path, or the only result of one of its calls. Entries of another branch of the conversation
-never are.
+on the path, or the only result of a call in such a response. Entries of another branch of the
+conversation are never added.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Body = Callable[[Node], dict[str, Any]]
 
 
 def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
-    """Return the path with all entries of its responses, in conversation order."""
+    """Return the path with all entries of the responses on it, in conversation order."""
     beside = _beside(links, path)
     if not beside:
         return path
@@ -24,7 +24,7 @@ def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
 
 
 def _beside(links: Links, path: Sequence[int]) -> list[int]:
-    """Return shown entries off the path that have a parent, in file order: parents before children."""
+    """Return the shown messages off the path that have a parent, in file order."""
     on_path = bytearray(len(links.nodes))
     for i in path:
         on_path[i] = 1
@@ -39,7 +39,7 @@ def _beside(links: Links, path: Sequence[int]) -> list[int]:
 
 
 class _Answers:
-    """The response that each entry belongs to, and the entries added so far."""
+    """Adds entries off the path to the responses that they belong to."""
 
     def __init__(self, links: Links, path: Sequence[int], body: Body) -> None:
         self._links = links
@@ -135,9 +135,9 @@ class _Answers:
             answer.answered |= results
 
     def _extent(self, place: int) -> "_Extent":
-        """Return the response that a place of the path is in or follows.
+        """Return the response that a place on the path is in or follows.
 
-        All calls are added before.
+        Must not be called before the calls off the path have been added.
         """
         if place not in self._extents:
             start, end = self._reach(place)
@@ -157,7 +157,7 @@ class _Answers:
         return extent
 
     def _reach(self, place: int) -> tuple[int, int]:
-        """Return the range of the path that one response and its results occupy."""
+        """Return the range that a response and its results occupy on the path."""
         while place > 0 and not self._is_assistant(self._path[place]):
             place -= 1
         key = self._key(self._path[place])

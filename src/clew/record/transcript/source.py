@@ -1,4 +1,4 @@
-"""An open file read as numbered lines, in parts by offset, or backwards from its end. Never writes.
+"""An open file, read as numbered lines, in parts by offset, or backward from its end. Never writes.
 
 Lines end at LF; a CR before it counts as white space around the JSON. Memory use is constant except
 for a very long line.
@@ -33,7 +33,10 @@ class TranscriptSource:
         self._ahead = b""
 
     def part(self, at: int, size: int) -> bytes:
-        """Return bytes by offset; reads ahead, because the next part is usually the next line."""
+        """Return `size` bytes from the offset `at`.
+
+        More is read ahead, because the next part is usually the next line.
+        """
         start = at - self._ahead_at
         if start < 0 or start + size > len(self._ahead):
             self._ahead = self.read(at, max(size, READ_AHEAD_BYTES))
@@ -54,7 +57,7 @@ class TranscriptSource:
     def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         """Yield the number (from 1), offset and bytes (without LF) of each line.
 
-        `start` is a line's start.
+        `start` must be the offset at which a line begins.
         """
         number = 0
         for at, block in self.blocks(start, end):
@@ -94,7 +97,7 @@ class TranscriptSource:
     def last_line_with(
         self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
     ) -> int | None:
-        """Return the start of the last accepted line before `before` that contains `needle`."""
+        """Return the offset of the last accepted line before `before` that contains `needle`."""
         while (position := self._find_back(needle, before)) is not None:
             start = self._line_start(position)
             if is_wanted(self.line_at(start)):
@@ -123,7 +126,7 @@ class TranscriptSource:
 
 @contextmanager
 def open_source(path: Path, copies: Iterable[Path] = ()) -> Iterator[TranscriptSource]:
-    """Open a file followed by its recovery files, or those alone if the file is missing."""
+    """Open a file followed by its recovery files, or only those if the file is missing."""
     with ExitStack() as opened:
         extra_files = [*_there(opened, [copy for copy in copies if copy != path])]
         # Open the file last: if a recovery file was deleted before, its lines are already in the file.

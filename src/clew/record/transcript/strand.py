@@ -12,10 +12,11 @@ from clew.record.transcript.siblings import find_block_ids
 
 
 class Strand:
-    """A chain. `last` is the next entry's parent; `owed` entries are only written ahead.
+    """A chain as its writer needs it.
 
-    `known` maps each entry to its rank, in order of writing. Entries that a compaction closed are
-    forgotten, as the loader never returns them, so the state does not grow with the file.
+    `last` is the next entry's parent; `owed` entries are only written ahead. `known` maps each
+    entry to its rank, in order of writing. Entries that a compaction closed are forgotten, as the
+    loader never returns them, so the state does not grow with the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +68,7 @@ class Strand:
         self._withdrawn = {}
 
     def withdraw(self, uuid: str) -> bool:
-        """Forget an entry; False if it is unknown. The next entry gets its parent."""
+        """Forget an entry, so that the next one gets its parent; False if the entry is unknown."""
         if uuid not in self.known and uuid not in self.owed:
             return False
         rank = self.known.pop(uuid, None)
