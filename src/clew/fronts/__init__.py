@@ -1,1 +1,1 @@
-"""The front ends: the terminal, line mode, print mode and hosts, editors, Python programs."""
+"""The front ends: terminal, line mode, print mode, host programs, editors, and the Python SDK."""

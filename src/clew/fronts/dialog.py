@@ -12,7 +12,8 @@ Body: TypeAlias = Callable[[int], Sequence[str]]
 class Choice(Struct, frozen=True, kw_only=True):
     """One choice of a dialog.
 
-    Its `key` selects it directly; with `asks_words` the user adds text.
+    `key` is the key that selects the choice directly. If `asks_words` is set, the user types text along
+    with it.
     """
 
     label: str
@@ -22,15 +23,17 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class DialogAnswer(Struct, frozen=True, kw_only=True):
-    """The indices of the selected choices, in order, and the text that the user typed."""
+    """The answer to a dialog: the indices of the selected choices, in order, and the typed text."""
 
     chosen: tuple[int, ...]
     words: str = ""
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """A question with its choices. `text`, or `body` for drawn lines, is shown above the choices.
-    `at` is the index of the choice that is preselected.
+    """A question with its choices.
+
+    `text`, or `body` if the text is drawn as lines, is shown above the choices. `at` is the index of
+    the preselected choice.
     """
 
     title: str

@@ -1,8 +1,8 @@
-"""The main loop of every front end: input becomes a turn, an immediate result, or the session's end.
+"""The main loop of every front end: turns input into a turn, an immediate result, or an exit.
 
-It decides which turn runs, what happens to messages that a turn did not receive, and what an
-interruption means. Front ends differ in their input (where lines come from) and their view (what is
-shown and asked), and pass both in. This module never reads or writes a terminal, a file or a channel.
+The loop decides which turn runs, what happens to messages that a turn did not receive, and what an
+interruption means. Each front end passes in its input (where lines come from) and its view (what is
+shown and asked). This module never reads or writes a terminal, a file or a channel.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ FAREWELLS = ("exit", "quit")
 class Line(Struct, frozen=True, kw_only=True):
     """One line of input to a session.
 
-    `blocks` are a program's own prompt: no command and no file name is expanded in it. If `asks` is
-    false, the line is recorded but the model does not answer it.
+    `blocks` is a prompt that a program composed: no commands or file names are expanded in it. If
+    `asks` is false, the line is recorded, but the model does not answer it.
     """
 
     raw: Raw = Raw(text="")
@@ -55,12 +55,14 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class News(Struct, frozen=True):
-    """Background tasks have news that starts a turn."""
+    """The signal that background tasks have news, which starts a turn."""
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """The cause of a turn: a prompt, an order to compact, news, or messages that the last turn did not
-    receive; and the line that started it.
+    """The reason why a turn runs, and the line of input that started it, if any.
+
+    The reason is a prompt, a request to compact the session, news from background tasks, or, if all
+    fields are empty, messages that the last turn did not receive.
     """
 
     line: Line | None = None
@@ -73,16 +75,14 @@ Next: TypeAlias = Line | News | Taken | None
 
 
 class FrontInput(Protocol):
-    """The source of lines. The defaults suit an input that ends on its own."""
+    """The source of a session's input. The defaults suit an input that ends on its own."""
 
     async def next(self) -> Next:
         """Return what to do next, or None if the session is to end."""
         ...
 
     def put(self, _: Taken) -> None:
-        """Queue something that the user asked for during a turn and that has to wait until the turn
-        ends.
-        """
+        """Queue something that the user requested during a turn and that has to wait for its end."""
         return
 
     def end(self) -> None:
@@ -91,7 +91,10 @@ class FrontInput(Protocol):
 
 
 class FrontView(Protocol):
-    """The output of a session, and the place where its user is asked. The defaults suit a view without a user."""
+    """The output of a session, which also asks its user.
+
+    The defaults suit a view without a user.
+    """
 
     async def emit(self, event: EngineEvent) -> None:
         """Show an event of a turn."""
@@ -119,12 +122,12 @@ class FrontView(Protocol):
         await self.show(Show(text=rewound.text), line)
 
     async def pick(self, pick: Pick, line: Line | None) -> Line | None:
-        """Let the user choose, and return the line that carries out the choice."""
+        """Let the user choose, and return the line of input that carries out the choice."""
         await self.show(as_list(pick), line)
         return None
 
     async def untaken(self, line: Line) -> None:
-        """Report that a line was cancelled before it had a result."""
+        """Report that a line was canceled before it had a result."""
         await self.show(Show(text="Cancelled"), line)
 
     async def leave(self, line: Line | None) -> None:
@@ -132,19 +135,22 @@ class FrontView(Protocol):
         await self.show(Show(text=""), line)
 
     def wait(self, _line: Line, _uuid: str) -> None:
-        """Show that the line waits for the running turn, which receives it under `uuid`; an empty `uuid`
-        means that no turn will receive it.
+        """Show that a line sent during a turn is waiting.
+
+        The running turn will receive the line under `uuid`. If `uuid` is empty, no turn will receive it.
         """
         return
 
     def give_back(self) -> None:
-        """Return waiting messages to the user after an interruption; they are not answered."""
+        """Return waiting messages to the user after an interruption; no turn answers them."""
         return
 
 
 class Driver:
-    """The main loop of one session. `idle` is given if there is a user at the keyboard: it tells hooks
-    when clew waits for them.
+    """The main loop of one session.
+
+    `idle` is given if a user is at the keyboard; it runs the hooks for the time when clew waits for
+    that user.
     """
 
     def __init__(
@@ -169,8 +175,9 @@ class Driver:
         session.parts.agents.heard = self.hear
 
     async def run(self) -> int | Clear | Resume:
-        """Run the session to its end; return an exit code, or the command that starts the next
-        session.
+        """Run the session to its end.
+
+        Return an exit code, or the command that starts the next session.
         """
         then: Clear | Resume | None = None
         try:
@@ -188,7 +195,7 @@ class Driver:
     # -- while it runs
 
     def stop(self) -> bool:
-        """Interrupt the current line or turn; return False if there is none."""
+        """Interrupt the line or turn in progress; return False if there is none."""
         if not self.is_working:
             return False
         self.is_stopped = True
@@ -198,7 +205,7 @@ class Driver:
         return True
 
     def end(self, code: int) -> None:
-        """End the session with an exit code, after interrupting what runs."""
+        """Interrupt the line or turn in progress, and end the session with an exit code."""
         self._code, self._is_over = code, True
         self._lines.end()
         self.stop()
@@ -206,7 +213,7 @@ class Driver:
     async def say(self, line: Line) -> None:
         """Handle a line that the user sends while a turn runs.
 
-        The model receives a message at its next step. A command runs at once or after the turn.
+        The model receives a message at its next step. A command runs at once, or after the turn.
         """
         outcome = await self._taken(line, self._view.emit)
         conversation = self.session.conversation
@@ -228,7 +235,7 @@ class Driver:
                 self._lines.put(outcome)
 
     async def hear(self, event: EngineEvent) -> None:
-        """Show events of subagents, unless the user is at the prompt."""
+        """Show an event of a subagent, unless the user is at the prompt."""
         if self._idle is None or self.session.conversation.is_running:
             await self._view.emit(event)
 
@@ -247,7 +254,7 @@ class Driver:
         return await self._do(outcome, event)
 
     async def _take(self, line: Line) -> Taken | None:
-        """Process a line so that it can be interrupted; return None if it was."""
+        """Process a line, which the user can interrupt; return None if that happened."""
         self._begin()
         try:
             async with self._view.taking(line), asyncio.TaskGroup() as group:
@@ -305,7 +312,7 @@ class Driver:
         await self._hear_out(self.session.conversation.answer_unheard(self._view.emit), cause)
 
     async def _hear_out(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:
-        """Run a turn, and then further turns for messages that it did not receive."""
+        """Run a turn, and then further turns for messages that the previous one did not receive."""
         conversation = self.session.conversation
         await self._work(turn, cause)
         while conversation.has_unheard and not (self.is_stopped or self._is_over):
@@ -330,7 +337,7 @@ class Driver:
         self._rest(is_waiting=False)
 
     def _rest(self, *, is_waiting: bool) -> None:
-        """Start or stop waiting for the user."""
+        """Start or stop the time in which clew waits for the user."""
         if self._idle is not None:
             (self._idle.begin if is_waiting else self._idle.end)()
 
@@ -354,9 +361,9 @@ NEVER = TurnEnded(
 
 
 class Shaped:
-    """Runs turns of a conversation.
+    """Runs turns of a conversation, and requests a result that matches a schema if `is_wanted`.
 
-    If `is_wanted`, it repeats until the result matches the schema.
+    A turn that ends without such a result is followed by one reminder.
     """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
@@ -399,7 +406,7 @@ class Shaped:
 
 
 def make_next_options(options: Options, then: Clear | Resume) -> Options:
-    """Return the options for the session that a command starts."""
+    """Return the options for the next session, which the command `then` starts."""
     return replace(
         options,
         prompt="",

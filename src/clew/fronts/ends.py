@@ -1,4 +1,4 @@
-"""The end of a front end: signals, exit codes, printed errors. Imports nothing heavy."""
+"""How a front end ends: signals, exit codes, and the error message. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, *ENDED_BY)
 
 
 def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a front end and return its exit code; print an error of clew's own to standard error."""
+    """Run a front end and return its exit code; print clew's own errors to standard error."""
     try:
         with asyncio.Runner() as runner:
             return runner.run(work())
@@ -37,7 +37,7 @@ def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 
 def hear_signals(heard: Callable[[int], object]) -> None:
-    """Pass signals to the event loop.
+    """Call `heard` in the event loop for each signal.
 
     Signals that arrive after the loop is closed end the process with the same exit codes. asyncio's own
     handlers would be removed too early.
@@ -54,5 +54,5 @@ def hear_signals(heard: Callable[[int], object]) -> None:
 
 
 def code_of(number: int) -> int:
-    """Return the exit code of a process that a signal ended."""
+    """Return the exit code of a process that was ended by the signal `number`."""
     return ENDED_BY.get(signal.Signals(number), INTERRUPTED)

@@ -1,7 +1,8 @@
-"""The questions that a session asks a user at the keyboard: permission, plan, choices, trust, servers.
+"""The questions that clew asks a user at the keyboard.
 
-This module defines their wording and the meaning of the answers; a view shows them. It never decides
-on its own: no answer means no.
+They concern permissions, plans, the model's questions, trust, the sandbox and MCP servers. This
+module defines their wording and the meaning of the answers; a view shows them. Nothing is decided
+without the user: no answer means no.
 """
 
 import json
@@ -34,8 +35,10 @@ TRUST_EXPLANATION = (
 
 
 class Questions:
-    """Asks the user questions. `tell` shows a message; `rules` are the rules of the session once it is
-    open.
+    """Asks the user questions.
+
+    `tell` shows a message to the user. `rules` are the permission rules of the session; None until a
+    session is open.
     """
 
     def __init__(self, tell: Callable[[str], object]) -> None:
@@ -43,15 +46,15 @@ class Questions:
         self.rules: SessionRules | None = None
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Show a dialog and return the answer, or None if there is none."""
+        """Show a dialog and return the answer, or None if the user gives none."""
         raise NotImplementedError
 
     def draw(self, _: Question) -> Body | None:
-        """Return the effect of a call as drawn lines, or None if the view does not draw."""
+        """Return a drawing of what a call would do, or None if the view does not draw."""
         return None
 
     async def ask(self, question: Question) -> Verdict:
-        """Ask about one call. No answer rejects the call and ends the turn."""
+        """Ask about one call. Without an answer, the call is rejected and the turn ends."""
         match question.kind:
             case "choices":
                 return await self._choices(question.block["input"])
@@ -61,9 +64,7 @@ class Questions:
                 return await self._permission(question)
 
     async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
-        """Return the key of the selected choice and the typed text; both are empty without an
-        answer.
-        """
+        """Return the key of the selected choice and the typed text, both empty without an answer."""
         answer = await self.choose(dialog)
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
@@ -105,7 +106,10 @@ class Questions:
         return verdict_of(key, f"keep planning: {words}")
 
     async def _choices(self, arguments: Json) -> Verdict:
-        """Ask every question in order; each has one answer, several, or the user's own text."""
+        """Ask the model's questions in order.
+
+        The answer to each is one option, several options, or the user's own text.
+        """
         answers: dict[str, str] = {}
         for item in arguments["questions"]:
             options = [
@@ -129,7 +133,7 @@ class Questions:
     # -- before a session
 
     async def line(self, prompt: str) -> str | None:
-        """Ask for a line of text; return None if there is none."""
+        """Ask for a line of text; return None if the user gives none."""
         own = Choice(label="Answer", asks_words=True)
         answer = await self.choose(Dialog(title=join_lines(prompt), choices=[own]))
         return None if answer is None else answer.words
@@ -147,9 +151,9 @@ class Questions:
         return key == "y"
 
     async def sandbox(self) -> bool | None:
-        """Ask whether commands run in a sandbox:
+        """Ask in which permission modes commands run in a sandbox.
 
-        True for every mode, False for none, None for the default.
+        Return True for every mode, False for none, and None for the default modes.
         """
         choices = [
             Choice(label="Yes, in every permission mode", key="y"),
@@ -162,8 +166,9 @@ class Questions:
         return {"y": True, "n": False}.get(key)
 
     async def server(self, name: str, reach: str) -> bool | None:
-        """Ask whether to start an MCP server of the project; None means that the user decides
-        later.
+        """Ask whether to start an MCP server that the project defines.
+
+        Return None if the user decides later.
         """
         choices = [
             Choice(label="Yes, start it", key="y"),
@@ -192,7 +197,7 @@ def make_title(call: Json) -> str:
 
 
 def verdict_of(key: str, words: str) -> Verdict:
-    """Return the verdict for approval, for rejection with a reason, and for plain rejection."""
+    """Return the verdict for the key of an answer: approval, rejection with a reason, or rejection."""
     if key == "y":
         return Granted()
     if key == "w":
@@ -201,7 +206,7 @@ def verdict_of(key: str, words: str) -> Verdict:
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """Return the answers on offer that apply to more than this call."""
+    """Return the possible answers that apply beyond this call."""
     is_trusted = rules.standing.is_trusted
     return list(
         list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)
@@ -209,12 +214,12 @@ def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnsw
 
 
 def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
-    """Return the lasting answers by the key that selects each."""
+    """Return the lasting answers, each under the key that selects it."""
     return {KEPT if o.is_kept else FOR_NOW: o for o in lasting_answers(question, rules)}
 
 
 def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
-    """Apply a lasting answer; return an error message if it cannot be saved.
+    """Apply a lasting answer; return a message if it cannot be saved or does not apply yet.
 
     The call itself is allowed in either case.
     """
@@ -226,7 +231,7 @@ def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
 
 
 def format_input(arguments: Json) -> str:
-    """Format every field of the input in full, because the user approves all of it."""
+    """Format every field of a call's input in full, because the user approves all of it."""
     lines = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Line mode, for screen readers and simple terminals: nothing is redrawn."""
+"""Line mode, for screen readers and simple terminals: printed text is never redrawn."""

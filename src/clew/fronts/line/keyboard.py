@@ -1,7 +1,7 @@
-"""Keyboard input in line mode: complete lines on request, interrupts and messages during a turn.
+"""Keyboard input in line mode: complete lines on request, interruptions and messages during a turn.
 
-Between turns the terminal's own line editing applies. During a turn, keys are read one by one, so that
-Escape interrupts. Input that is not a terminal is read only when a line is requested.
+Between turns, the terminal's own line editing applies. During a turn, keys are read one by one, so
+that Escape can interrupt. Input that is not a terminal is read only when a line is requested.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class LineKeyboard:
         self._is_free.set()
 
     async def prompted(self, prompt: str) -> str | None:
-        """Return a line for the prompt, after any open question has been answered."""
+        """Ask for a line at the prompt and return it, after any open question has been answered."""
         await self._is_free.wait()
         line = await self.line(prompt)
         if line is None:
@@ -46,7 +46,7 @@ class LineKeyboard:
         return line
 
     async def line(self, prompt: str) -> str | None:
-        """Return the next line that the user enters, or None if the input has ended."""
+        """Write `prompt` and return the line that the user enters, or None if the input has ended."""
         self._paper.write(prompt)
         if self._is_over or (line := self._whole_line()) is not None:
             return None if self._is_over else line
@@ -70,7 +70,7 @@ class LineKeyboard:
     def during_turn(
         self, *, stop: Callable[[], object], say: Callable[[str], object]
     ) -> Iterator[None]:
-        """While active, Escape interrupts, and a line that was not requested is sent to the model."""
+        """During this context, Escape calls `stop`, and unrequested lines are passed to `say`."""
         if not self.is_terminal:
             yield
             return
@@ -85,8 +85,9 @@ class LineKeyboard:
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
 
     def _key_by_key(self) -> list[Any]:
-        """Switch to reading key by key; return the previous terminal settings, or [] if it was
-        closed.
+        """Switch to reading key by key.
+
+        Return the previous terminal settings, or an empty list if the terminal is closed.
         """
         before: list[Any] = []
         with suppress(*GONE):
@@ -142,7 +143,7 @@ class LineKeyboard:
             self._hand_over()
 
     def _type(self, keys: bytes) -> None:
-        """Append keys to the input, and handle Backspace in key-by-key mode."""
+        """Add typed keys to the input; in key-by-key mode, handle Backspace."""
         for key in keys:
             if self._stop is not None and key in BACKSPACES:
                 del self._typed[-1:]

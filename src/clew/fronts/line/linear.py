@@ -1,6 +1,6 @@
-"""Line mode: the driver's input and view where the screen is not redrawn.
+"""Line mode: the driver's input and view for terminals that are not redrawn.
 
-It alternates prompts and turns. Ctrl-C or Escape interrupts a turn; Ctrl-C at the prompt ends the
+Prompts and turns alternate. Ctrl-C or Escape interrupts a turn; Ctrl-C at the prompt ends the
 session. However the session ends, clew prints how to resume it.
 """
 
@@ -102,7 +102,7 @@ def typed(text: str) -> Line:
 
 
 class LineInput(FrontInput):
-    """Lines that the user ends with Enter. `first` is the prompt from the command line."""
+    """The lines that the user enters. `first` is the prompt given on the command line."""
 
     def __init__(
         self, session: Session, telling: LineWriter, keyboard: LineKeyboard, first: str
@@ -133,7 +133,7 @@ class LineInput(FrontInput):
         return typed(text)
 
     async def _line(self) -> str | None:
-        """Return the next line; it is empty if background subagents have news first."""
+        """Return the next line; an empty line if background subagents have news before it arrives."""
         self._news.clear()
         async with asyncio.TaskGroup() as group:
             line = group.create_task(self._keyboard.prompted(PERSON))
@@ -163,7 +163,7 @@ class LineInput(FrontInput):
 
 
 class LineView(FrontView):
-    """The view of line mode. `driver` is set after construction. Printed text never changes."""
+    """The view in line mode. `driver` is set after construction. Printed text never changes."""
 
     driver: Driver
 
@@ -178,7 +178,7 @@ class LineView(FrontView):
         self._told = ""
 
     def heed_signal(self, number: int) -> None:
-        """Handle a signal. A second Ctrl-C ends the session; by then the messages are on disk."""
+        """Handle a signal. A second Ctrl-C ends the session, whose messages are on disk by then."""
         if number != signal.SIGINT:
             self.driver.end(code_of(number))
             return
@@ -217,7 +217,7 @@ class LineView(FrontView):
             self._telling.line(f"Your prompt was:\n{rewound.prompt}")
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
-        """Ask the user to pick by number; any other input is handled as a line."""
+        """Ask the user to pick a choice by number; any other input is handled as an ordinary line."""
         if pick.text:
             self._telling.line(pick.text)
         for number, row in enumerate(pick.rows, 1):

@@ -18,8 +18,9 @@ class LineQuestions(Questions):
         self._telling = telling
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Ask a question. Enter selects the preselected choice, unless it is the first; then there is no
-        answer.
+        """Ask a question and return the answer, or None.
+
+        Enter selects the preselected choice. If that is the first choice, Enter gives no answer.
         """
         own = next((n for n, choice in enumerate(dialog.choices) if choice.asks_words), None)
         keys = {c.key or str(n): n - 1 for n, c in enumerate(dialog.choices, 1) if n - 1 != own}
@@ -37,7 +38,7 @@ class LineQuestions(Questions):
         return DialogAnswer(chosen=(dialog.at,)) if dialog.at else None
 
     def _list(self, dialog: Dialog, keys: dict[str, int], own: int | None) -> str:
-        """Print the choices and return the prompt, which may include the last of them."""
+        """Print the choices, and return the prompt, which may include the last choice."""
         rows = [f"  {key} = {dialog.choices[n].label}" for key, n in keys.items()]
         if not dialog.choices[0].key:
             for row, n in zip(rows, keys.values(), strict=True):

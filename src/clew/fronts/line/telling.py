@@ -1,4 +1,4 @@
-"""The output of line mode: text as it streams, everything else as the screen would show it."""
+"""The output of line mode: streams text as it arrives, and prints the rest as the screen would."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from clew.fronts.render.transcript import Transcript
 
 
 class Paper:
-    """An output stream. Once the terminal is gone, output is discarded."""
+    """The output stream. Once the terminal is gone, output is discarded."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -45,7 +45,7 @@ class Paper:
             self.gone()
 
     def gone(self) -> None:
-        """Record that the terminal was closed."""
+        """Record that the terminal was closed; discard further output."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -62,11 +62,12 @@ RECALLED_ROWS = 200
 
 
 class LineWriter:
-    """Writes the session line by line; it remembers only whether the last line is complete."""
+    """Writes the session line by line; keeps track only of whether the last line is complete."""
 
     def __init__(self, paper: Paper, *, see_with: str = "/see") -> None:
-        """`see_with` is the command that expands collapsed output; empty if no command can be
-        typed.
+        """Create the writer.
+
+        `see_with` is the command that expands collapsed output; it is empty if the user cannot type one.
         """
         self._paper = paper
         self._is_mid_line = False
@@ -83,21 +84,22 @@ class LineWriter:
             self._write(f"{wrap_text(escape_controls(text), self._paper.columns)}\n")
 
     def history(self, messages: list[Json], titles: Titles) -> None:
-        """Print the earlier messages of a resumed session; `titles` returns the title of a tool
-        call.
+        """Print the earlier messages of a resumed session.
+
+        `titles` returns the title of a tool call.
         """
         self._lines(self._transcript.history(messages, RECALLED_ROWS, titles))
 
     @property
     def folded(self) -> list[str]:
-        """The names of collapsed outputs."""
+        """The names of the collapsed outputs."""
         return self._transcript.folded
 
     def whole(self, name: str) -> list[Line]:
         return self._transcript.see(name)
 
     def ring(self) -> None:
-        """Ring the bell: the turn has ended or a question is open."""
+        """Ring the bell, because the turn has ended or a question is open."""
         if self.rings and self._paper.is_terminal:
             self._paper.write("\x07")
 

@@ -1,9 +1,9 @@
-"""Markdown block parsing, line by line as the text streams in. Pure.
+"""Parses Markdown into blocks, line by line as the text streams in. Pure.
 
-It follows the appendix of the CommonMark specification: a line is matched against the open containers,
-may open new ones, and its rest belongs to one leaf block. Each line is parsed once, and memory is
-bounded: a growing paragraph is passed to the sink in parts. Tables are supported in addition to
-CommonMark. Link reference definitions have no effect on earlier text.
+The parser follows the appendix of the CommonMark specification: a line is matched against the open
+containers and may open new ones; the rest of the line belongs to one leaf block. Each line is
+parsed once, and memory is bounded: a growing paragraph is passed to the sink in parts. Tables are
+supported in addition to CommonMark. Link reference definitions have no effect on earlier text.
 """
 
 import re
@@ -23,8 +23,10 @@ ROW_CHARACTERS = 8_000
 
 
 class Container(Struct, frozen=True):
-    """A block quote or list item: its mark, its number if it has one, and the indent of its
-    content.
+    """A block quote or a list item.
+
+    `mark` is empty for a block quote; `number` is the number of an item in an ordered list. `offset` is
+    the indent of the item's content.
     """
 
     serial: int
@@ -41,7 +43,7 @@ Path: TypeAlias = tuple[Container, ...]
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
-    """A leaf block at its start. `has_gap` means that a blank line precedes it."""
+    """A leaf block as it begins. `has_gap` means that a blank line precedes the block."""
 
     kind: Kind
     path: Path
@@ -54,13 +56,17 @@ class Leaf(Struct, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    """The receiver of parsed blocks: a leaf begins, receives text and ends; leaves never overlap."""
+    """The receiver of parsed blocks.
+
+    A leaf begins, receives text and ends before the next one begins.
+    """
 
     def begin(self, leaf: Leaf) -> None: ...
 
     def text(self, text: str, *, ends: bool) -> None:
-        """Receive part of a paragraph, or a line of another leaf; without `ends`, the start of a
-        line.
+        """Receive part of a paragraph, or a line of another kind of leaf.
+
+        Without `ends`, the text is only part of a line.
         """
         ...
 
@@ -77,7 +83,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 
 class Blocks:
-    """The parser. `feed` takes text as it arrives; `finish` marks its end."""
+    """The block parser. `feed` takes text as it arrives; `finish` marks the end of the text."""
 
     __slots__ = ("_gap", "_is_long", "_is_mid", "_leaf", "_partial", "_serial", "_shown",
                  "_sink", "_stack", "_text", "_until")  # fmt: skip
@@ -125,7 +131,7 @@ class Blocks:
         self._piece(line, ends=ends)
 
     def _shortened(self, line: str) -> str:
-        """Process the start of an overlong line and return its rest."""
+        """Process the beginning of an overlong line, and return the part that is not yet processed."""
         while len(line) > (most := self._patience(line)):
             cut = line.rfind(" ", most // 2, most) + 1 or most
             self._piece(line[:cut], ends=False)
@@ -144,7 +150,7 @@ class Blocks:
             self._line(text.expandtabs(4) if "\t" in text else text, ends=ends)
 
     def _more(self, text: str, *, ends: bool) -> None:
-        """Continue a line in the leaf in which it started."""
+        """Continue a line whose beginning has been processed, in the same leaf."""
         if self._leaf is None or self._leaf.kind == "table":
             self._begin("paragraph")
         if self._is_paragraph:
@@ -169,7 +175,7 @@ class Blocks:
         self._starts(rest, matched, is_in=is_in, ends=ends)
 
     def _inside(self, container: Container, rest: str) -> str | None:
-        """Return the part of a line that is inside a container, or None if it is outside."""
+        """Return the part of a line that is inside a container, or None if the line is outside."""
         words = rest.lstrip(" ")
         indent = len(rest) - len(words)
         if container.is_item:
@@ -181,7 +187,7 @@ class Blocks:
         return words[1:].removeprefix(" ")
 
     def _goes_on(self, rest: str, *, ends: bool) -> bool:
-        """Return whether the line continues the open code or HTML block, and process it if so."""
+        """Return whether the line belongs to the open code or HTML block; if so, process the line."""
         leaf = self._leaf
         if leaf is None or leaf.kind not in ("code", "html"):
             return False
@@ -243,7 +249,7 @@ class Blocks:
         self._rest(rest, matched, is_in=is_in, may_go_on=may_go_on, ends=ends)
 
     def _rest(self, rest: str, matched: int, *, is_in: bool, may_go_on: bool, ends: bool) -> None:
-        """Process a line that starts no block: a blank line, a table row, text."""
+        """Process a line that starts no new block: a blank line, a table row, or text."""
         words = rest.lstrip(" ")
         if not words:
             self._close_to(matched)
@@ -261,7 +267,10 @@ class Blocks:
     def _leaf_begins(
         self, words: str, indent: int, matched: int, *, is_direct: bool, ends: bool
     ) -> bool:
-        """Return whether the line starts a leaf, or turns the previous paragraph into one."""
+        """Start a leaf if the line begins one, or turns the previous paragraph into one.
+
+        Return whether that is the case.
+        """
         if words[0] == "#" and (match := _HEADING.match(words)):
             self._alone("heading", matched, match[2] or "", level=len(match[1]))
         elif words[0] in "`~" and (match := _FENCE.match(words)):
@@ -293,8 +302,9 @@ class Blocks:
         self._close()
 
     def _table(self, words: str) -> bool:
-        """Return whether the line is the delimiter row of a table whose header is the previous
-        line.
+        """Start a table if the line is a delimiter row and the line before it is a matching header.
+
+        Return whether that is the case.
         """
         if words[0] not in "|-:" or not ("|" in words or ":" in words):
             return False
@@ -311,7 +321,7 @@ class Blocks:
         return True
 
     def _item(self, words: str, indent: int, matched: int, *, is_direct: bool) -> str | None:
-        """Open a list item and return its content, or None if the line starts no item."""
+        """Open a list item and return the item's content, or None if the line does not start one."""
         match = _ITEM.match(words)
         if match is None or matched >= DEPTH_MOST:
             return None
@@ -355,16 +365,14 @@ class Blocks:
             self._sink.begin(leaf)
 
     def _turned_into(self) -> str:
-        """Remove the open paragraph and return its text, because its last line makes it another
-        block.
-        """
+        """Remove the open paragraph and return its text, because the current line changes its kind."""
         assert self._leaf is not None
         text, self._gap = self._text, self._leaf.has_gap
         self._leaf, self._text = None, ""
         return text
 
     def _hand_on(self) -> None:
-        """Pass the part of a long paragraph that can no longer change to the sink."""
+        """Pass to the sink the part of a long paragraph that can no longer change."""
         while len(self._text) > PARAGRAPH_CHARACTERS:
             cut = find_cut(self._text)
             if not cut:
@@ -391,7 +399,10 @@ class Blocks:
         self._sink.stand()
 
     def _close_to(self, depth: int) -> None:
-        """Close the open leaf and the containers from this depth on; show an empty item's marker."""
+        """Close the open leaf and the containers from this depth on.
+
+        An empty list item is passed to the sink, so that its marker is shown.
+        """
         self._close()
         while len(self._stack) > depth and not self._stack[-1].is_item:
             self._stack.pop()
@@ -411,7 +422,7 @@ def cells_of(row: str) -> list[str]:
 
 
 def _stand(cell: str) -> str | None:
-    """Return the alignment of a column, or None if the cell is not a delimiter."""
+    """Return the alignment that a cell of a delimiter row sets; None for any other cell."""
     match = _COLUMN.match(cell)
     return None if match is None else _STANDS[match[1] + "-" + match[2]]
 

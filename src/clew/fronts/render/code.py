@@ -1,8 +1,8 @@
-"""Syntax highlighting, line by line; the colours of a line depend only on earlier lines. Pure.
+"""Syntax highlighting, line by line; the colors of a line depend only on earlier lines. Pure.
 
-A line can therefore be printed as soon as it is complete, however long the code grows. The state
-between lines is the state stack of a Pygments lexer. A comment of several lines is read in one piece,
-up to a limit.
+A line can therefore be printed as soon as it is complete, no matter how long the code grows. The
+state between lines is the state stack of a Pygments lexer. A comment that spans several lines is
+read in one piece, up to a limit.
 """
 
 import re
@@ -31,7 +31,7 @@ _LETTERS = (
 
 
 class _Unmade:
-    """The uncompiled regular expression of a rule."""
+    """A rule's regular expression, not yet compiled."""
 
     __slots__ = ("_flags", "_match", "_regex")
 
@@ -41,7 +41,7 @@ class _Unmade:
         self._match: Any = None
 
     def made(self) -> Any:
-        """Return the compiled match function."""
+        """Compile the expression if necessary, and return its match function."""
         if self._match is None:
             # Pygments' word lists build their expression on request.
             get = getattr(self._regex, "get", None)
@@ -53,7 +53,7 @@ class _Unmade:
 
 
 class _Tables(dict[str, Any]):
-    """The compiled rules of the states used so far; the others are compiled on first use."""
+    """The compiled rules of the lexer states used so far; other states are compiled on first use."""
 
     def __init__(self, unmade: dict[str, Any]) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def _names() -> dict[str, str]:
 
 @cache
 def find_lexer(name: str) -> "Lexer | None":
-    """Return the lexer for the language name of a code fence."""
+    """Return the lexer for a language, by the name given in a code fence."""
     class_name = _names().get(name.lower())
     if class_name is None:
         return None
@@ -157,25 +157,28 @@ def find_lexer(name: str) -> "Lexer | None":
 
 
 def find_lexer_for_file(path: str) -> "Lexer | None":
-    """Return the lexer for a file name."""
+    """Return the lexer for a file, by its name or extension."""
     name = path.rpartition("/")[2].lower()
     end = f".{name.rpartition('.')[2]}"
     return find_lexer(name if name in _names() and "." not in name else end)
 
 
 def get_ready() -> None:
-    """Load the lexer module before the first code block needs it."""
+    """Load the lexer modules before the first code block needs them."""
     find_lexer("python")
 
 
 def read_language(info: str) -> str:
-    """Return the language in the info string of a code fence."""
+    """Return the language name in the info string of a code fence."""
     words = info.replace(",", " ").split()
     return words[0].strip("{}.") if words else ""
 
 
 class Colours:
-    """The highlighter of one code block. `add` returns the lines that are ready."""
+    """The highlighter of one code block.
+
+    `add` takes a line and returns the lines that are ready.
+    """
 
     __slots__ = ("_held", "_lexer", "_stack", "_theme")
 
@@ -200,7 +203,7 @@ class Colours:
         return self.end()
 
     def line(self, line: str) -> list[Span]:
-        """Highlight a line at once, without waiting for the next one."""
+        """Highlight a line and return it at once, without waiting for the next line."""
         rows = [*self.add(line), *self.end()]
         return rows[0] if rows else []
 
@@ -212,16 +215,16 @@ class Colours:
         return _lines(pieces, self._theme)
 
     def _waits(self, line: str) -> bool:
-        """Return whether a comment is open that may continue."""
+        """Return whether the line belongs to a comment that may continue on the next line."""
         if len(self._held) > 1:
             return len(self._held) < HELD_LINES and not _CLOSES.search(line)
         return bool(_OPENS.search(line))
 
 
 def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece], tuple[str, ...]]:
-    """Return the tokens of a text and the state stack after it.
+    """Return the tokens of a text, and the state stack at its end.
 
-    A lexer without rule tables, or with additional state, restarts with each text.
+    A lexer that has no rule tables, or keeps other state, starts anew with each text.
     """
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
 
@@ -235,7 +238,7 @@ def _by_tables(
 ) -> tuple[list[Piece], tuple[str, ...]]:
     from pygments.token import Error, Text
 
-    # Created with the lexer; some are its own, some its parent's.
+    # Created with the lexer; the lexer shares some of the tables with its parent class.
     tables = getattr(lexer, "_tokens", {})
     states = list(stack)
     pieces: list[Piece] = []
@@ -261,7 +264,7 @@ def _by_tables(
 def _ruled(
     lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
 ) -> tuple[list[Piece], int, Any] | None:
-    """Return the tokens of the first matching rule, their end, and the next state."""
+    """Return the tokens of the first matching rule, their end, and the transition to make."""
     from pygments.token import _TokenType
 
     for match, kind, then in rules:
@@ -276,7 +279,7 @@ def _ruled(
 
 
 def _move(states: list[str], then: Any) -> None:
-    """Apply a state transition: pop states, push the current one again, or push others."""
+    """Apply a state transition: pop states, push the current state again, or push other states."""
     if isinstance(then, int):
         del states[max(1, len(states) + then) :]
     elif then == "#push":

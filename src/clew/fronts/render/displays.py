@@ -1,7 +1,7 @@
-"""Tool results in words for the user, where the result itself is written for the model. Pure.
+"""Describes tool results for the user, where the result's own text is written for the model. Pure.
 
-The words are made from the fields that the log keeps for programs, so that a resumed session shows
-the same. A result with other fields than its tool would write is shown as it is.
+The descriptions are made from the fields that the log keeps for programs, so that a resumed session
+shows the same text. A result whose fields are not those of its tool is shown unchanged.
 """
 
 import re
@@ -17,24 +17,27 @@ _BY_HOOK = re.compile(r"(\w+):\S+ hook error: ")
 
 
 def describe_for_user(name: str, raw: Json) -> str:
-    """Return what the user reads instead of a result's text; empty if the text may be shown."""
+    """Return the text that the user sees in place of a result; empty if the result can be shown."""
     describe = _DESCRIPTIONS.get(name)
     return "" if describe is None else describe(raw)
 
 
 def strip_agent_note(texts: list[str]) -> list[str]:
-    """Return the texts of a subagent's result without the note to the model."""
+    """Return the texts of a subagent's result without the note that is meant for the model."""
     return texts[:-1] if len(texts) > 1 and texts[-1].startswith(_AGENT_NOTES) else texts
 
 
 def strip_hint(text: str, raw: Any) -> str:
-    """Return an error without the hint to the model: programs get the error alone."""
+    """Return an error without the hint that is meant for the model.
+
+    `raw` is the error as the log keeps it for programs, without the hint.
+    """
     problem = raw.removeprefix(_ERROR) if isinstance(raw, str) and raw.startswith(_ERROR) else ""
     return problem if problem and text.startswith(problem) else text
 
 
 def describe_denial(text: str) -> str:
-    """Return why a call was denied, with a hook's name in words for the user."""
+    """Return why a call was denied, rephrased for the user if a hook denied the call."""
     match = _BY_HOOK.match(text)
     return text if match is None else f"Blocked by {match[1]} hook: {text[match.end() :]}"
 

@@ -1,6 +1,6 @@
-"""Collapsed output: shows part of a long output and keeps all of it under a number. Pure.
+"""Collapsed output: shows part of a long output and keeps the full output under a number. Pure.
 
-Only the visible part is painted: the first and last lines of a long text.
+Of a long text, only the first and last lines are shown, and only these are painted.
 """
 
 import re
@@ -18,7 +18,7 @@ LINE_ROWS = 3
 # The number of collapsed outputs to keep; the log contains older ones in full.
 KEPT = 200
 
-# The most rows of a diff or a plan, which have their own colours.
+# The most rows of a diff or a plan, which have their own colors.
 CUT_ROWS = 40
 
 # Paints something in full, in rows of the given width.
@@ -26,7 +26,7 @@ Whole: TypeAlias = Callable[[int], Iterable[Row]]
 
 
 class Folds:
-    """The collapsed outputs, oldest first: a number and a title each."""
+    """The collapsed outputs, oldest first, each with a number and a title."""
 
     def __init__(self, hint: str) -> None:
         self._hint = hint
@@ -43,7 +43,10 @@ class Folds:
         return None if fold is None else fold[1]
 
     def keep(self, title: str, render: Whole) -> str:
-        """Store a collapsed output; return the hint that expands it, empty if nothing can be typed."""
+        """Store a collapsed output; return a hint on how to expand it.
+
+        The hint is empty if the user cannot type anything to expand output.
+        """
         self._number += 1
         self._kept[self._number] = join_lines(title), render
         if len(self._kept) > KEPT:
@@ -55,12 +58,15 @@ class Folds:
         return f" ({hint} to expand)"
 
 
-# Escape sequences that programs print for a terminal: colours, cursor movement, titles.
+# Escape sequences that programs print for a terminal: colors, cursor movement, titles.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the final state of each line, without escape sequences and overwritten text."""
+    """Return the lines as a terminal would finally show them.
+
+    Escape sequences and overwritten text are removed.
+    """
     if not text:
         return []
     if "\x1b" in text:
@@ -74,7 +80,11 @@ def lines_of(text: str) -> list[str]:
 def fold_text(
     text: str, title: str, look: Look, folds: Folds, *, part: str = "quiet"
 ) -> Iterator[Row]:
-    """Yield a short output in full, or the first and last lines of a long one and a line count."""
+    """Yield the rows of an output.
+
+    A short output is shown in full. Of a long one, only the first and last lines are shown, with the
+    number of lines between them.
+    """
     lines = lines_of(text)
     style, width = look.theme[part], look.width
 
@@ -103,7 +113,7 @@ def fold_text(
 
 
 def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds) -> Iterator[Row]:
-    """Yield the first rows of content that is painted on demand."""
+    """Yield the first rows of content whose rows are painted on demand, and a hint if more follow."""
     rows = iter(rows)
     yield from islice(rows, CUT_ROWS)
     if next(rows, None) is not None:
@@ -112,7 +122,7 @@ def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds
 
 
 def _rows(text: str, width: int, style: str, most: int = 0) -> list[Row]:
-    """Return the rows of an output line; of a very long line only the visible part is painted."""
+    """Return the rows of one output line; with `most`, paint at most that many rows."""
     if most:
         text = text[: most * width + 1]
     rows = list(chop_spans([Span(escape_controls(text.expandtabs(8)), style)], width))

@@ -1,7 +1,7 @@
-"""Markdown inside a paragraph as spans: emphasis, code, links. Pure.
+"""Parses the Markdown inside a paragraph into spans: emphasis, code, links. Pure.
 
-HTML is shown as text. A link shows its target if the terminal cannot open it, or if its text names
-another target.
+HTML is shown as text. A link shows its target if the terminal cannot open links, or if the link's
+text looks like a different target.
 """
 
 import re
@@ -29,8 +29,9 @@ _SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", 
 
 
 def find_cut(text: str) -> int:
-    """Return where to split a paragraph without splitting code, emphasis or a link; 0 if nowhere
-    yet.
+    """Return a position to split a paragraph without splitting code, emphasis or a link.
+
+    Return 0 if there is no such position yet. A very long paragraph is split at any point.
     """
     open_signs: set[str] = set()
     good = last = 0
@@ -90,7 +91,7 @@ _HTML_ALONE = re.compile(
 
 
 class Html(Struct, frozen=True):
-    """The start of an HTML block. If `until` is None, a blank line ends it."""
+    """The start of an HTML block. `until` ends the block; if it is None, a blank line does."""
 
     until: re.Pattern[str] | None
 
@@ -117,12 +118,12 @@ def _reader() -> "MarkdownIt":
 
 
 def get_ready() -> None:
-    """Load the Markdown reader before the first text needs it."""
+    """Load the Markdown parser before the first text needs it."""
     _reader()
 
 
 def parse_spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
-    """Parse inline Markdown into spans with the styles of a theme on top of `style`."""
+    """Parse inline Markdown into spans; the theme's styles are added on top of `style`."""
     text = escape_controls(text)
     if not _SPECIAL.search(text):
         return [Span(text, style)]
@@ -135,7 +136,7 @@ class _Inline:
         self._theme = theme
         self._links = links
         self._styles = [style]
-        # The target and the text so far of the open link.
+        # The target of the open link, and the link's text so far.
         self._url: str | None = None
         self._said = ""
 
@@ -178,7 +179,7 @@ class _Inline:
         return address(url) if self._links else ""
 
     def _bare(self, text: str) -> Iterator[Span]:
-        """Yield the text with bare URLs as links."""
+        """Yield the text as spans, with bare URLs as links."""
         at = 0
         style = self._styles[-1]
         for match in _BARE.finditer(text) if "://" in text else ():
@@ -188,7 +189,7 @@ class _Inline:
         yield Span(text[at:], style)
 
     def _leads(self) -> Iterator[Span]:
-        """End a link; yield its target unless its text shows it or the terminal does."""
+        """End a link; yield its target unless the link's text or the terminal shows the target."""
         url, self._url = self._url or "", None
         is_said = self._said == url or f"mailto:{self._said}" == url
         names_another = "://" in self._said or "." in self._said.strip(". ")

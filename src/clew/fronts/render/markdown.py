@@ -1,7 +1,8 @@
-"""Streaming Markdown as rows: finished rows are returned once, the rest is rendered as if it ended.
+"""Renders streaming Markdown as rows.
 
-The unfinished part is rendered by the same code on a copy of the open state. What is printed and what
-was visible before are therefore the same, however the text was split. Pure.
+Finished rows are returned once, the unfinished rest as often as needed. The unfinished part is
+rendered as if the text ended there, by the same code on a copy of the open state. What is finally
+printed therefore matches what was visible before, no matter how the text was split. Pure.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -63,7 +64,10 @@ class Table:
             yield from self.end()
 
     def end(self, last: int | None = None) -> Iterator[Row]:
-        """Yield the rows held back; with `last`, only as many of the last rows as needed."""
+        """Yield the rows that were held back.
+
+        With `last`, only that many of the table's last rows are needed.
+        """
         if self._widths is None:
             self._widths = self._measured()
             if self._widths and (last is None or len(self._rows) < last):
@@ -75,13 +79,16 @@ class Table:
             yield from self._set(row, self._widths) if self._widths else self._listed(row)
 
     def _read(self, row: str, style: str = "") -> list[Row]:
-        """Parse the cells of a row, as many as the header has."""
+        """Parse a row into as many cells as the header has."""
         wide = len(self._columns)
         texts = (cells_of(row) + [""] * wide)[:wide]
         return [parse_spans(cell, self._theme, links=self._links, style=style) for cell in texts]
 
     def _measured(self) -> list[int]:
-        """Return the column widths, with the widest columns narrowed until all fit."""
+        """Return the column widths, with the widest columns narrowed until the table fits.
+
+        Return an empty list if the columns cannot fit.
+        """
         rows = [self._head, *self._rows]
         wants = [max(1, *(_widest(row[i]) for row in rows)) for i in range(len(self._columns))]
         room = self._width - len(_BETWEEN) * (len(wants) - 1)
@@ -133,18 +140,21 @@ _BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
 
 
 def get_ready() -> None:
-    """Load both readers; they take 0.1 seconds, which would be visible during a response."""
+    """Load the Markdown parser and the lexers.
+
+    Loading takes 0.1 seconds, a delay that would be visible during a response.
+    """
     inline.get_ready()
     code.get_ready()
 
 
 class Markdown:
-    """The renderer. `feed` takes text as it arrives and returns the rows that are finished."""
+    """The Markdown renderer. `feed` takes text as it arrives and returns the finished rows."""
 
     def __init__(self, theme: Theme, width: int, *, links: bool = False) -> None:
         self._painter = _Painter(theme, width, links=links)
         self._blocks = Blocks(self._painter)
-        # The last rendered tail, with its width and rows, until more text arrives.
+        # The last rendered tail, with its width and number of rows, until more text arrives.
         self._peeked: tuple[int, int, list[Row]] | None = None
 
     def feed(self, text: str) -> list[Row]:
@@ -158,7 +168,7 @@ class Markdown:
         return self._painter.taken()
 
     def tail(self, width: int, rows: int) -> list[Row]:
-        """Return the last rows of the unfinished part, as if the text ended here."""
+        """Return the last rows of the unfinished part, rendered as if the text ended here."""
         if self._peeked is None or self._peeked[:2] != (width, rows):
             painter = self._painter.copy(width, rows)
             self._blocks.copy(painter).finish()
@@ -171,14 +181,15 @@ class Markdown:
 
 
 class _Painter:
-    """The sink of the block parser: paints one leaf at a time, after the marks of its containers."""
+    """The sink of the block parser: paints one leaf at a time, with the marks of its containers."""
 
     def __init__(self, theme: Theme, width: int, *, links: bool) -> None:
         self._theme = theme
         self._width = width
         self._links = links
         self._rows: list[Row] = []
-        # Whether a row has been painted, and the newest container whose mark has.
+        # Whether a row has been painted, and the serial number of the newest container whose mark
+        # has been painted.
         self._has_begun = False
         self._shown = 0
         self._before: Leaf | None = None
@@ -194,7 +205,7 @@ class _Painter:
         self._last: int | None = None
 
     def copy(self, width: int, last: int) -> "_Painter":
-        """Return a painter that continues from here, of which only the last rows are needed."""
+        """Return a painter that continues from this state; only its last rows are needed."""
         twin = _Painter(self._theme, self._width, links=self._links)
         for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
             setattr(twin, name, getattr(self, name))
@@ -327,7 +338,7 @@ class _Painter:
         return max(min(WIDTH_LEAST, self._width), self._width - sum(map(_indent, path)))
 
     def _margin(self, path: Path, *, marks: bool = False) -> Row:
-        """Return what precedes a row; with `marks`, including the marks of new list items."""
+        """Return the margin to the left of a row; `marks` adds the marks of new list items."""
         margin: Row = []
         depth = 0
         for container in path:
@@ -356,6 +367,6 @@ def _mark(container: Container, depth: int) -> str:
 
 
 def _shared(before: Leaf | None, leaf: Leaf) -> Path:
-    """Return the containers that both leaves are in."""
+    """Return the containers that both leaves are inside."""
     pairs = zip(before.path if before is not None else (), leaf.path, strict=False)
     return tuple(theirs for theirs, ours in takewhile(lambda pair: pair[0] is pair[1], pairs))

@@ -1,6 +1,6 @@
-"""The end of a resumed session, as it looked before. Pure.
+"""Renders the end of a resumed session as it looked before. Pure.
 
-It is painted from the end, and only as far as it is shown.
+Rendering starts from the last message, and stops when there are enough rows.
 """
 
 import re
@@ -41,7 +41,7 @@ _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-st
 def render_recalled(
     messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
 ) -> list[Line]:
-    """Return about `rows` rows of the end, after a line about earlier messages.
+    """Return about `rows` rows of the session's end, below a line about earlier messages.
 
     `titles` returns the title of a tool call.
     """
@@ -63,7 +63,7 @@ def render_recalled(
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
-    """Return the last rows of an item below its first ones, so that the reader can tell what it is."""
+    """Return the first lines of an item, which show what it is, and its last rows."""
     if len(lines) <= rows + 2:
         return lines
     return [*lines[:2], "  …", *lines[-rows:]]
@@ -105,7 +105,7 @@ def _item(
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """Yield a user message: a prompt, shell output, an interruption or news."""
+    """Yield the lines of a user message: a prompt, shell output, an interruption or news."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
         yield format_row([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
     elif (printed := _PRINTED.fullmatch(text)) is not None:
@@ -160,7 +160,7 @@ def render_prompt(text: str, look: Look) -> Iterator[Line]:
 
 
 def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """Yield a line for the thinking, which can be expanded."""
+    """Yield one line about the model's thinking, which the user can expand."""
     words = len(text.split())
     if not words:
         return

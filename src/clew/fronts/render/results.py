@@ -1,7 +1,7 @@
-"""Tool results as rows: diffs, todo lists, images, collapsed output. Pure.
+"""Renders tool results as rows: diffs, todo lists, images, collapsed output. Pure.
 
-It uses the structured data that the log keeps with a result, whichever program wrote it. Data with
-another shape than the tool's own is shown as text.
+The structured data that the log keeps with a result is used, whichever program wrote it. Data that
+does not have the structure of the tool's own results is shown as text.
 """
 
 import re
@@ -43,8 +43,9 @@ _SIDES = {"+": ("added", "added_line"), "-": ("removed", "removed_line")}
 
 
 def is_patch(value: Any) -> TypeGuard[list[Json]]:
-    """Return whether the value is a list of diff hunks; logs of other programs may contain
-    anything.
+    """Return whether the value is a list of diff hunks.
+
+    Logs written by other programs may contain anything.
     """
     return isinstance(value, list) and bool(value) and all(map(_is_hunk, value))
 
@@ -63,7 +64,7 @@ def describe_change(patch: list[Json]) -> str:
 
 
 def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[Row]:
-    """Yield all hunks, separated by a sign."""
+    """Yield the rows of all hunks, with a separator between hunks."""
     last = max(hunk["newStart"] + len(hunk["lines"]) for hunk in patch)
     digits = len(str(max(last, *(hunk["oldStart"] for hunk in patch))))
     for number, hunk in enumerate(patch):
@@ -73,7 +74,7 @@ def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[
 
 
 def render_created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
-    """Yield a new file as added lines."""
+    """Yield the rows of a new file, shown as added lines."""
     lines = content.removesuffix("\n").split("\n")
     hunk = {"oldStart": 0, "newStart": 1, "lines": [f"+{line}" for line in lines]}
     return rows_of([hunk], path, theme, width)
@@ -81,7 +82,8 @@ def render_created(content: str, path: str, theme: Theme, width: int) -> Iterato
 
 def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Iterator[Row]:
     lexer = find_lexer_for_file(path)
-    # Each side is highlighted separately, because lines of the other side are not part of its code.
+    # Each side is highlighted separately, because the lines of one side are not part of the other
+    # side's code.
     colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
     old, new = hunk["oldStart"], hunk["newStart"]
     for line in hunk["lines"]:
@@ -126,7 +128,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 
 
 def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
-    """Return the image of a content block as lines, or nothing if it cannot be shown."""
+    """Return the lines that draw an image; empty if the image cannot be drawn."""
     data = source.get("data") if isinstance(source, dict) else None
     if not protocol or not isinstance(data, str) or len(data) > PICTURE_MAX_CHARACTERS:
         return []
@@ -144,9 +146,9 @@ def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
 
 
 def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
-    """Return the pixel size of an image that the protocol supports.
+    """Return the size in pixels of an image, or None if the protocol does not support its format.
 
-    Both protocols support PNG, and iTerm2 also JPEG and GIF.
+    Both protocols support PNG; iTerm2 also supports JPEG and GIF.
     """
     try:
         head = b64decode(data[:32])
@@ -164,7 +166,10 @@ def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
 
 
 def _of_jpeg(data: bytes) -> tuple[int, int]:
-    """Return the size in the frame segment, which follows other segments; zero if there is none."""
+    """Return the size of a JPEG image, as width and height; zeros if the data does not contain it.
+
+    The size is in the frame segment, which follows other segments.
+    """
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         kind = data[at + 1]
@@ -175,7 +180,10 @@ def _of_jpeg(data: bytes) -> tuple[int, int]:
 
 
 def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
-    """Return the columns and rows of an image: its own size if it fits, always in proportion."""
+    """Return the number of columns and rows for an image.
+
+    An image that is too large is reduced; the proportions are kept.
+    """
     rows = max(1, min(ROWS_MOST, -(-high // CELL_PIXELS)))
     columns = max(1, round(rows * 2 * wide / high))
     if columns > width:
@@ -207,7 +215,7 @@ _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
 
 class ToolResultView:
-    """A tool result in the conversation: its block, and the data kept for programs."""
+    """A tool result in the conversation: its content block, and the data that is kept for programs."""
 
     def __init__(self, name: str, title: str, entry: Json, display: str = "") -> None:
         self.name = name
@@ -248,7 +256,7 @@ def _words(part: Json) -> str:
 
 
 def render_result(answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
-    """Return the lines of a result, shown below its call."""
+    """Return the lines of a result, which are shown below its call."""
     output = [format_row(strip_row(row)) for row in _rows(answer, look, folds)]
     for part in answer.parts:
         if part.get("type") == "image":
@@ -284,7 +292,7 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
 
 
 def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
-    """Yield the error, then the output."""
+    """Yield the rows of a failed call: the error, then the output."""
     text = answer.text or _plain(answer.display) or "failed"
     if answer.is_denied:
         text = describe_denial(for_person(text))
@@ -303,7 +311,7 @@ def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
 
 
 def _plain(text: str) -> str:
-    """Return an error without the tag that marks it for the model."""
+    """Return an error message without the tags that mark it as an error for the model."""
     return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
 
 
@@ -364,7 +372,10 @@ def _todos(answer: ToolResultView) -> list[Json] | None:
 
 
 def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
-    """Yield a todo list: a box each, and the active form of the current item."""
+    """Yield the rows of a todo list.
+
+    Each item has a box; the current item is shown in its active form.
+    """
     for todo in todos:
         box, part = _BOXES.get(str(todo.get("status")), ("☐", ""))
         now = todo.get("activeForm") if todo.get("status") == "in_progress" else None
@@ -391,7 +402,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    """Return the rows of a command that runs in the background, with its output so far."""
+    """Return rows that report a command's start in the background; None for other results."""
     words = describe_background_start(answer.text)
     return fold_text(words, answer.title, look, folds) if words else None
 

@@ -1,7 +1,7 @@
-"""Styled text in rows of a given width. Only this module counts cells. Pure.
+"""Styled text in rows of a given width. Only this module counts terminal cells. Pure.
 
-A row is a list of spans without control characters. Wide, joined and combining characters count as
-many cells as the terminal gives them, and a row is never cut inside a grapheme.
+A row is a list of spans without control characters. Wide, joined and combining characters count for
+as many cells as the terminal gives them, and a row is never cut inside a grapheme.
 """
 
 import re
@@ -22,7 +22,7 @@ _HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{WITHOUT_WIDTH}\ud800-\ud
 
 
 def escape_controls(text: str) -> str:
-    """Escape all control characters in the text except newlines and tabs."""
+    """Replace control characters, except newlines and tabs, with visible escapes."""
     return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_shown, text)
 
 
@@ -37,9 +37,9 @@ _BLANKS = re.compile("[ \t\n]+")
 
 
 def join_lines(text: str) -> str:
-    """Return the text on one line, with newlines, tabs and runs of spaces as one space.
+    """Return the text on one line, with each run of newlines, tabs and spaces as one space.
 
-    Other control characters are escaped, so that they are visible here as in the full text.
+    Control characters are escaped, so that they are visible here as in the full text.
     """
     return _BLANKS.sub(" ", escape_controls(text)).strip(" ")
 
@@ -77,7 +77,7 @@ Row: TypeAlias = list[Span]
 
 
 def count_cells(text: str) -> int:
-    """Return the number of cells of a text without control characters."""
+    """Return the number of terminal cells that a text without control characters takes."""
     return len(text) if text.isascii() else max(0, wcswidth(text))
 
 
@@ -86,12 +86,12 @@ def width_of(row: Iterable[Span]) -> int:
 
 
 def join_styles(*styles: str) -> str:
-    """Combine styles, later ones on top."""
+    """Combine styles; later styles override earlier ones."""
     return ";".join(filter(None, styles))
 
 
 def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
-    """Return a row as terminal output; adjacent spans of one style share an escape sequence."""
+    """Return a row as terminal output; adjacent spans with the same style share escape sequences."""
     sent: list[str] = []
     for (style, link), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
@@ -120,9 +120,9 @@ _CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々"
 
 
 class Wrap:
-    """Fills rows word by word. `row` is the incomplete last row.
+    """Fills rows word by word. `row` is the last row, which is not yet complete.
 
-    A word that is longer than a row is broken, or sticks out if `breaks` is false.
+    A word that is longer than a row is broken; if `breaks` is false, it extends beyond the width.
     """
 
     __slots__ = ("_at", "_breaks", "_space", "_word", "_word_cells", "row", "width")
@@ -144,7 +144,7 @@ class Wrap:
         return twin
 
     def add(self, spans: Iterable[Span]) -> Iterator[Row]:
-        """Yield the completed rows; a newline in a span ends its row."""
+        """Add spans and yield the rows that are completed; a newline in a span ends the row."""
         for span in spans:
             first, *rest = span.text.split("\n")
             yield from self._add(span, first)
@@ -165,7 +165,7 @@ class Wrap:
             self._word_cells += size
 
     def _is_own_word(self, piece: str) -> bool:
-        """Return whether a row may end before this piece without a space."""
+        """Return whether a row may end before this piece although no space precedes it."""
         if not self._word or piece in _CLOSING:
             return False
         before = self._word[-1].text
@@ -192,7 +192,7 @@ class Wrap:
             yield from self._broken(span)
 
     def _broken(self, span: Span) -> Iterator[Row]:
-        """Break a word that is longer than a row."""
+        """Break a word that is longer than a row; yield the full rows."""
         graphemes: list[str] = []
         for grapheme in iter_graphemes(span.text):
             size = count_cells(grapheme)
@@ -219,7 +219,10 @@ def _is_wide(piece: str) -> bool:
 
 
 def wrap_spans(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
-    """Yield the spans in rows of at most `width` cells; without `breaks`, long words stay complete."""
+    """Yield the spans as rows of at most `width` cells.
+
+    Without `breaks`, long words are not broken.
+    """
     wrap = Wrap(width, breaks=breaks)
     yield from wrap.add(spans)
     yield from wrap.end()
@@ -230,7 +233,10 @@ _COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
 
 
 def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
-    """Yield the rows of each line; continuation rows align with the second column or the indent."""
+    """Yield the rows of each line, with a hanging indent.
+
+    Continuation rows align with the line's second column, or else with its indent.
+    """
     for line in text.split("\n"):
         column = _COLUMN.match(line)
         lead = line[: column.end()] if column else ""
@@ -244,7 +250,7 @@ def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Ite
 
 
 def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
-    """Yield the spans in full rows, cut at any point, for text whose spaces matter."""
+    """Yield the spans as full rows, cut at any point; for text whose spaces matter."""
     width = max(2, width)
     row: Row = []
     at = 0
@@ -268,12 +274,12 @@ def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
 
 
 def take_cells(spans: Iterable[Span], width: int) -> Row:
-    """Return as much of the spans as fits."""
+    """Return as much of the spans as fits into `width` cells."""
     return next(chop_spans(spans, width)) if width >= 2 else []
 
 
 def clip_spans(spans: Iterable[Span], width: int) -> Row:
-    """Return one row of at most `width` cells; an ellipsis marks cut text."""
+    """Return one row of at most `width` cells; an ellipsis marks text that was cut off."""
     spans = list(spans)
     if width_of(spans) <= width:
         return spans
@@ -281,7 +287,7 @@ def clip_spans(spans: Iterable[Span], width: int) -> Row:
 
 
 def strip_row(row: Row) -> Row:
-    """Return a row without trailing spaces, which could wrap in a narrower window."""
+    """Return a row without trailing spaces, which would wrap in a narrower window."""
     row = row[:]
     while row:
         last = row.pop()
@@ -295,7 +301,7 @@ def strip_row(row: Row) -> Row:
 
 
 def wrap_text(text: str, columns: int) -> str:
-    """Break the lines of a text that are longer than `columns`; 0 means no limit."""
+    """Break lines that are longer than `columns` cells; with 0, return the text unchanged."""
     if not columns:
         return text
     rows: list[str] = []
@@ -309,10 +315,10 @@ def wrap_text(text: str, columns: int) -> str:
 
 
 class Flow:
-    """Streaming text: `feed` returns what can be written now, `close` the rest."""
+    """Wraps streaming text: `feed` returns what can be written now, `close` returns the rest."""
 
     def __init__(self, columns: int) -> None:
-        """Create a flow; with 0 `columns` there is no width, and text is written at once."""
+        """Create a flow; with 0 `columns`, text is not wrapped."""
         self._columns = columns
         self._wrap = Wrap(columns, breaks=False)
         self._written = 0
@@ -328,7 +334,10 @@ class Flow:
         return "\n".join(self._rest(row, 0) for row in self._wrap.end()) if self._columns else ""
 
     def _rest(self, row: Row, written: int) -> str:
-        """Return the unwritten part of a row; `written` is set for the next call."""
+        """Return the part of a row that is not written yet.
+
+        `written` is the number of characters of the next row that are written already.
+        """
         text = "".join(span.text for span in row)[self._written :]
         self._written = written
         return text

@@ -1,6 +1,6 @@
 """One tool call from start to result: its title, hook messages, progress and result. Pure.
 
-While it runs, it is shown as a few rows that change. When it has ended, it is printed once in full.
+A running call is shown as a few rows that change. A finished call is printed once, in full.
 """
 
 from collections.abc import Iterator
@@ -48,12 +48,12 @@ from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Wa
 # A running subagent as one live line: its name, number of calls and current action. Pure.
 
 
-# The most characters of its text to keep, enough for a line.
+# The most characters of the agent's text to keep, enough for a line.
 SAID_CHARACTERS = 200
 
 
 class AgentLine:
-    """The live line of a subagent. `call_id` is the tool call that started it."""
+    """The live line of a running subagent. `call_id` is the tool call that started the subagent."""
 
     def __init__(self, agent_event: FromAgent) -> None:
         self.call_id = agent_event.tool_use_id
@@ -68,7 +68,7 @@ class AgentLine:
         return format_count(self.calls, "tool call")
 
     def heed(self, agent_event: FromAgent) -> None:
-        """Update the line for an event of the agent."""
+        """Update the line for an event of the subagent."""
         event, self.is_done = agent_event.event, False
         match event:
             case ToolStarted():
@@ -108,7 +108,7 @@ _SAID = frozenset({"api_error", "failed"})
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
-    """Yield the text for an event; nothing if the user need not know of it."""
+    """Yield the text that reports an event; nothing if the user does not need to know about it."""
     match event:
         case Retrying():
             yield f"({event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)})"
@@ -139,12 +139,15 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
 
 
 def format_attempt(event: Retrying) -> str:
-    """Return the number of the next attempt, if the attempts are limited."""
+    """Return the number of the next attempt as text; empty if attempts are not limited."""
     return f", attempt {event.attempt + 1} of {event.max_attempts}" if event.max_attempts else ""
 
 
 def describe_news(entry: dict[str, Any]) -> str:
-    """Return news of background work that the model receives, so that its reaction makes sense."""
+    """Return news from background tasks that the model receives; empty for other messages.
+
+    The news is shown so that the user understands the model's reaction.
+    """
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
     return f"* {join_lines(for_person(message.text))[:NEWS_CHARACTERS]}"
@@ -155,7 +158,7 @@ def describe_waiting(event: Waiting) -> str:
 
 
 def doubted(event: Doubted) -> str:
-    """Describe a request that the API would reject, and whether it was sent."""
+    """Describe a request that the API may reject, and say whether it was sent."""
     faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
     if event.is_held:
         return f"Request not sent; the API would reject it: {faults}"
@@ -184,7 +187,7 @@ INDENT = "  "
 
 
 def title_of(block: Json) -> str:
-    """Return a title for a call whose tool is not available."""
+    """Return a title for a call, made from the input alone; for calls whose tool is not available."""
     name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
     words = (
         [arguments[k] for k in _TELLING if isinstance(arguments.get(k), str)]
@@ -196,7 +199,7 @@ def title_of(block: Json) -> str:
 
 
 def render_stopped(look: Look) -> Line:
-    """Return the line below a call that was interrupted."""
+    """Return the line that is shown below an interrupted call."""
     return format_row([Span(f"{INDENT}Interrupted", look.theme["quiet"])])
 
 
@@ -213,18 +216,21 @@ class CallStory:
         self._hooks: list[tuple[str, str]] = []
 
     def ready(self, block: Json) -> None:
-        """Record the complete input."""
+        """Record the complete input of the call."""
         self.block, self.title, self.state = block, title_of(block), "waiting"
 
     def runs(self, block: Json, title: str) -> None:
-        """Record that the call runs; `title` is the tool's title for it, if it has one."""
+        """Record that the call is running.
+
+        `title` is the title that the tool gives the call; if empty, the title is made from the input.
+        """
         self.ready(block)
         self.state = "running"
         if title not in ("", block.get("name")):
             self.title = join_lines(title)
 
     def hook(self, finished: HookFinished) -> None:
-        """Record what a hook reported; successful hooks without output are not mentioned."""
+        """Record the result of a hook; successful hooks without output are not mentioned."""
         ran = finished.ran
         words = join_lines(ran.trouble or (ran.stderr if ran.exit_code else ""))
         if words or finished.outcome != "success":
@@ -249,7 +255,7 @@ class CallStory:
         ]
 
     def live(self, look: Look) -> list[Line]:
-        """Return the live rows of a running call."""
+        """Return the rows of a running call, which change until it ends."""
         theme = look.theme
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(INDENT))
@@ -268,8 +274,10 @@ class CallStory:
                        look.width)  # fmt: skip
 
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
-        """Yield the command if the title does not contain it, hook messages, and the work of
-        subagents.
+        """Yield the rows between title and result.
+
+        They show the command if the title does not contain it, hook messages, and the number of tool calls
+        of each subagent.
         """
         arguments = self.block.get("input")
         command = arguments.get("command") if isinstance(arguments, dict) else None

@@ -1,6 +1,6 @@
-"""Themes: the colour of each part of the screen, as SGR parameters. Pure.
+"""Themes: the color of each part of the screen, as SGR parameters. Pure.
 
-A theme without colours uses only weight and underlining; `NO_COLOR` selects it.
+A theme without colors uses only weight and underlining; `NO_COLOR` selects such a theme.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class Abilities(Struct, frozen=True, kw_only=True):
 
 
 def detect_abilities(environment: Mapping[str, str]) -> Abilities:
-    """Detect the terminal's features.
+    """Detect the terminal's features from environment variables.
 
-    Images are disabled inside a multiplexer, which would print or drop what it does not know.
+    Images are disabled inside a multiplexer, which would print or drop sequences that it does not know.
     """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb", "linux"):
@@ -54,7 +54,7 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-# Styles of parts in every theme, in addition to colours.
+# Styles of parts in every theme, in addition to colors.
 _WEIGHT = {
     "title": "1;4", "heading": "1", "strong": "1", "emphasis": "3", "struck": "9", "link": "4",
     "thinking": "3", "quiet": "2", "person": "1", "tool": "1", "error": "1", "code_keyword": "1",
@@ -119,7 +119,7 @@ _LIGHT = {
     "code_error": "38;5;160",
 }
 
-# The sixteen colours that the user's terminal defines.
+# The sixteen colors that the user's terminal defines.
 _ANSI = {
     "title": "36", "heading": "36", "link": "34", "code": "33", "marker": "36", "person": "36",
     "running": "33", "done": "32", "error": "31", "notice": "33", "added": "32", "removed": "31",
@@ -149,7 +149,7 @@ class Theme(Struct, frozen=True, kw_only=True):
         return self.styles.get(part, "")
 
 
-# The accent colours: for 256 colours, and the nearest of the terminal's own sixteen.
+# The accent colors: for 256 colors, and the nearest of the terminal's own sixteen.
 ACCENTS = {
     "red": ("38;5;203", "31"),
     "blue": ("38;5;75", "34"),
@@ -163,9 +163,9 @@ ACCENTS = {
 
 
 def accent_theme(theme: Theme, color: str) -> Theme:
-    """Return the theme with a session's accent colour for its prompt marks.
+    """Return the theme with a session's accent color for the prompt marks.
 
-    A theme without colours and an unknown accent leave the theme unchanged.
+    The theme stays unchanged if it has no colors or the accent color is unknown.
     """
     if color not in ACCENTS or theme in (BARE, PLAIN):
         return theme
@@ -202,10 +202,10 @@ THEMES: dict[str, Theme] = {
 def choose_theme(
     wish: str, environment: Mapping[str, str], *, is_light: bool | None = None
 ) -> Theme:
-    """Return the theme for a setting and a terminal.
+    """Return the theme for the theme setting and the terminal.
 
-    Without a setting it follows the background: `is_light` if the terminal reported it, otherwise an
-    environment variable.
+    Without a setting, the theme follows the background: `is_light` if the terminal reported it,
+    otherwise an environment variable.
     """
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
@@ -219,18 +219,18 @@ def choose_theme(
     return LIGHT if is_light else DARK
 
 
-# The width, colours and features for which everything is painted. Pure.
+# The width, colors and features for which everything is painted. Pure.
 
 
 class Look(Struct, frozen=True):
-    """The width, theme and features for which something is painted."""
+    """The width, theme and features for which output is painted."""
 
     width: int
     theme: Theme
     abilities: Abilities = Abilities()
-    # Whether text names its speaker, for users who see neither colour nor position.
+    # Whether text names its speaker, for users who see neither color nor position.
     says_who: bool = False
 
     def narrowed(self, cells: int) -> "Look":
-        """Return the same with less width."""
+        """Return a look that is narrower by this number of cells."""
         return Look(max(1, self.width - cells), self.theme, self.abilities, self.says_who)

@@ -1,8 +1,8 @@
-"""A session while it runs: finished output is returned once, live output on request.
+"""The output of a running session: finished output is returned once, live output on request.
 
-It owns the order of output. The caller passes events to `feed` and prints the returned lines above
-everything else, permanently. `tail` returns what is below them and is redrawn whenever possible.
-Lines that were returned once are never returned again.
+The transcript determines the order of output. The caller passes events to `feed` and prints the
+returned lines permanently, above everything else. `tail` returns what is shown below them, which is
+redrawn whenever possible. A line that `feed` has returned is never returned again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,8 +73,8 @@ class Transcript:
     ) -> None:
         """Create a transcript.
 
-        `see_with` is the key that expands collapsed output. With `announces`, live rows are not drawn, so the
-        start of a call is printed and text names its speaker.
+        `see_with` is the key or command that expands collapsed output. With `announces`, no live rows are
+        drawn; therefore the start of each call is printed, and each text names its speaker.
         """
         self.width = width
         self.theme = theme
@@ -182,11 +182,11 @@ class Transcript:
         return ["", *render_prompt(text, self._look)]
 
     def interrupted(self) -> None:
-        """Record that other output was written in between."""
+        """Record that the caller has written other output below the last returned lines."""
         self._before, self._begun = "words", ""
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
-        """Return a notice of clew itself; `part` names its style."""
+        """Return the lines of a notice from clew itself; `part` names the style."""
         rows = hang_lines(escape_controls(text), self.theme[part], self._look.width)
         return self._out("note", [format_row(row) for row in rows])
 
@@ -196,7 +196,10 @@ class Transcript:
     def history(
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
     ) -> list[Line]:
-        """Return about `rows` rows of earlier messages; `titles` returns the title of a tool call."""
+        """Return about `rows` rows of earlier messages.
+
+        `titles` returns the title of a tool call.
+        """
         message_list = messages if isinstance(messages, Sequence) else list(messages)
         lines = render_recalled(message_list, rows, self._look, self._folds, titles)
         self._before = "words" if lines else self._before
@@ -204,11 +207,11 @@ class Transcript:
 
     @property
     def folded(self) -> list[str]:
-        """The titles of collapsed outputs, oldest first; `see` expands one."""
+        """The names of the collapsed outputs, oldest first; `see` expands one of them."""
         return self._folds.names
 
     def see(self, name: str) -> list[Line]:
-        """Return a collapsed output in full; its number is enough. Empty if it is unknown."""
+        """Return a collapsed output in full, given its name or number; empty if it is unknown."""
         render = self._folds.get(name)
         return [] if render is None else [format_row(row) for row in render(self._look.width)]
 
@@ -235,7 +238,7 @@ class Transcript:
         return list(wrap_spans(spans, look.width))[-rows:]
 
     def _think_over(self) -> list[Line]:
-        """End the thinking; return the line that replaces it."""
+        """End the display of the model's thinking; return the line that replaces it."""
         text, self._thought = "".join(self._thought), []
         return self._out("note", list(render_thought(text, self._look, self._folds)))
 
@@ -245,7 +248,7 @@ class Transcript:
         return self._closed() if block.get("type") == "text" else []
 
     def _closed(self) -> list[Line]:
-        """Close the open text."""
+        """End the open text and thinking; return their remaining lines."""
         out = self._think_over()
         words, self._words = self._words, None
         if words is not None:
@@ -325,13 +328,13 @@ class Transcript:
     def _turn_ended(self, event: TurnEnded) -> list[Line]:
         out = self._closed()
         stories, self._stories = self._stories, {}
-        # A background agent appears again with its next event.
+        # A background agent gets a new live line with its next event.
         self._agents = {}
         for story in stories.values():
             out += self._out(
                 "call", [*story.head(self._look, is_error=True), render_stopped(self._look)]
             )
-        # An interrupted call reports it already.
+        # The lines of the interrupted calls report the interruption already.
         is_said = event.reason == "aborted_tools" and bool(stories)
         words = "" if is_said else notices.describe_closing(event)
         part = "quiet" if event.reason in notices.STOPPED else "error"
@@ -340,7 +343,7 @@ class Transcript:
     # -- spacing
 
     def _out(self, voice: Voice, lines: list[Line]) -> list[Line]:
-        """Return finished lines, separated from those above."""
+        """Return finished lines, with a blank line above them where their kind needs one."""
         if not lines:
             return []
         self._begun = ""

@@ -1,8 +1,8 @@
-"""The terminal front end: shows the prompt before anything else is loaded, then opens a session.
+"""The terminal front end: shows the prompt before loading anything else, then opens a session.
 
-This module orders the start-up and the sessions, and connects keys with actions. `stage` decides what
-is shown, `desk` what keys do to the prompt, `talk` what a session does. `opened` is loaded once the
-prompt is visible. Described in docs/using/terminal.md.
+This module runs the start-up and the sessions, and connects keys with actions. `stage` decides what
+is shown, `desk` what keys do to the prompt, and `talk` what keys do to the session. `opened` is
+loaded once the prompt is visible. Described in docs/using/terminal.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def main(
 
 
 class TerminalFront:
-    """The state that outlives the sessions of one run. `talk` is the open session, if any."""
+    """The state that outlives the individual sessions of one run.
+
+    `talk` is the open session, if any.
+    """
 
     def __init__(self, terminal: Terminal) -> None:
         home = find_config_home(os.environ, Path.cwd())
@@ -59,7 +62,7 @@ class TerminalFront:
         self.history = PromptHistory(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(choose_theme("", os.environ), PromptEditor(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
-        # The accent colour of the open session, if it has one.
+        # The accent color of the open session, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew: {join_lines(title)}")
@@ -98,7 +101,7 @@ class TerminalFront:
     async def _sessions(
         self, options: Options | None, load_sessions: Callable[[], OneSession]
     ) -> int:
-        """Run one session after another."""
+        """Run one session after another; return the exit code."""
         # In a thread, so that typed keys are shown at once.
         one_session = await asyncio.to_thread(load_sessions)
         code: int | Options | None = options
@@ -109,7 +112,7 @@ class TerminalFront:
         return code
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a background task; it is cancelled when the screen closes."""
+        """Start a background task, which is canceled when the screen closes."""
         if self._group is None:
             work.close()
             return
@@ -118,7 +121,7 @@ class TerminalFront:
         task.add_done_callback(self._beside.discard)
 
     def recolour(self) -> None:
-        """Apply the theme setting and the terminal's background colour to later output."""
+        """Apply the theme setting and the terminal's background color to later output."""
         is_light = self.screen.terminal.is_light
         theme = choose_theme(self.screen.theme, os.environ, is_light=is_light)
         self.stage.theme = accent_theme(theme, self.accent)
@@ -160,7 +163,10 @@ class TerminalFront:
         return lambda: None if self.talk is None else do(self.talk)
 
     def _queue(self) -> None:
-        """Queue the prompt. If no turn runs, do nothing: Tab without a suggestion must not send."""
+        """Queue the prompt if a turn runs or the session is not open yet.
+
+        Otherwise do nothing, because Tab without a suggestion must not send the prompt.
+        """
         if self.talk is None or self.talk.is_running:
             self.desk.queue()
 
@@ -172,14 +178,17 @@ class TerminalFront:
             self.talk.send(entry, later=later)
 
     def _take_back(self) -> SubmittedText | None:
-        """Return the newest message that was sent but not received."""
+        """Take back and return the newest message that was sent but not yet received."""
         if self.talk is not None:
             return self.talk.take_back()
         queued = self.stage.queue.take_last()
         return None if queued is None else queued.entry
 
     def _escape(self) -> None:
-        """Leave vim's insert mode if there is text, otherwise interrupt the turn."""
+        """Handle Escape: leave vim's insert mode if the prompt has text, otherwise interrupt the turn.
+
+        Before the session is open, take back the newest queued message instead.
+        """
         if not self.stage.prompt.is_empty and leave_insert():
             return
         if self.talk is None and (entry := self._take_back()) is not None:
@@ -197,7 +206,10 @@ class TerminalFront:
             self.stage.prompt.take()
 
     def _exit(self) -> None:
-        """Handle Ctrl-D: exit if the prompt is empty, otherwise delete a character."""
+        """Handle Ctrl-D: exit if the prompt is empty, otherwise delete a character.
+
+        While a dialog is open, Ctrl-D never exits.
+        """
         if self.stage.dialog is None and self.stage.prompt.is_empty:
             self.end(0)
         else:

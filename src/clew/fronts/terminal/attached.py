@@ -1,7 +1,7 @@
 """The view of a running subagent: its output so far, its current action, and messages to it.
 
-It shows one agent at a time in place of the prompt, until Escape. The agent receives a message between
-two steps, as the user's.
+The view shows one agent in place of the prompt until the user presses Escape. The agent receives a
+message between two steps, as a message from the user.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ TAIL_ROWS = 12
 class AttachedAgent:
     """The view of one subagent.
 
-    `heed` receives the events of all agents; `flows` requests a redraw.
+    `heed` receives the events of all agents; `flows` is called to request a redraw.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class AttachedAgent:
         self._lines: list[Line] = self._recalled(titles)
 
     def _recalled(self, titles: Titles) -> list[Line]:
-        """Return the output so far; running calls go to the part that still changes."""
+        """Return the output so far; calls that still run are fed to the part that can still change."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
         messages = [without(message, calls) for message in history]
@@ -83,7 +83,7 @@ class AttachedAgent:
 
 
 def without(message: Json, calls: list[Json]) -> Json:
-    """Return the message without these blocks."""
+    """Return the message without the given tool calls."""
     body = message.get("message")
     content = body.get("content") if isinstance(body, dict) else None
     if not calls or not isinstance(body, dict) or not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Key bindings of the screen: connects the user's bindings, dialogs and text editing."""
+"""Registers the key bindings of the screen: the user's bindings, dialogs and text editing."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ SELECT = {
 
 
 class KeyState:
-    """Conditions that decide which bindings are active, evaluated at each key."""
+    """The conditions that decide which bindings are active, evaluated at each key press."""
 
     def __init__(self, stage: Stage) -> None:
         self.in_dialog = Condition(lambda: stage.takes_keys)
@@ -60,7 +60,7 @@ def join(
 ) -> None:
     """Register all key bindings.
 
-    Later ones win: suggestions over the prompt, dialogs over everything.
+    Bindings registered later win: suggestions over the prompt, dialogs over everything.
     """
     state = KeyState(stage)
     in_chat = state.of("Chat")
@@ -75,7 +75,7 @@ def join(
 
     @keys.add(NEWLINE.value)
     def _nothing(_: KeyPressEvent) -> None:
-        """Ignore Newline where it inserts no line, so that it is not taken for a letter."""
+        """Ignore Newline where it is not bound, so that it is not taken for a letter."""
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
@@ -117,7 +117,7 @@ def _bind(
 
 
 def _change_word(event: KeyPressEvent) -> None:
-    """Make `cw` keep the space after the word, as vim does."""
+    """Make vim's `cw` keep the space after the word, as vim itself does."""
     end = "e" if event.key_sequence[1].key == "w" else "E"
     at_space = event.current_buffer.document.current_char.isspace()
     count = str(event.arg) if event.arg > 1 else ""

@@ -1,7 +1,7 @@
-"""The dialog of the screen: a question with choices.
+"""A dialog on the screen: a question with choices.
 
-It tracks the selection, the typed text and the scroll position. Keys go in and lines come out; it is
-answered once. Nothing is cut off: text that does not fit can be scrolled to.
+A dialog tracks the selection, the typed text and the scroll position. It takes keys, returns lines
+to draw, and is answered once. Nothing is cut off: text that does not fit can be scrolled to.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -26,7 +26,7 @@ EVERYWHERE, TREE = "everywhere", "tree"
 
 
 class _Shown(Struct):
-    """A choice as drawn: all of its lines, or `clip`, which fits into one row."""
+    """A choice as drawn: all of its lines, or `clip`, a shortened version that fits into one row."""
 
     number: int
     lines: list[Line]
@@ -44,11 +44,11 @@ def no_body(_: int) -> Sequence[Line]:
 
 
 class Chooser:
-    """A dialog. `answer` is set once; None means that the dialog was dismissed.
+    """A dialog. `answer` is set once; None means that the user dismissed the dialog.
 
     With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can be
-    selected only if it was fully visible when last drawn; otherwise its key first moves to it. A growing
-    text with `follows` shows its end until the user scrolls up.
+    selected only if it was fully visible when last drawn; otherwise its key only moves to it. With
+    `follows`, text that grows shows its end until the user scrolls up.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Chooser:
 
     @property
     def is_typing(self) -> bool:
-        """True if letters are text rather than keys."""
+        """True if letters are typed as text and do not select choices."""
         return self._searches or (self._current is not None and self._current.asks_words)
 
     @property
@@ -108,7 +108,7 @@ class Chooser:
         return self.choices[indices[self._at]] if self._at < len(indices) else None
 
     def press(self, key: str) -> None:
-        """Handle a key by name, or a letter."""
+        """Handle a key, given by name or as a letter."""
         if self.answer.done():
             return
         match key:
@@ -151,7 +151,7 @@ class Chooser:
         self._marked ^= {self.found[self._at]}
 
     def point(self, letter: str) -> bool:
-        """Move to the choice of a letter; return whether pressing the letter would answer at once."""
+        """Move to the choice that a letter selects; return whether the letter would answer at once."""
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:
@@ -163,7 +163,7 @@ class Chooser:
             self._take(self.found[self._at])
 
     def _goes_to(self, key: str) -> bool:
-        """Move to the choice of a key; return whether it exists and can be selected now."""
+        """Move to the choice that a key selects; return whether the choice can be selected now."""
         for number, choice in enumerate(self.choices):
             if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
                 self._at = self.found.index(number)
@@ -214,14 +214,14 @@ class Chooser:
         return [*above, *foot][:rows], placed
 
     def _fits(self, rows: int) -> bool:
-        """Return whether the current choice fits into so many rows, as last laid out."""
+        """Return whether the current choice, as last laid out, fits into this number of rows."""
         indices = self.found
         if self._searches or self._at >= len(indices):
             return True
         return self._ends[indices[self._at]] <= max(1, rows)
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the part of the text that fits, and a line about scrolling."""
+        """Return the part of the text that fits, and below it the position and how to scroll."""
         if len(body) <= rows:
             return body
         room = max(1, rows - 1)
@@ -263,7 +263,7 @@ class Chooser:
     def _shown(self, indices: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
         """Return the choices around the current one.
 
-        If they do not all fit, each has one row and only the current one is complete.
+        If they do not all fit, only the current choice is complete, and the others get one row each.
         """
 
         def around(rows: int) -> range:

@@ -1,7 +1,7 @@
 """Completion of the word being typed: files after `@`, commands after `/`, command arguments.
 
-It owns the suggestions and the selection. It finds no files itself: the caller passes in what it
-`found`, and results that arrive too late for the word are dropped.
+This module keeps the suggestions and the selection. The caller looks up files and passes the
+results to `found`; results that arrive after the word has changed are dropped.
 """
 
 import re
@@ -22,9 +22,9 @@ ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
 
 
 class CompletionOffer(Struct, frozen=True, kw_only=True):
-    """A suggestion that replaces the word.
+    """A suggestion, which replaces the word when it is accepted.
 
-    `is_whole` means that nothing more has to be typed after it.
+    `is_whole` means that nothing more has to be typed after the suggestion.
     """
 
     text: str
@@ -34,7 +34,7 @@ class CompletionOffer(Struct, frozen=True, kw_only=True):
 
 
 class CompletionWord(Struct, frozen=True, kw_only=True):
-    """The word before the cursor that can be completed, and its start."""
+    """The completable word before the cursor, and the position where it starts."""
 
     kind: Kind
     word: str
@@ -45,7 +45,7 @@ class CompletionWord(Struct, frozen=True, kw_only=True):
 
 
 def asked(before: str) -> CompletionWord | None:
-    """Return the word before the cursor that can be completed, if there is one."""
+    """Return the completable word at the end of `before`, the text before the cursor, if any."""
     if (match := FILE.search(before)) is not None:
         return CompletionWord(kind="file", word=match[1].lstrip('"'), begin=match.start())
     if (match := COMMAND.match(before)) is not None:
@@ -66,10 +66,10 @@ def file_offer(name: str) -> CompletionOffer:
 
 
 def match_names(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that match a word.
+    """Return the names that match a typed word, best matches first.
 
-    Names that start with it come first, then those that contain it, then those that contain its letters
-    in order. Equal matches keep their order.
+    Names that start with the word come first, then names that contain it, then names that contain its
+    letters in the same order. Equally good matches keep their order.
     """
     word = word.lower()
     letters = re.compile(".*?".join(map(re.escape, word)))
@@ -89,9 +89,10 @@ async def nothing(_: CompletionWord) -> Sequence[str]:
 
 
 class CompletionSource(Struct, frozen=True, kw_only=True):
-    """The commands of a session, each with its argument hint and description, and their arguments.
+    """What a session can complete: its commands and their arguments.
 
-    `seek` asks MCP servers, which may be slow, how to complete a word.
+    `commands` returns the name, argument hint and description of each command. `seek` asks MCP servers
+    for completions of a word, which may be slow.
     """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
@@ -102,7 +103,7 @@ class CompletionSource(Struct, frozen=True, kw_only=True):
 
 
 class Completion:
-    """A state machine: takes the text before the cursor, returns suggestions."""
+    """The state of completion: takes the text before the cursor and offers suggestions."""
 
     def __init__(self) -> None:
         self.known = CompletionSource()
@@ -123,7 +124,7 @@ class Completion:
         return bool(self.offers)
 
     def update(self, before: str) -> CompletionWord | None:
-        """Set the text before the cursor; return the word to look up, if there is one."""
+        """Set the text before the cursor; return the word that the caller has to look up, if any."""
         now = asked(before)
         if now == self._asked:
             return None
@@ -140,7 +141,7 @@ class Completion:
         return now if now.kind == "argument" and not self.offers else None
 
     def found(self, asked_for: CompletionWord, names: Sequence[str]) -> None:
-        """Set the results of a lookup; later results replace earlier ones."""
+        """Set the results of a lookup, which replace earlier results."""
         if asked_for != self._asked or self.is_chosen:
             return
         if asked_for.kind == "argument":
@@ -149,7 +150,7 @@ class Completion:
             self._show([file_offer(name) for name in names[:MOST]])
 
     def close(self, before: str = "") -> None:
-        """Hide the suggestions for this text; later typing can bring them back."""
+        """Hide the suggestions for this text; further typing can bring them back."""
         self._dismissed = before or None
         self._show(())
 
@@ -163,15 +164,17 @@ class Completion:
             self.is_chosen = True
 
     def chosen(self) -> tuple[int, CompletionOffer] | None:
-        """Return where the word starts and what replaces it."""
+        """Return the start of the word and the suggestion that replaces it."""
         if not self.offers or self._asked is None:
             return None
         return self._asked.begin, self.offers[self._at]
 
     @property
     def guessed(self) -> str:
-        """The typed word, if the suggestion is a command that neither starts with it nor has it as an
-        alias.
+        """The typed command name if the suggestion is only a guess, otherwise an empty string.
+
+        A suggested command is a guess if its name does not start with the typed word and the word is not
+        one of its aliases.
         """
         if self._asked is None or self._asked.kind != "command" or self.is_chosen:
             return ""

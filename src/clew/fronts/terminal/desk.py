@@ -1,6 +1,7 @@
-"""Actions of keys on the prompt: sending, history, completion, pasting, the editor.
+"""The actions of keys on the prompt: sending, history, completion, pasting, the editor.
 
-It owns the stashed prompt. Sent text goes to `sent`, which decides what it does.
+This module keeps the stashed prompt. Submitted text is passed to `sent`, which decides what happens
+to it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ CONTINUES = "\\"
 
 
 class PromptController:
-    """Handles the prompt.
+    """Handles the prompt: performs the action of each key.
 
-    `begin` starts a background task; `take_back` returns a queued message.
+    `begin` starts a background task; `take_back` returns a queued message to edit.
     """
 
     def __init__(
@@ -88,9 +89,9 @@ class PromptController:
         self._offer(query, files=await files.find(query.word))
 
     async def _seek(self) -> None:
-        """Ask servers one query at a time.
+        """Ask MCP servers for completions, one query at a time.
 
-        Of the words typed meanwhile, only the last is looked up.
+        Of the words typed while a query runs, only the last is looked up.
         """
         try:
             while (query := self._wanted) is not None:
@@ -108,7 +109,10 @@ class PromptController:
         files: Sequence[str] | None = None,
         extra: Sequence[str] | None = None,
     ) -> None:
-        """Show the results for a word, from either source first; drop results for an earlier word."""
+        """Add the results from one source, files or servers, to the suggestions for a word.
+
+        Results for an earlier word are dropped.
+        """
         last, before, listed = self._offered
         if query != last:
             return
@@ -120,7 +124,7 @@ class PromptController:
     # -- sending
 
     def submit(self) -> None:
-        """Handle Enter: accept a selected suggestion, continue after a backslash, or send."""
+        """Handle Enter: accept a suggestion, continue the line after a backslash, or send it."""
         prompt, completion = self._stage.prompt, self._stage.completion
         if completion.is_open and self._takes_offer():
             return
@@ -131,8 +135,9 @@ class PromptController:
         self.send(later=False)
 
     def _takes_offer(self) -> bool:
-        """Return whether Enter accepted a suggestion; one that adds nothing is ignored and the line
-        is sent.
+        """Accept the current suggestion on Enter; return whether the line must not be sent now.
+
+        A suggestion that the prompt already contains is ignored.
         """
         choice = self._stage.completion.chosen()
         if choice is None:
@@ -151,9 +156,9 @@ class PromptController:
         return not is_line
 
     def queue(self) -> None:
-        """Queue the prompt.
+        """Queue the prompt until the turn ends.
 
-        The key also accepts suggestions, so do nothing while they are being looked up.
+        The same key accepts suggestions, so nothing is queued while suggestions are being looked up.
         """
         if not (self._is_seeking and self._stage.completion.is_asked):
             self.send(later=True)
@@ -167,7 +172,7 @@ class PromptController:
         self._sent(entry, later=later)
 
     def line(self, text: str) -> None:
-        """Send a line that is bound to a key, as if it had been typed."""
+        """Send a line that is bound to a key, as if the user had typed it."""
         self._sent(SubmittedText(text=text), later=False)
 
     def newline(self) -> None:

@@ -1,4 +1,4 @@
-"""Questions as dialogs on the screen, and the effect of a call drawn for its permission prompt."""
+"""Questions as dialogs on the screen; a permission prompt shows a drawing of the call's effect."""
 
 import json
 import os
@@ -37,7 +37,10 @@ CHANGE = ("old_string", "new_string", "replace_all", "content", "edits")
 
 
 class Proposed:
-    """One call. The file that it changes is read once, when the question is asked."""
+    """A proposed tool call, drawn for its permission prompt.
+
+    The file that the call changes is read once, when the question is asked.
+    """
 
     def __init__(self, tool: str, arguments: Json, cwd: str) -> None:
         self._given = arguments
@@ -85,7 +88,7 @@ class Proposed:
 
 
 def changed(tool: str, before: str, arguments: Json) -> str | None:
-    """Return the text of the file after the call, or None if the call does not fit the file."""
+    """Return the file's content after the call, or None if the edits do not match the file."""
     if tool == "Write":
         return str(arguments.get("content", ""))
     edits = arguments.get("edits") if tool == "MultiEdit" else [arguments]
@@ -98,7 +101,7 @@ def changed(tool: str, before: str, arguments: Json) -> str | None:
 
 
 def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
-    """Return the lines after a mark, with their indentation."""
+    """Yield the rows of a text: the first line follows a mark, the others are indented to match."""
     for number, line in enumerate(escape_controls(text).split("\n")):
         begin = Span(f"  {mark}" if number == 0 else "    ", theme["quiet"])
         for row in chop_spans([Span(line)], width - 4):
@@ -107,7 +110,7 @@ def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
 
 
 def field(name: str, value: Any, theme: Theme, width: int) -> Iterator[Row]:
-    """Return a field of the input; a value of several lines is shown below its name."""
+    """Yield a field of a call's input; a value of several lines is shown below its name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = escape_controls(text)
     if "\n" not in text:
@@ -121,7 +124,7 @@ MARKS = {"allow": "    ok  ", "ask": "    ?   ", "review": "    ?   ", "deny": "
 
 
 class Dialogs(Questions):
-    """Shows questions as dialogs of the stage."""
+    """Shows questions as dialogs on the stage."""
 
     def __init__(self, stage: Stage, tell: Callable[[str], object]) -> None:
         super().__init__(tell)
@@ -172,6 +175,6 @@ PARTS = {"ask": "notice", "review": "notice", "deny": "error", "allow": "done"}
 
 
 def part(finding: Finding) -> str:
-    """Return one part of a compound command with its verdict and reason."""
+    """Describe one part of a compound command: its verdict and the reason."""
     subject = f"{finding.subject}: " if finding.subject else ""
     return f"{MARKS[finding.verdict]}{escape_controls(subject)}{escape_controls(finding.reason)}"

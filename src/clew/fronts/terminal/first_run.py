@@ -1,6 +1,7 @@
-"""The first start without a configured model: what is missing, and what to do.
+"""The first start without a configured model: shows what is missing and how to configure it.
 
-If a model server runs on this machine, the user can choose it; the choice is saved in user settings.
+If a model server runs on this machine, the user can choose one of its models; the choice is saved
+in the user settings.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart cle
 async def show_ways(
     session: Session, say: Callable[[str], None], ask: Callable[[str], Awaitable[str | None]] | None
 ) -> bool:
-    """Show what to configure and offer local models; return True if the settings changed."""
+    """Show how to configure a model and offer local models; return True if settings were changed."""
     standing = session.rules.standing
     servers = await find_local_servers(list_usual_servers(freeze(standing.environ).text("ollama")))
     offers = [(server, model) for server in servers for model in server.models]
@@ -58,12 +59,15 @@ def keep(session: Session, server: LocalServer, model: str) -> None:
 
 
 def is_first_start() -> bool:
-    """Return whether clew has saved nothing here yet."""
+    """Return whether clew has never saved anything on this machine."""
     return not is_there(find_places(os.environ, Path.cwd()).own)
 
 
 async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
-    """Offer the sandbox once; return whether the settings changed."""
+    """Offer to set up the sandbox; return whether the settings were changed.
+
+    The offer is made at the first start, unless `sandbox.enabled` is set.
+    """
     standing = session.rules.standing
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     is_decided = "enabled" in read_object(standing.settings, "sandbox")

@@ -1,7 +1,7 @@
 """The prompt history of all projects: one JSON object per line in `history.jsonl`.
 
-Other tools share the file. Lines are only appended, and unreadable lines are skipped. Long text is
-saved, images are not.
+Other tools share this file, so lines are only appended, and unreadable lines are skipped. Long
+pasted text is saved; images are not.
 """
 
 import contextlib
@@ -24,7 +24,10 @@ IMAGE = re.compile(r" ?\[Image #\d+\]")
 
 
 class PromptHistory:
-    """The prompts of a project, newest first and without duplicates; read when first needed."""
+    """The prompts of one project, newest first and without duplicates.
+
+    The file is read when the prompts are first needed.
+    """
 
     def __init__(self, path: Path, project: str, session_id: str = "") -> None:
         self._path = path
@@ -38,7 +41,7 @@ class PromptHistory:
         self._draft = SubmittedText(text="")
 
     def add(self, entry: SubmittedText, at_ms: int) -> None:
-        """Save a sent prompt; a disk error does not affect the session."""
+        """Save a prompt that was sent; a disk error does not affect the session."""
         self._at = 0
         if not entry.text.strip():
             return
@@ -102,7 +105,7 @@ class PromptHistory:
         return self.entries[self._at - 1] if self._at else self._draft
 
     def rest(self) -> None:
-        """Treat a recalled prompt that is being edited as a new draft."""
+        """Treat the recalled prompt as a new draft, because the user is editing it."""
         self._at = 0
 
     # -- reading
@@ -137,7 +140,7 @@ def _last_lines(path: Path) -> list[bytes]:
 
 
 def entry_of(line: bytes, project: str) -> SubmittedText | None:
-    """Return the prompt in a line of the file, if it belongs to this project."""
+    """Parse a line of the history file; return its prompt if it belongs to this project."""
     try:
         record = json.loads(line)
     except ValueError:

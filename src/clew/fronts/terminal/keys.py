@@ -1,7 +1,8 @@
 """Key bindings: the actions, their default keys, and the user's own in `keybindings.json`.
 
-It owns the names of actions and keys, and finds errors in the user's file: unknown names, duplicate
-keys, and keys that are a prefix of others. The file format is described in docs/using/keys.md.
+This module defines the names of actions and keys, and finds errors in the user's file: unknown
+names, duplicate keys, and keys that are a prefix of other keys. The file format is described in
+docs/using/keys.md.
 """
 
 import json
@@ -22,7 +23,7 @@ Chord: TypeAlias = tuple[str, ...]
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """An action. `keys` are its defaults; if `is_fixed`, they cannot be rebound."""
+    """An action of the screen. `keys` are the defaults; if `is_fixed`, they cannot be rebound."""
 
     name: str
     context: Context
@@ -32,7 +33,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 def action(name: str, context: Context, keys: str, words: str, *, is_fixed: bool = False) -> Action:
-    """Return an action; `keys` is a comma-separated list."""
+    """Create an action; `keys` is a comma-separated list."""
     parts = tuple(filter(None, (key.strip() for key in keys.split(","))))
     return Action(name=name, context=context, keys=parts, words=words, is_fixed=is_fixed)
 
@@ -103,7 +104,7 @@ SAME_KEY = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+h": "backspace", "ctrl+[":
 
 
 def chord(spelled: str) -> Chord | None:
-    """Return the keys as prompt_toolkit names them, or None if no terminal can send them."""
+    """Parse a key sequence into prompt_toolkit's key names; return None if no terminal can send it."""
     chord_keys: list[str] = []
     for word in spelled.split():
         keys = _key(word)
@@ -146,7 +147,7 @@ def _known(key: str) -> str | None:
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """A key bound to `target`: the name of an action, or a line to send, such as `/cost`."""
+    """A key sequence bound to `target`: the name of an action, or a line to send, such as `/cost`."""
 
     context: Context
     keys: Chord
@@ -178,8 +179,9 @@ def defaults() -> list[Binding]:
 
 
 def bindings(text: str = "") -> Bindings:
-    """Return the default bindings overridden by the user's file; a file with a syntax error changes
-    none.
+    """Return the default bindings with the changes that the user's file makes.
+
+    A file with a syntax error makes no changes.
     """
     bound = {(default.context, default.keys): default for default in defaults()}
     faults: list[str] = []
@@ -202,7 +204,7 @@ def bindings(text: str = "") -> Bindings:
 
 
 def read_bindings(home: Path) -> Bindings:
-    """Return the bindings with the user's file; a missing file changes none."""
+    """Read the user's file and return the resulting bindings; a missing file changes nothing."""
     try:
         text = (home / "keybindings.json").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -217,7 +219,7 @@ def _fault(
     target: str | None,
     own: dict[tuple[Context, Chord], str],
 ) -> str:
-    """Return why a line of the file is ignored."""
+    """Return why a binding in the user's file is ignored; an empty string if it is valid."""
     where = f"{context}: {spelled!r}"
     if keys is None:
         return f"{where}: terminals can't send this key"
@@ -235,7 +237,10 @@ def _fault(
 
 
 def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | None]]:
-    """Yield context, key and target of each line; `command:NAME` becomes `/NAME`."""
+    """Yield the context, key and target of each binding; `command:NAME` becomes `/NAME`.
+
+    Errors are added to `faults`.
+    """
     try:
         data: Any = json.loads(text) if text.strip() else {}
     except ValueError as error:
@@ -263,7 +268,7 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
-    """Return conflicts in which a key is a prefix of a longer one in the same context."""
+    """Return an error for each key that is a prefix of a longer key sequence where both apply."""
     problems = []
     for binding in bound:
         for other in bound:
@@ -286,7 +291,7 @@ BY_FIXED: dict[Chord | None, str] = {
 
 
 def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
-    """List all actions with their keys by context, lines bound to keys, and errors."""
+    """List all actions with their keys by context, then lines bound to keys, and errors."""
     rows: list[str] = []
     for context in CONTEXTS:
         rows.append(context)
@@ -307,7 +312,7 @@ def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Return 1 if a line of `keybindings.json` is ignored."""
+    """List the key bindings; return 1 if the user's file has errors."""
     Group(
         prog="clew keys", description="List key bindings and check your keybindings.json."
     ).parse_args(argv)

@@ -1,6 +1,7 @@
-"""A session on the screen: opens it, reports on it, and returns what follows it.
+"""One session on the screen: opens it, reports its messages, and returns what comes next.
 
-Everything that a session needs is imported here and nowhere earlier, so that the prompt need not wait.
+Everything that a session needs is imported here and nowhere earlier, so that the prompt appears
+without waiting for it.
 """
 
 import gc
@@ -144,7 +145,7 @@ async def while_open(
 
 
 async def picked(stage: Stage) -> str | None:
-    """Return the file of the session to resume, or None."""
+    """Let the user pick the session to resume; return its file, or None without a choice."""
     from clew.fronts.terminal.session_picker import SessionPicker
 
     cwd = Path.cwd()
@@ -159,20 +160,20 @@ def note(front: TerminalFront, words: str, part: str = "notice") -> None:
 
 
 def color_of(session: Session) -> str:
-    """Return the colour that a host gave the session, or an empty string."""
+    """Return the color that a host program gave the session, or an empty string."""
     side = {} if session.resumed is None else session.resumed.side.current
     return str(side.get("agent-color", {}).get("agentColor", ""))
 
 
 def tell(front: TerminalFront, session: Session) -> None:
-    """Report changes of the session's copy in a store, even while clew is idle."""
+    """Report news about the copy of the session in a store, even while clew is idle."""
     for words in session.parts.store_copy.news():
         note(front, words)
     front.screen.changed()
 
 
 def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
-    """Apply the settings of the screen, and set up completion."""
+    """Apply the session's settings to the screen, and set up the status line and completion."""
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
     front.screen.obey(settings)
@@ -201,7 +202,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
 
 
 async def sought(session: Session, query: CompletionWord) -> Sequence[str]:
-    """Ask MCP servers to complete a word: an argument of one of their prompts, or a resource."""
+    """Ask MCP servers to complete a word: an argument of one of their prompts, or a resource name."""
     if not session.parts.mcp.clients():
         return ()
     from clew.parts.mcp.completion import arguments_of, resources_of
@@ -226,7 +227,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
 
 
 async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> bool:
-    """Return whether a user without a key has just chosen a model."""
+    """If no API key is set, let the user choose a model; return whether one was chosen."""
     if not session.model_access.lacks_key:
         return False
     from clew.fronts.terminal.first_run import show_ways
@@ -235,7 +236,7 @@ async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> b
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:
-    """Ask for trust and approvals of the folder; return whether the session has to be reopened."""
+    """Ask whether to trust the folder and start its servers; return whether to reopen the session."""
     standing = session.rules.standing
     places = standing.places
     waiting = [
@@ -265,13 +266,13 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
 
 
 def at_home(folder: str, home: str) -> str:
-    """Return a folder with `~` for the home folder."""
+    """Return a folder's path, with `~` in place of the home folder."""
     is_below = bool(home) and Path(folder).is_relative_to(home)
     return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
 
 
 def below(file: str | None, root: Path) -> str:
-    """Return a file's path relative to the project, if it is inside."""
+    """Return a file's path, relative to the project if the file is inside the project."""
     path = Path(file or "")
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
@@ -279,14 +280,14 @@ def below(file: str | None, root: Path) -> str:
 def keep_what_was_loaded() -> None:
     """Exclude the objects loaded so far from garbage collection.
 
-    They live until exit, and a collection could pause a response.
+    They live until exit, and collecting them could interrupt the output of a response.
     """
     gc.freeze()
     gc.enable()
 
 
 async def conversed(front: TerminalFront, session: Session, options: Options) -> int | Options:
-    """Show the notices of the start, and run the session until it ends."""
+    """Show the notices for the start of the session, and run the session until it ends."""
     stage, screen = front.stage, front.screen
     assert stage.transcript is not None
     if front.is_first:

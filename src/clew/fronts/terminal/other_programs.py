@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.fronts.terminal.screen import Screen
 
-# A program that takes over the terminal, such as an editor or a pager.
+# Runs a program that takes over the terminal, such as an editor or a pager.
 
 
 async def in_foreground(argv: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ class EditedText(Struct, frozen=True, kw_only=True):
 
 
 async def edit_text(screen: Screen, text: str, environ: Mapping[str, str]) -> EditedText:
-    """Let the user edit a text in the editor of the environment."""
+    """Let the user edit a text in the editor that `$VISUAL` or `$EDITOR` names, or in vi."""
     editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     try:
         with written("prompt.md", text) as path:
@@ -48,7 +48,7 @@ async def edit_text(screen: Screen, text: str, environ: Mapping[str, str]) -> Ed
 
 
 async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
-    """Show a text in the user's pager; return an error message or an empty string."""
+    """Show a text in the user's pager; return an error message, or an empty string."""
     pager = environ.get("PAGER") or "less -R"
     try:
         with written("clew.txt", text) as path:
@@ -59,7 +59,7 @@ async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> st
 
 @contextmanager
 def written(name: str, text: str) -> Iterator[Path]:
-    """Write a temporary file that only the user can read, and remove it afterwards."""
+    """Write a temporary file that only the user can read; remove it when the context ends."""
     with tempfile.TemporaryDirectory(prefix="clew-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, name)
         path.write_text(text, "utf-8")

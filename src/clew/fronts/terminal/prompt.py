@@ -1,7 +1,7 @@
-"""The prompt being written: its text, pasted content, and their layout on the terminal.
+"""The prompt being written: its text, pasted content, and the layout on the terminal.
 
-It owns the placeholders. Each stands for one paste, is deleted as a unit, and is not sent once it is
-gone from the text; an undo restores both. prompt_toolkit does the editing.
+Each placeholder in the text stands for one paste and is deleted as a unit. The paste is not sent if
+its placeholder is no longer in the text; an undo restores both. prompt_toolkit does the editing.
 """
 
 import os
@@ -35,8 +35,9 @@ from clew.system.process.run import Programs
 
 
 class SubmittedText(Struct, frozen=True, kw_only=True):
-    """A submitted prompt. `pasted` may include content that the text no longer mentions; `meant` is what
-    is sent.
+    """A submitted prompt: the text and the pasted content.
+
+    `pasted` may include content whose placeholder is no longer in the text; only `meant` is sent.
     """
 
     text: str
@@ -44,7 +45,7 @@ class SubmittedText(Struct, frozen=True, kw_only=True):
 
     @property
     def meant(self) -> tuple[Pasted, ...]:
-        """The content that the text still mentions, in the order of the text."""
+        """The pasted content whose placeholders are in the text, in the order of the text."""
         placed = [(self.text.find(make_placeholder(paste)), paste) for paste in self.pasted]
         return tuple(paste for at, paste in sorted(placed, key=lambda pair: pair[0]) if at >= 0)
 
@@ -65,7 +66,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def read_picture(text: str, cwd: str) -> bytes | None:
-    """Return the bytes of the image file if the text is the name of one and nothing else."""
+    """Return the content of an image file if the text is nothing but the file's name, else None."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
         return None
@@ -83,7 +84,7 @@ def read_picture(text: str, cwd: str) -> bytes | None:
 
 
 def _unquoted(name: str) -> str:
-    """Return a dropped file name without the quotes, backslashes or URL that terminals add."""
+    """Return a dropped file name without the quotes, backslashes or URL syntax that terminals add."""
     if name.startswith("file://"):
         return unquote(urlsplit(name).path)
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
@@ -118,7 +119,10 @@ INLINE_CHARACTERS, INLINE_LINES = 1_000, 5
 
 
 class PromptEditor:
-    """The prompt being edited. Keys edit `buffer`; the methods do everything else."""
+    """The prompt being edited.
+
+    Keys edit `buffer`; the methods handle pastes and earlier prompts.
+    """
 
     def __init__(self) -> None:
         self.buffer = Buffer(multiline=True)
@@ -134,7 +138,7 @@ class PromptEditor:
         return not self.buffer.text
 
     def take(self) -> SubmittedText:
-        """Return what was written, and clear the prompt."""
+        """Return the text and pasted content, and clear the prompt."""
         entry = self.look()
         self.buffer.reset()
         self._pasted.clear()
@@ -144,7 +148,7 @@ class PromptEditor:
         return SubmittedText(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
 
     def put(self, entry: SubmittedText) -> None:
-        """Replace the prompt with an earlier one for editing."""
+        """Replace the prompt with an earlier prompt for editing."""
         self.buffer.document = Document(entry.text)
         for paste in entry.pasted:
             self._pasted[paste.number] = paste
@@ -157,7 +161,7 @@ class PromptEditor:
         self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *current.pasted)))
 
     def paste(self, text: str) -> None:
-        """Insert short text without control characters; insert long text as a placeholder."""
+        """Insert a paste: short text with visible control characters, long text as a placeholder."""
         if len(text) <= INLINE_CHARACTERS and text.count("\n") < INLINE_LINES:
             self.buffer.insert_text(escape_controls(text))
         else:
@@ -170,22 +174,23 @@ class PromptEditor:
         self.buffer.insert_text(make_placeholder(paste))
 
     def delete_before(self) -> None:
-        """Handle Backspace: delete a character, or a complete placeholder."""
+        """Handle Backspace: delete one character, or a whole placeholder."""
         before = self.buffer.document.text_before_cursor
         marks = (make_placeholder(paste) for paste in self._pasted.values())
         mark = next((mark for mark in marks if before.endswith(mark)), "")
         self.buffer.delete_before_cursor(len(mark) or 1)
 
     def lines(self, width: int, rows: int) -> tuple[list[str], tuple[int, int]]:
-        """Return at most `rows` rows around the cursor, and the cursor's position in them."""
+        """Return at most `rows` rows around the cursor, and the cursor's position within them."""
         laid, (row, column) = lay_out(self.text, self.buffer.cursor_position, width)
         first = max(0, min(row - rows // 2, len(laid) - rows))
         return laid[first : first + rows], (row - first, column)
 
 
 def lay_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
-    """Break text into full rows as a terminal does; return them with the row and column of the
-    cursor.
+    """Break text into rows at the terminal's width.
+
+    Return the rows, and the row and column of the cursor.
     """
     width = max(2, width)
     rows: list[str] = []
@@ -230,7 +235,9 @@ SHOWN = 4
 
 
 class Queued(Struct, frozen=True, kw_only=True):
-    """A queued message. With a `uuid`, the running turn receives it at its next step; without one, it
+    """A queued message.
+
+    With a `uuid`, the running turn receives the message at its next step; without one, the message
     starts the next turn.
     """
 

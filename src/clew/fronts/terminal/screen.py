@@ -1,8 +1,8 @@
-"""The live area at the bottom of the terminal, redrawn when something has changed.
+"""The live area at the bottom of the terminal, redrawn when its content changes.
 
-It owns the terminal, its input and the order of output. Finished lines are written above, once. The
-live area is redrawn at a limited rate, and at once after a key. prompt_toolkit reads and edits; it
-draws nothing.
+This module owns the terminal, its input and the order of output. Finished lines are written once,
+above the live area. The live area is redrawn at a limited rate, and at once after a key press.
+prompt_toolkit reads and edits the input; it draws nothing.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ FRAME_S = 1 / 16
 MOMENT_S = 0.005
 # How long an Escape waits for the rest of a sequence: shorter than typing, longer than a transfer.
 ESCAPE_S = 0.04
-# While the terminal owes a reply, a sequence that has begun may be that reply on a slow line. A single
-# Escape is a key after ESCAPE_S all the same; if a reply follows, its rest is still recognised.
+# While the terminal owes a reply, a sequence that has begun may be that reply on a slow line. A
+# single Escape is taken for a key after ESCAPE_S all the same; if it was the start of a reply, the
+# rest of the reply is still recognized.
 ANSWERS_S = 2.0
 # How long a paste may be silent before it is considered complete.
 PASTE_S = 2.0
@@ -42,7 +43,7 @@ READ_BYTES = 1 << 16
 
 
 class KeyInput(Vt100Input):
-    """Keyboard input, read in large pieces; `closed` once the terminal is gone."""
+    """Keyboard input, read in large pieces; `closed` is true once the terminal is gone."""
 
     def __init__(self, typed: Typed, typed_ahead: int, was_read: Callable[[], object]) -> None:
         """Create the input; `was_read` is called after each read."""
@@ -79,7 +80,7 @@ class KeyInput(Vt100Input):
 
 
 class _Output(DummyOutput):
-    """An output that reports only the terminal's size to prompt_toolkit."""
+    """An output that gives prompt_toolkit the terminal's size and bell, but draws nothing."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -93,7 +94,7 @@ class _Output(DummyOutput):
 
 
 class _Drawing(Renderer):
-    """A renderer that lets the screen draw instead of prompt_toolkit."""
+    """A renderer that leaves all drawing to the screen."""
 
     def __init__(self, screen: "Screen", output: _Output) -> None:
         from prompt_toolkit.styles import DummyStyle
@@ -109,7 +110,10 @@ class _Drawing(Renderer):
 
 
 class Screen:
-    """The live area. `stage` returns its content for a width and a maximum number of rows."""
+    """The live area on the terminal.
+
+    `stage` lays out its content for a width and a number of rows.
+    """
 
     def __init__(self, terminal: Terminal, stage: Stage, keys: KeyBindingsBase) -> None:
         self.terminal = terminal
@@ -123,7 +127,7 @@ class Screen:
         self._is_away = False
         # The theme setting, once the settings are loaded.
         self.theme = ""
-        # Called when the theme setting or the terminal's background colour changes.
+        # Called when the theme setting or the terminal's background color changes.
         self.on_colours: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
         self._typed = Typed(self._answered)
@@ -139,8 +143,9 @@ class Screen:
         self.app.renderer = _Drawing(self, output)
 
     def obey(self, settings: Mapping[str, Any]) -> None:
-        """Apply the settings for keys, notifications and theme, which can change while the screen
-        is open.
+        """Apply the settings for editing keys, notifications and theme.
+
+        These settings can change while the screen is open.
         """
         is_vim = read_text(settings, "editorMode") == "vim"
         mode = EditingMode.VI if is_vim else EditingMode.EMACS
@@ -194,12 +199,15 @@ class Screen:
         self.draw()
 
     async def suspend(self) -> None:
-        """Handle Ctrl-Z: stop clew and its process group until `fg`."""
+        """Handle Ctrl-Z: suspend clew and its process group until the user runs `fg`."""
         async with self.away():
             os.kill(0, signal.SIGTSTP)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """End clew if the handler of a key fails, instead of printing over the screen."""
+        """End clew if a key's handler raises an error.
+
+        Otherwise, the error would be printed over the screen.
+        """
         error = context.get("exception")
         if isinstance(error, Exception) and self.app.is_running and not self.app.is_done:
             self.app.exit(exception=error)
@@ -222,11 +230,11 @@ class Screen:
         self.flows()
 
     def changed(self) -> None:
-        """Redraw at once, together with other changes of the same moment."""
+        """Redraw at once, in one frame with other changes that occur at the same moment."""
         self._draw_at(asyncio.get_running_loop().time() + MOMENT_S)
 
     def flows(self) -> None:
-        """Redraw with the next frame, for content that changes continually."""
+        """Redraw in the next frame; for content that changes continually."""
         now_s = asyncio.get_running_loop().time()
         self._draw_at(max(now_s + MOMENT_S, self._drawn_s + FRAME_S))
 
@@ -252,19 +260,19 @@ class Screen:
             self.terminal.write(text)
 
     def erase(self) -> None:
-        """Erase the live area, allowing for lines that the terminal has rewrapped."""
+        """Erase the live area, including lines that a narrower terminal has wrapped again."""
         columns, _ = self.terminal.size
         narrower, self._columns = columns < self._columns, columns
         text = self._painter.rewrapped(columns) if narrower else self._painter.erase()
         self.terminal.write(text)
 
     def anew(self) -> None:
-        """Redraw everything after another program wrote to the terminal."""
+        """Redraw the live area after another program wrote to the terminal."""
         self.terminal.write(self._painter.erase())
         self.draw()
 
     def bare(self) -> None:
-        """Write the remaining output and leave no live area."""
+        """Write the remaining finished lines and erase the live area."""
         self._stage.catch_up()
         above, self._above = self._above, []
         self.terminal.write(self._painter.paint(EMPTY, above) + self._painter.erase())
@@ -272,13 +280,13 @@ class Screen:
     # -- replies of the terminal
 
     def _await_answers(self) -> None:
-        """Wait for replies to the terminal queries; the last one marks the end."""
+        """Expect replies to the terminal queries until the last reply or a time limit."""
         self._heard_all()
         self._typed.awaits_replies = True
         self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
 
     def _wait_for_the_rest(self) -> None:
-        """Set how long incomplete input waits for the rest after the last read."""
+        """Set how long an incomplete key sequence or paste waits for its rest."""
         is_key = self._owed is None or self._typed.holds_escape
         waits_s = ESCAPE_S if is_key else ANSWERS_S
         self.app.ttimeoutlen = PASTE_S if self._typed.is_pasting else waits_s

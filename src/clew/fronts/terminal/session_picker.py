@@ -1,10 +1,10 @@
-"""The session picker: an interactive list with search and preview, or numbered lines.
+"""The session picker: an interactive list with search and preview, or a numbered list.
 
 `SessionChooser` is a state machine, as every dialog is: sessions, search results and previews are
-passed to it as they arrive, and it reports what to read next. `SessionPicker` reads for it. Titles
-come from the ends of the files (ten thousand in about two seconds, 8 ms a keystroke), because the
-index may be older than the files; the index is used only for content. Nothing that was read for one
-list, query or session is used for another. `pick_session` asks in line mode.
+passed to it as they arrive, and it reports what to read next. `SessionPicker` does the reading.
+Titles are read from the ends of the files (ten thousand in about two seconds, 8 ms per keystroke),
+because the index may be older than the files; the index is used only to search the content. Nothing
+that was read for one list, query or session is used for another. `pick_session` asks in line mode.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def format_age(outline: Outline) -> str:
 
 
 def render_glimpse(outline: Outline, look: Look) -> list[Line]:
-    """Return a line about the session, and the last messages."""
+    """Return the preview of a session: a line about the session, and its last messages."""
     branch = "" if outline.git_branch == "HEAD" else outline.git_branch
     facts = (below_home(outline.cwd or ""), branch, outline.tag, format_size(outline.size_bytes))
     about = join_lines(" · ".join(filter(None, [*facts, outline.session_id[:8]])))
@@ -63,13 +63,13 @@ def render_glimpse(outline: Outline, look: Look) -> list[Line]:
 
 
 def below_home(folder: str) -> str:
-    """Return a folder with `~` for the home folder."""
+    """Return a folder's path, with `~` in place of the home folder."""
     home = str(Path("~").expanduser())
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
 
 def ending(outline: Outline) -> list[Json]:
-    """Return the last messages that are complete in the end of the file."""
+    """Return the messages at the end of the session's file, without incomplete ones."""
     ends = read_ends(outline.path)
     entries = []
     for text in (ends.tail if ends is not None else b"").split(b"\n"):
@@ -89,8 +89,9 @@ SHOWN_CHARACTERS = 200
 
 
 class SessionChooser(Chooser):
-    """The session list. The callbacks in `told` run when the query, the selected session or the width
-    changes.
+    """The dialog with the list of sessions.
+
+    The callbacks in `told` run when the list, the query, the selected session or the width changes.
     """
 
     is_of_sessions = True
@@ -122,7 +123,7 @@ class SessionChooser(Chooser):
     # -- data
 
     def add(self, sessions: Sequence[Outline]) -> None:
-        """Add sessions, each older than those in the list."""
+        """Add sessions, all of them older than those already in the list."""
         first = len(self.sessions)
         self.sessions += sessions
         for number, outline in enumerate(sessions, first):
@@ -141,14 +142,14 @@ class SessionChooser(Chooser):
         self._tell()
 
     def forget(self) -> None:
-        """Clear the list, because other sessions will be listed."""
+        """Clear the list, because the next list will contain different sessions."""
         self.sessions, self._haystack, self._at_path = [], [], {}
         self._by_phrase, self._by_words, self._found = [], [], []
         self._snippets, self.searched, self._at, self.is_whole = {}, "", 0, False
         self.list_number += 1
 
     def stands_in(self, words: str, snippets: Mapping[str, str]) -> None:
-        """Set the sessions whose content matches a query, by file."""
+        """Set the search results for a query: a snippet for each file whose content matches."""
         if words == self.words:
             self._snippets, self.searched = snippets, words
             self._put_together()
@@ -203,8 +204,9 @@ class SessionChooser(Chooser):
             callback()
 
     def _find(self, first: int) -> None:
-        """Match the sessions from `first` on: those with the complete phrase, then those with every
-        word.
+        """Find the matching sessions from number `first` on.
+
+        Sessions that contain the complete phrase come first, then those that contain every word.
         """
         if first == 0:
             self._by_phrase, self._by_words = [], []
@@ -219,7 +221,10 @@ class SessionChooser(Chooser):
         self._put_together()
 
     def _put_together(self) -> None:
-        """List matching titles, then matching content; keep the selected session selected."""
+        """List sessions that match by title or details, then those that match by content.
+
+        The selected session stays selected if it is still in the list.
+        """
         at = self._found[self._at] if 0 < self._at < len(self._found) else None
         called = [*self._by_phrase, *self._by_words]
         known_numbers = set(called) if self._snippets else set()
@@ -296,7 +301,7 @@ class SessionChooser(Chooser):
         return row
 
     def _look(self, rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the preview, starting from its last row; PageUp scrolls back."""
+        """Return the preview. It shows the last rows; PageUp scrolls back."""
         outline = self.chosen
         looked = self._looks.get((str(outline.path), width)) if outline is not None else None
         if rows < MIN_LOOK_ROWS or not looked:
@@ -324,7 +329,7 @@ TREE_TITLE_CHARACTERS = 60
 
 
 class SessionPicker:
-    """Lets the user pick a session. `without` is the session that is already open."""
+    """Lets the user pick a session. `without` is the ID of the session that is already open."""
 
     def __init__(self, stage: Stage, home: Path, cwd: str, *, without: str = "") -> None:
         self._stage = stage
@@ -335,7 +340,7 @@ class SessionPicker:
         self._branched: Path | None = None
 
     async def pick(self, *, everywhere: bool = False) -> Path | None:
-        """Return the file of the picked session, or None."""
+        """Return the file of the session that the user picks, or None."""
         dialog = SessionChooser(TITLE, everywhere=everywhere)
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -350,7 +355,7 @@ class SessionPicker:
         return self._branched or dialog.sessions[answer.chosen[0]].path
 
     async def _read(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """Read the list, and read it again when the scope changes."""
+        """Read the list of sessions, and read it again when the user changes its scope."""
         while True:
             number = dialog.list_number
             listed = list_newest_first(self._home, self._cwd, everywhere=dialog.everywhere)
@@ -368,7 +373,7 @@ class SessionPicker:
                 other.clear()
 
     async def _search(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """Search the content of sessions for the typed words."""
+        """Search the content of the sessions for the typed words."""
         while True:
             await other.wait()
             other.clear()
@@ -407,7 +412,11 @@ class SessionPicker:
             self._stage.changed()
 
     async def _show_trees(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """Show the prompts on all branches of a session; selecting one resumes from it in a copy."""
+        """Show the prompts on all branches of a session when the user asks for them.
+
+        Selecting a prompt resumes from there in a copy of the session, or in the session itself if the
+        prompt is the last one on the current branch.
+        """
         while True:
             await other.wait()
             other.clear()
@@ -453,7 +462,7 @@ class SessionPicker:
 
 
 def told(dialog: SessionChooser) -> asyncio.Event:
-    """Return an event that is set when the dialog needs other data."""
+    """Return an event that is set when the dialog may need other data."""
     event = asyncio.Event()
     dialog.told.append(event.set)
     return event
@@ -464,15 +473,17 @@ def next_of(listed: Iterator[Outline], many: int) -> list[Outline]:
 
 
 # Line mode: for `--resume` without a session where nothing can be drawn. Without a terminal, the
-# list
-# is the error message.
+# list is the error message.
 
 
 NUMBERED = 20
 
 
 def pick_session(options: Options) -> Options:
-    """Return the options with the picked session; raise `CommandLineError` without one."""
+    """Return the options with the session that the user picks.
+
+    Raise `CommandLineError` if no session is picked.
+    """
     outlines = recent()
     lines = [_row(number, outline) for number, outline in enumerate(outlines, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -483,7 +494,7 @@ def pick_session(options: Options) -> Options:
 
 
 def recent(most: int = NUMBERED) -> list[Outline]:
-    """Return the newest sessions of this folder; raise `CommandLineError` without any."""
+    """Return the newest sessions of this folder; raise `CommandLineError` if there are none."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
     if not outlines:

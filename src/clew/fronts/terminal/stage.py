@@ -1,7 +1,8 @@
 """The content of the live area, from top to bottom, fitted to the terminal.
 
-It owns the open dialogs. The prompt is always visible except under a dialog. A turn's output gets the
-remaining rows, so that the live area is never taller than the terminal.
+This module keeps the open dialogs. The prompt is always visible, except while a dialog takes its
+place. The output of the running turn gets the remaining rows, so that the live area is never taller
+than the terminal.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -47,7 +48,10 @@ UNSEEN = re.compile(r"\x1b\[[0-9;:]*m|\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)")
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """The content of the live area. `cursor` is its line and column; None hides it."""
+    """The content of the live area.
+
+    `cursor` is the cursor's row and column; None hides the cursor.
+    """
 
     lines: Sequence[str]
     cursor: tuple[int, int] | None = None
@@ -57,7 +61,7 @@ EMPTY = Scene(lines=())
 
 
 class Painter:
-    """Draws scenes. `is_synchronised` means that the terminal supports synchronised updates."""
+    """Draws scenes. `is_synchronised` means that the terminal supports synchronized updates."""
 
     def __init__(self) -> None:
         self.is_synchronised = False
@@ -69,9 +73,7 @@ class Painter:
         return len(self._now.lines)
 
     def paint(self, scene: Scene, above: Sequence[str] = ()) -> str:
-        """Return the output that changes the terminal to `scene` and writes finished lines above
-        it.
-        """
+        """Return the output that replaces the current scene and writes finished lines above it."""
         if not above and scene == self._now:
             return ""
         parts = [self._whole(scene, above)] if above else self._changes(scene)
@@ -87,11 +89,11 @@ class Painter:
         return text
 
     def forget(self) -> None:
-        """Forget the current scene after another program wrote to the terminal."""
+        """Forget the current scene, because it is no longer on the terminal as drawn."""
         self._now, self._row = EMPTY, 0
 
     def rewrapped(self, columns: int) -> str:
-        """Return the output that clears the scene after a narrower terminal rewrapped its lines."""
+        """Return the output that clears the scene after a narrower terminal wrapped its lines."""
         heights = [
             max(1, -(-count_cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines
         ]
@@ -103,7 +105,7 @@ class Painter:
         return text
 
     def _whole(self, scene: Scene, above: Sequence[str]) -> str:
-        """Return the output that redraws everything below the finished lines."""
+        """Return the output that writes the finished lines and redraws the whole scene below them."""
         begin = f"{HIDE}{self._to_row(0)}\r"
         text = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
         drawn = "\r\n".join(f"\x1b[K{_closed(line)}" for line in scene.lines)
@@ -144,10 +146,10 @@ class Painter:
 
 
 def _wiped(rows: int) -> str:
-    """Return the output that clears rows from the cursor on.
+    """Return the output that clears a number of rows from the cursor down.
 
-    It clears row by row, because some terminals move the screen into their scrollback when told to erase
-    everything below its top.
+    The rows are cleared one by one, because some terminals move the screen into their scrollback when
+    told to erase everything below the top.
     """
     return "\r\x1b7\x1b[K" + "\x1b[1B\x1b[K" * (rows - 1) + "\x1b8" if rows > 0 else "\r"
 
@@ -163,8 +165,8 @@ DIALOG_ROWS = 8
 HINT_S = 4.0
 # A dialog that opens while the user types does not receive keys until the user pauses.
 PAUSE_S = 0.7
-# The next letter of a word arrives within this time, and the delay of an answer is hardly
-# noticeable.
+# When the user types a word, its next letter arrives within this time. As a delay before an answer
+# takes effect, the time is hardly noticeable.
 HOLD_S = 0.4
 # A paste or an Alt key, which never answer a dialog.
 WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
@@ -181,10 +183,11 @@ def is_letter(key: KeyPress) -> bool:
 
 
 class Stage:
-    """The state of the live area. `theme` can change; `transcript` and `status` are set with a session.
+    """The state of the live area.
 
-    `changed` is called when the content changes; the screen sets it. `catch_up` is called before drawing,
-    so that gathered output can be added.
+    `theme` can change; `transcript` and `status` are set when a session opens. `changed` is called when
+    the content changes; the screen sets it. `catch_up` is called before drawing, so that output
+    collected since the last frame can be added.
     """
 
     def __init__(
@@ -223,7 +226,7 @@ class Stage:
 
     @property
     def takes_keys(self) -> bool:
-        """True if keys go to the open dialog."""
+        """True if key presses go to the open dialog."""
         return self.dialog is not None and self._at is self.dialog
 
     def touched(self) -> None:
@@ -232,16 +235,20 @@ class Stage:
 
     @property
     def typed_s(self) -> float:
-        """The time of the user's last key."""
+        """The time of the user's last key press."""
         return self._typed_s
 
     async def ask(self, dialog: Chooser) -> DialogAnswer | None:
-        """Show a dialog that the user did not open; it does not receive keys meant for the prompt."""
+        """Show a dialog that the user did not open; keys typed for the prompt do not answer it."""
         self.on_question(dialog.title)
         return await self.answered(self.show(dialog, is_sudden=True))
 
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
-        """Open a dialog and give it the keys; a dialog below it returns when it is answered."""
+        """Open a dialog above any other, and direct keys to it.
+
+        With `is_sudden`, a user who is typing first has to pause. A dialog below comes back when this
+        dialog is answered.
+        """
         self._behind.append(dialog)
         if is_sudden:
             self._sudden.append(dialog)
@@ -255,7 +262,7 @@ class Stage:
         return dialog
 
     def _hand_over(self, *, is_sudden: bool) -> None:
-        """Give the keys to the dialog once the user has paused typing."""
+        """Direct keys to the dialog, at once or, if `is_sudden`, when the user pauses typing."""
         left_s = PAUSE_S - (time.monotonic() - self._typed_s)
         written = self.layout.current_buffer
         if is_sudden and left_s > 0 and written is not None and written.text:
@@ -285,7 +292,7 @@ class Stage:
             self.changed()
 
     def press(self, key: str) -> None:
-        """Pass a named key to the dialog."""
+        """Pass a key to the dialog by name."""
         self._let_go()
         if self.dialog is not None:
             self.dialog.press(key)
@@ -293,8 +300,9 @@ class Stage:
     def pressed(self, key: KeyPress) -> list[KeyPress]:
         """Pass any other key to the dialog, or return the keys that belong to the prompt.
 
-        Keys of a user who types while a question is open go to the prompt until the next pause. A letter that
-        answers takes effect only if no other letter follows at once, because that would be a word.
+        While the user types text and a question is open, keys go to the prompt until the user pauses. A
+        letter that answers the question takes effect only if no other letter follows at once, because two
+        letters are taken for a word.
         """
         dialog = self.dialog
         if dialog is None or dialog not in self._sudden:
@@ -315,7 +323,7 @@ class Stage:
         return []
 
     def _let_go(self) -> list[KeyPress]:
-        """Cancel the letter that was about to answer, and return it."""
+        """Cancel the letter that was about to answer a question, and return it."""
         if self._held is None:
             return []
         (key, timer), self._held = self._held, None
@@ -335,7 +343,8 @@ class Stage:
 
     def hint(self, words: str) -> None:
         self._hint, self._hint_until_s = words, time.monotonic() + HINT_S
-        # Nothing else may trigger a redraw by then, and the hint covers the mode.
+        # Redraws when the hint ends, because nothing else may do so by then, and the hint covers
+        # the mode.
         asyncio.get_running_loop().call_later(HINT_S + 0.1, self.changed)
         self.changed()
 

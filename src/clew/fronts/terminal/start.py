@@ -1,7 +1,7 @@
-"""Start-up on a terminal: takes it over before anything slow is loaded.
+"""Start-up on a terminal: takes over the terminal before anything slow is loaded.
 
-From then on the system no longer echoes typed keys, which the prompt would repeat. Imports nothing
-heavy.
+From then on, the terminal no longer echoes typed keys, which the prompt would show again. Imports
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def main(options: Options | None = None) -> int:
-    """Start on the terminal; `options` is None if the command line has no arguments to parse."""
+    """Start on the terminal; return the exit code.
+
+    `options` is None if the command line has no arguments to parse.
+    """
     gc.disable()
     terminal = Terminal(os.environ)
     terminal.take()
@@ -32,7 +35,7 @@ def main(options: Options | None = None) -> int:
 
 
 def load_sessions() -> OneSession:
-    """Import and return what runs sessions; this takes time."""
+    """Import and return the function that runs sessions; the import takes time."""
     from clew.fronts.terminal.opened import run_session
 
     return run_session

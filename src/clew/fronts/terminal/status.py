@@ -1,7 +1,7 @@
 """The status line: model, mode, context left, cost, time, branch, tasks; or the user's own line.
 
-Its values are read from the session when they are needed. The command of the `statusLine` setting
-runs after something that it may show has changed, never while the user types.
+Its values are read from the session when needed. The command of the `statusLine` setting runs after
+changes to something that it may show, never while the user types.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ CHARACTERS = 4
 
 
 class Working:
-    """The progress of one turn."""
+    """The progress of one turn, shown as a line above the prompt."""
 
     def __init__(self, now_s: float) -> None:
         self._began_s = now_s
@@ -170,7 +170,10 @@ def format_mode(mode: str) -> str:
 
 
 def used_tokens(session: Session) -> int:
-    """Return the tokens of the last request and its response, with which the next request starts."""
+    """Return the number of tokens that the next request starts with.
+
+    These are the tokens of the last request and its response.
+    """
     history = session.story.history
     for at in range(len(history) - 1, -1, -1):
         message = history[at].get("message")
@@ -182,7 +185,7 @@ def used_tokens(session: Session) -> int:
 
 
 class Status:
-    """The status line. `_own` is the last output of the user's own command."""
+    """The status line. `_own` is the last output of the user's `statusLine` command."""
 
     def __init__(self, session: Session, programs: Programs) -> None:
         self._session = session
@@ -196,14 +199,14 @@ class Status:
         self.look()
 
     def look(self) -> None:
-        """Reread what changes only between turns."""
+        """Reread the values that change only between turns."""
         self._branch = read_branch(Path(self._session.workspace.cwd))
         self._used = used_tokens(self._session)
 
     # -- the default line
 
     def lines(self, width: int, theme: Theme) -> list[Line]:
-        """Return the status line, below warnings about data that could not be saved."""
+        """Return the status line, preceded by warnings about data that could not be saved."""
         unsaved = [
             format_row(
                 clip_spans([Span(f"  ! {join_lines(trouble.in_short)}", theme["error"])], width)
@@ -249,7 +252,7 @@ class Status:
     # -- the user's own line
 
     async def ask(self) -> bool:
-        """Run the user's own command, if there is one; return whether its line has changed."""
+        """Run the user's `statusLine` command, if one is set; return whether the line changed."""
         session = self._session
         setting = read_object(session.rules.standing.settings, "statusLine")
         command = setting.get("command")
@@ -272,7 +275,7 @@ class Status:
             return self._own != before
 
     def told(self, session: Session) -> Json:
-        """Return the session's data for the command."""
+        """Return the session's data, which the user's command receives as input."""
         total, state = session.ledger().total, session.costs.spending.state
         window = session.model.context_window
         return {
@@ -309,13 +312,13 @@ def left_percent(used: int, window: int | None) -> int | None:
 
 
 def own_lines(printed: bytes, pad: int) -> list[str]:
-    """Return the command's output without escape sequences other than colours."""
+    """Return the output of the user's command, without escape sequences other than colors."""
     text = printed.decode("utf-8", "replace").strip("\n")
     rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
     return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]
 
 
 def coloured(text: str) -> str:
-    """Escape control characters in the text, but keep sequences that set colours."""
+    """Escape the control characters in the text, except sequences that set colors."""
     parts = COLOUR.split(text)
     return "".join(part if at % 2 else escape_controls(part) for at, part in enumerate(parts))

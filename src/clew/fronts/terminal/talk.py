@@ -28,7 +28,7 @@ CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
 class Talk:
-    """One open session."""
+    """One open session, and what keys do to it."""
 
     def __init__(self, session: Session, stage: Stage, screen: Screen, begin: Begin) -> None:
         self._session = session
@@ -55,7 +55,10 @@ class Talk:
         return await self._driver.run()
 
     def send(self, entry: SubmittedText, *, later: bool = False) -> None:
-        """Send a line to the next turn, or to the running one."""
+        """Send a prompt to the running turn, or queue it for the next turn if `later`.
+
+        If no turn runs, the prompt starts one.
+        """
         if not self.is_running:
             self._input.send(entry)
         elif later:
@@ -65,7 +68,10 @@ class Talk:
             self._begin(self._driver.say(as_typed(entry)))
 
     def take_back(self) -> SubmittedText | None:
-        """Take back the newest queued message, unless the turn has already received it."""
+        """Take back the newest queued message and return it.
+
+        Return None if there is none, or if the turn has already received it.
+        """
         queued = self._stage.queue.take_last()
         if queued is None:
             return None
@@ -82,8 +88,9 @@ class Talk:
         return True
 
     def interrupt(self) -> None:
-        """Handle Ctrl-C: interrupt the turn; a second press ends the session, even while the turn
-        stops.
+        """Handle Ctrl-C: interrupt the turn, or else clear the prompt.
+
+        A second press within two seconds ends the session, even while the turn is still stopping.
         """
         now_s = time.monotonic()
         if self._asked_to_end_s and now_s - self._asked_to_end_s < TWICE_S:
@@ -112,7 +119,7 @@ class Talk:
 
 
 class SessionMenus:
-    """Menus that keys open during a turn; nothing here reaches the model."""
+    """Menus and switches that keys operate, even during a turn; nothing here reaches the model."""
 
     def __init__(
         self, session: Session, stage: Stage, screen: Screen, begin: Begin, view: TerminalView
@@ -126,12 +133,12 @@ class SessionMenus:
         self._attached: AttachedAgent | None = None
 
     def heed(self, event: EngineEvent) -> None:
-        """Pass events of subagents to the open view."""
+        """Pass a subagent's event to the view of that subagent, if it is open."""
         if self._attached is not None and isinstance(event, FromAgent):
             self._attached.heed(event)
 
     def next_mode(self) -> None:
-        """Switch to the next permission mode; skip modes that are not allowed."""
+        """Switch to the next permission mode, skipping modes that are not allowed."""
         at = CYCLE.index(self._session.mode) if self._session.mode in CYCLE else -1
         for step in range(1, len(CYCLE)):
             try:
@@ -159,7 +166,7 @@ class SessionMenus:
         )
 
     def see_folded(self) -> None:
-        """List the collapsed output, newest first, and show the selected one in the pager."""
+        """List the collapsed output, newest first, and show the selected output in the pager."""
         names = list(reversed(self._view.transcript.folded))
 
         async def chosen(number: int) -> None:
@@ -170,8 +177,9 @@ class SessionMenus:
         )
 
     def leave_waited(self) -> None:
-        """Move the commands and agents that the turn waits for to the background, or else the turn
-        itself.
+        """Move the commands and agents that the turn waits for to the background.
+
+        If the turn waits for none, the turn itself moves at its next step.
         """
         try:
             left = self._session.parts.tasks.leave()
@@ -187,7 +195,7 @@ class SessionMenus:
             self._stage.hint("Nothing to move to the background")
 
     def see_tasks(self) -> None:
-        """List the background tasks, and open the selected one."""
+        """List the background tasks, and open the task that the user selects."""
         tasks = self._session.parts.tasks.newest_first()
 
         async def chosen(number: int) -> None:
@@ -221,7 +229,10 @@ class SessionMenus:
         *,
         at: int = 0,
     ) -> None:
-        """Open a list to choose from; without rows, show `hint` instead."""
+        """Let the user choose from a list, and pass the chosen index to `then`.
+
+        If the list is empty, show `hint` instead.
+        """
         if not rows:
             self._stage.hint(hint)
             return

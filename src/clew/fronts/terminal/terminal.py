@@ -1,7 +1,7 @@
-"""The terminal: its modes, its features, and writing to it.
+"""The terminal: sets its modes, detects its features, and writes to it.
 
-It sets the terminal's modes and restores them on every way out. It never decides what is shown. The
-escape sequences are xterm's, those of kitty's keyboard protocol, and mode 2026.
+The original modes are restored however clew exits. What is shown is decided elsewhere. The escape
+sequences are those of xterm and of kitty's keyboard protocol, and mode 2026 (synchronized updates).
 """
 
 import fcntl
@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
-# Queries at start-up: the keyboard protocol, synchronised updates, the background colour, and last
-# one that every terminal answers, which marks the end of the replies.
+# Queries at start-up: the keyboard protocol, synchronized updates and the background color. The
+# last query is one that every terminal answers, so its reply marks the end of the replies.
 QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\\x1b[c"
 GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
@@ -32,16 +32,17 @@ GONE = (OSError, termios.error)
 class Terminal:
     """The terminal with file descriptor `fd`.
 
-    Writing to a closed one does nothing; a signal reports it.
+    Once the terminal is closed, writing does nothing; a signal reports the closing.
     """
 
     def __init__(self, environ: Mapping[str, str], fd: int = 0) -> None:
         self._environ = environ
         self._fd = fd
         self._before: list[Any] | None = None
-        # Whether the terminal has focus; None if it has not reported it.
+        # Whether the terminal has focus; None if the terminal has not reported focus.
         self.is_focused: bool | None = None
-        # Whether its background is light; None if it has not reported it.
+        # Whether the terminal's background is light; None if the terminal has not reported the
+        # color.
         self.is_light: bool | None = None
         # The notification channel of the settings.
         self.channel = "auto"
@@ -57,7 +58,7 @@ class Terminal:
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def take(self) -> None:
-        """Switch off echo and line editing; keep the input typed before."""
+        """Switch off echo and line editing; keep the input that was typed before."""
         self._before = termios.tcgetattr(self._fd)
         self._raw()
         with suppress(*GONE):
@@ -91,7 +92,7 @@ class Terminal:
         self.pause()
 
     def heed_ground(self, answer: str) -> bool:
-        """Read the background colour from a reply; return whether `is_light` changed."""
+        """Read the background color from the terminal's reply; return whether `is_light` changed."""
         match = GROUND.match(answer)
         before = self.is_light
         if match is not None:
@@ -100,7 +101,7 @@ class Terminal:
         return self.is_light is not before
 
     def use_keyboard(self) -> None:
-        """Switch on the keyboard protocol that the terminal offers."""
+        """Switch on the keyboard protocol, which the terminal has reported to support."""
         if not self.has_keyboard:
             self.has_keyboard = True
             self.write(KEYBOARD)
@@ -111,7 +112,7 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows; 80 by 24 if the terminal reports none."""
+        """The number of columns and rows; 80 by 24 if the terminal does not report its size."""
         try:
             columns, rows = os.get_terminal_size(self._fd)
         except OSError:
@@ -135,7 +136,10 @@ class Terminal:
         self.write("\x07")
 
     def notify(self, words: str, *, waited_s: float = 0) -> None:
-        """Notify a user who has looked away, or may have after a long wait."""
+        """Notify the user, unless the terminal has focus.
+
+        If the terminal does not report focus, only a user who has waited for long is notified.
+        """
         if self.is_focused or (self.is_focused is None and waited_s < PATIENCE_S):
             return
         channel = self._channel() if self.channel == "auto" else self.channel
@@ -157,8 +161,9 @@ class Terminal:
         return "kitty" if "kitty" in term else "terminal_bell"
 
     def copy(self, text: str) -> bool:
-        """Copy text to the clipboard of the user's terminal, also over SSH; return False if it is
-        too long.
+        """Copy text to the clipboard of the user's terminal, which also works over SSH.
+
+        Return False if the text is too long.
         """
         data = text.encode()
         if len(data) > CLIPBOARD_MAX_BYTES:
@@ -167,7 +172,7 @@ class Terminal:
         return True
 
     def _passed(self, sequence: str) -> str:
-        """Wrap the sequence so that tmux passes it on."""
+        """Wrap an escape sequence so that tmux, if in use, passes it on to the terminal."""
         if not self._environ.get("TMUX"):
             return sequence
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

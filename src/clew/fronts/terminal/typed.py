@@ -1,8 +1,9 @@
-"""Input decoding: turns terminal input into keys and pastes, and tells Escape from Alt.
+"""Input decoding: turns terminal input into keys and pastes, and distinguishes Escape from Alt.
 
-It is a state machine without IO around prompt_toolkit's parser, which handles all other keys. Replies
-of the terminal are separated from keys and passed to `answered`. A paste whose end never arrives
-cannot block the keys: the received part is pasted after a silence, or on Ctrl-C.
+The decoder is a state machine without IO. It wraps prompt_toolkit's parser, which handles the
+ordinary keys. Replies of the terminal are separated from keys and passed to `answered`. A paste
+whose end never arrives cannot block the keys: the part received is pasted after a silence, or on
+Ctrl-C.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -39,9 +40,10 @@ NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.Contro
 
 
 class Typed:
-    """A decoder.
+    """A decoder of terminal input.
 
-    `feed` takes input and returns keys; `flush` says that no more input comes for now.
+    `feed` takes input and returns keys; `flush` is called when no further input arrives for now, and
+    returns the keys that waited for it.
     """
 
     def __init__(self, answered: Callable[[str], object]) -> None:
@@ -63,7 +65,7 @@ class Typed:
 
     @property
     def holds_escape(self) -> bool:
-        """True while a single Escape waits for what follows it."""
+        """True while a single Escape is held back, because it may be the start of a sequence."""
         return self._held == "\x1b"
 
     def feed(self, text: str) -> list[KeyPress]:
@@ -79,7 +81,10 @@ class Typed:
         return self._taken()
 
     def flush(self) -> list[KeyPress]:
-        """Return the keys of input that waited for its rest; a single Escape is the Escape key."""
+        """Return the keys of incomplete input that was held back.
+
+        A single Escape is the Escape key.
+        """
         text, self._held = self._held, ""
         if text == "\x1b":
             self._press(ESCAPE, text)
@@ -89,7 +94,8 @@ class Typed:
         elif ANSWERING.match(text):
             self._held = text
         else:
-            # No reply after all. The Escape itself was pressed before.
+            # The input was not a reply after all. If Escape has already been pressed as a key, only
+            # the rest is parsed.
             self._parser.feed(text.removeprefix("\x1b") if self._escape_was_key else text)
             self._parser.flush()
         return self._taken()
@@ -103,7 +109,7 @@ class Typed:
         self._keys.append(KeyPress(key, data))
 
     def _go_on_pasting(self, text: str) -> str:
-        """Collect a paste; return the input that follows it."""
+        """Collect pasted text; return the input that follows the paste."""
         assert self._paste is not None
         # The end marker may be split, too.
         seen = self._pasted_last + text
@@ -125,14 +131,14 @@ class Typed:
         self._press(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def _break_off(self) -> None:
-        """Stop waiting for the end of a paste."""
+        """Stop waiting for the end of a paste, and paste the part received so far."""
         self._pasted("".join(self._paste or ()))
         self._broke_off = True
 
     def _resume(self, text: str) -> None:
-        """Treat complete lines that directly follow a cut-off paste as its rest.
+        """Treat complete lines that arrive right after a cut-off paste as the rest of that paste.
 
-        The user can't type that fast, and each line end would send the prompt.
+        No user types that fast, and each line end would send the prompt.
         """
         self._broke_off = False
         has_lines = len(text) > 1 and ("\r" in text or "\n" in text)
@@ -142,7 +148,7 @@ class Typed:
                 self._paste = []
 
     def _keys_of(self, text: str) -> str:
-        """Decode keys up to a paste; return the input after its start marker."""
+        """Decode keys up to the start of a paste; return the input after the start marker."""
         at = 0
         for match in SPECIAL.finditer(text):
             self._plain(text[at : match.start()])
@@ -168,12 +174,15 @@ class Typed:
             self._answered(match["focus"])
         elif match["enter"]:
             self._press(NEWLINE, match[0])
-        elif match["kind"] != "3":  # a key release
+        elif match["kind"] != "3":  # kind 3 is the release of a key
             code = int(match["code"] or match["xcode"])
             self._coded(code, int(match["mods"] or match["xmods"] or 1) - 1, match[0])
 
     def _coded(self, code: int, mods: int, data: str) -> None:
-        """Press the key with this code, as the key that terminals without the protocol send."""
+        """Press the key with this code of the keyboard protocol.
+
+        The key pressed is the one that terminals without the protocol send.
+        """
         if code == 27:
             self._press(ESCAPE, data)
         elif code == 13 and mods & (SHIFT | ALT | CONTROL):
@@ -204,7 +213,7 @@ class Typed:
 
 
 def begins_reply(text: str) -> bool:
-    """Return whether text is a reply of the terminal, or may become one."""
+    """Return whether text starts with a reply of the terminal, or may become a reply."""
     match = SPECIAL.match(text)
     if match is not None:
         return bool(match["reply"] or match["colour"] or match["focus"])

@@ -1,7 +1,7 @@
-"""The driver's input and view of a terminal session.
+"""The driver's input and view for a session on the terminal.
 
-After an interruption, messages that the turn did not receive return to the prompt, because the user
-has changed their mind.
+After an interruption, messages that the turn did not receive go back to the prompt, because the
+user has probably changed their mind.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def as_entry(line: Line) -> SubmittedText:
 
 
 class StatusLine:
-    """Decides when the user's own status line runs again."""
+    """Decides when the command for the user's own status line runs again."""
 
     def __init__(self, status: Status, screen: Screen, begin: Begin) -> None:
         self._status = status
@@ -57,7 +57,7 @@ class StatusLine:
         self._status.look()
 
     def ask_soon(self) -> None:
-        """Run the user's command after a delay; several changes cause one run."""
+        """Run the user's command after a delay, so that several changes cause only one run."""
         if self._asking is None:
             self._asking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.ask)
 
@@ -71,7 +71,7 @@ class StatusLine:
 
 
 class TerminalInput(FrontInput):
-    """Prompts that were sent, and those that wait for the end of a turn."""
+    """The prompts that were sent, and those that wait until a turn ends."""
 
     def __init__(self, session: Session, stage: Stage) -> None:
         self._agents = session.parts.agents
@@ -95,7 +95,7 @@ class TerminalInput(FrontInput):
         self._sent.put_nowait(outcome)
 
     def wake(self) -> None:
-        """Wake up the loop, because background subagents may have news."""
+        """Wake the driver's loop, because background subagents may have news."""
         self._sent.put_nowait(News())
 
     def end(self) -> None:
@@ -106,7 +106,7 @@ class TerminalInput(FrontInput):
 
 
 class TerminalView(FrontView):
-    """The view of a terminal.
+    """The driver's view of a session on the terminal.
 
     `driver` is set after construction; `begin` starts a background task.
     """
@@ -169,7 +169,7 @@ class TerminalView(FrontView):
             lasted_s = time.monotonic() - self._began_s
             self._screen.terminal.notify("clew is done", waited_s=lasted_s)
         self.status.look()
-        # The model may have changed a setting, or another program the files.
+        # The model may have changed a setting, or another program a settings file.
         self._obey()
         if cause.order is not None and cause.order.undo and not ended.is_error:
             self.say(ended.message)
@@ -184,7 +184,7 @@ class TerminalView(FrontView):
         self._tick()
 
     def _tick(self) -> None:
-        """Redraw while a turn runs, to update the elapsed time."""
+        """Redraw regularly while a turn runs, to update the elapsed time."""
         if self._stage.working is not None:
             self._screen.flows()
             asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
@@ -196,7 +196,7 @@ class TerminalView(FrontView):
         self._screen.changed()
 
     def give_back(self) -> None:
-        """Return messages that the turn did not receive to the prompt."""
+        """Move messages that the turn did not receive back to the prompt."""
         for queued in reversed(self._stage.queue.take_all()):
             if not queued.uuid or self._session.conversation.take_back(queued.uuid):
                 self._stage.prompt.put_back(queued.entry)
@@ -227,7 +227,7 @@ class TerminalView(FrontView):
         return f"/resume {path}" if path else ""
 
     async def _picked(self, pick: Pick) -> str:
-        """Return the line that carries out the user's choice, or an empty string."""
+        """Let the user choose; return the line that carries out the choice, or an empty string."""
         style = self._stage.theme[""]
 
         def text(width: int) -> list[str]:
@@ -248,7 +248,7 @@ class TerminalView(FrontView):
     # -- events
 
     async def note(self, event: EngineEvent) -> None:
-        """Collect notices about a line, which are shown below it."""
+        """Collect notices about a line, to show them below that line; show other events at once."""
         if isinstance(event, Noticed):
             self._noticed.append(event)
         else:
@@ -267,17 +267,21 @@ class TerminalView(FrontView):
             self._heard(event)
             self.status.ask_soon()
         if isinstance(event, Asking) and not self._is_ready:
-            # While the API works on the response, not between two words of it.
+            # Load the renderer while the API works on the response, not between two words of the
+            # response.
             self._is_ready = True
             asyncio.get_running_loop().call_later(GET_READY_S, self._get_ready)
         self._tell(event)
 
     def _get_ready(self) -> None:
-        """Load the Markdown renderer in a thread, so that typed keys are shown at once."""
+        """Load the Markdown renderer in a thread, so that typed keys still appear at once."""
         self._begin(asyncio.to_thread(get_ready))
 
     def _catch_up(self) -> None:
-        """Feed the text of the last frame as one piece, because it arrives faster than it is drawn."""
+        """Show the text that arrived since the last frame, as one piece.
+
+        Text arrives in smaller pieces than it is drawn in.
+        """
         words, self._words = self._words, []
         if words:
             text = "".join(delta.text for delta in words)
@@ -295,7 +299,7 @@ class TerminalView(FrontView):
                 self._screen.say(self.transcript.prompt(queued.entry.text))
 
     def _echo(self, line: Line | None) -> None:
-        """Show the typed line above its result."""
+        """Show the line that the user typed, above its result, and then the notices about it."""
         self._catch_up()
         if line is not None:
             self._screen.say(self.transcript.prompt(line.raw.text))
