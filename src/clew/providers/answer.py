@@ -1,9 +1,9 @@
 """One response to one request: attempts under the retry policy, each with a watchdog.
 
 Owns the order of events: what is shown, withdrawn and kept. Must never retry after a block was
-completed, because its tool may have run, and must never swallow a cancellation. The code that
-cancels finds in `last_words` the completed and the dropped blocks. They include an event whose
-delivery was interrupted, and the message if it was finished but `run` did not return it.
+completed, because its tool may have run, and must never swallow a cancellation. After a
+cancellation, `last_words` contains the completed and the dropped blocks. They include an event
+whose delivery was interrupted, and the message if it was finished but `run` did not return it.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -62,9 +62,9 @@ WHOLE_MAX_TOKENS = 21_000
 
 
 class Gate:
-    """The time until which a service asked not to be called, shared by all callers.
+    """The time until which no request may be sent because the service asked for a pause.
 
-    It always ends.
+    All callers share it. The pause always has an end.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Gate:
 
 
 async def with_model(request: ModelRequest, model: str) -> ModelRequest:
-    """Return the same request for another model, if nothing else in it depends on the model."""
+    """Return the request with only its model replaced."""
     return replace(request, model=model)
 
 
@@ -129,9 +129,9 @@ class Answering:
     async def run(
         self, request: ModelRequest, emit: Emit, for_fallback: ForFallback = with_model
     ) -> Ended:
-        """Send the request until it is answered or no attempt can help. All events go to `emit`.
+        """Send the request until it is answered or no further attempt can help.
 
-        `for_fallback` builds the request for the next model of the chain.
+        All events go to `emit`. `for_fallback` builds the request for the next model of the chain.
         """
         is_unstreamed = False
         try:
@@ -191,9 +191,9 @@ class Answering:
             await attempt.aclose()
 
     def _limits_now(self) -> SilenceLimits:
-        """Return the silence limits.
+        """Return the silence limits of this attempt.
 
-        From the second attempt on, the remaining budget limits them.
+        From the second attempt on, they are reduced to what is left of the retry budget.
         """
         if self._attempts == 1:
             return self._limits
@@ -226,7 +226,7 @@ class Answering:
     async def _tell(self, events: list[AnswerEvent], emit: Emit) -> None:
         """Pass on events of the response.
 
-        `last_words` receives those that a cancellation leaves over.
+        Events that a cancellation leaves undelivered are kept for `last_words`.
         """
         self._untold.extend(events)
         while self._untold:
@@ -260,8 +260,9 @@ class Answering:
                     self._spent, asked_whole=self._spent.asked_whole or decision.whole
                 )
                 if failure.retry_after_s is not None and is_busy(failure):
-                    # Other requests need not receive the same refusal one by one. A wait that no
-                    # caller is in does not hold requests: the user's next prompt is sent at once.
+                    # Other requests need not be refused one by one. After a longer wait, for which
+                    # this run gives up, the gate stays open: the user's next prompt is sent at
+                    # once.
                     wait_s = min(failure.retry_after_s, self._policy.budget_s)
                     self._gate.hold(self._clock.now_s() + wait_s)
                 await self._pause(failure, decision, emit)

@@ -1,4 +1,4 @@
-"""Events that `Answering` emits in addition to the response's own, and its possible results."""
+"""Events that `Answering` emits in addition to the response's own, and its possible outcomes."""
 
 from typing import TypeAlias
 
@@ -29,7 +29,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True, kw_only=True):
-    """An attempt failed and another follows after a pause, within a visible budget."""
+    """An attempt failed and another one follows after a pause, within the limits that are shown."""
 
     failure: Failure
     attempt: int
@@ -40,7 +40,7 @@ class Retrying(Struct, frozen=True, kw_only=True):
 
 
 class HeldByRateLimit(Struct, frozen=True, kw_only=True):
-    """The request waits because another one was rate limited: they share the service's limit."""
+    """The request waits because the service rate limited another request of this program."""
 
     delay_s: float
 
@@ -52,7 +52,7 @@ class Streamed(Struct, frozen=True, kw_only=True):
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """The part of this message that was shown is void, because another attempt starts over."""
+    """The part of the message shown so far is void, because another attempt starts over."""
 
     message: Json
 
@@ -65,7 +65,7 @@ class FellBack(Struct, frozen=True, kw_only=True):
 
 
 class Shrunk(Struct, frozen=True, kw_only=True):
-    """The request is sent again, once, with less room for its response."""
+    """The request is sent again, once, with a smaller maximum output."""
 
     failure: Failure
     max_tokens: int
@@ -104,8 +104,9 @@ class Incomplete(Struct, frozen=True, kw_only=True):
 
 
 class GaveUp(Struct, frozen=True, kw_only=True):
-    """No message arrived. `why` is the reason for giving up, `failure` is that of the last attempt.
+    """No message arrived.
 
+    `why` is the reason for giving up, and `failure` describes how the last attempt failed.
     `retry_in_s` is the time after which the service would respond again, if it reported one.
     """
 

@@ -42,8 +42,8 @@ MESSAGES = "/v1/messages?beta=true"
 COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
 MAX_REFUSAL_BYTES = 65_536
 REFUSAL_TIMEOUT_S = 10.0
-# The limit for a response that is not streamed, and for one event: twice what a request that sends
-# it back may contain.
+# The limit for a response that is not streamed, and for one event of a stream: twice the maximum
+# size of a request, which must contain the response later.
 MAX_ANSWER_BYTES = 64 << 20
 # The limit for a stream, framing included: the longest response of any model, with one character
 # per event.
@@ -74,7 +74,7 @@ class AnthropicProvider:
         self.catalog = catalog
         self.wall_s = wall_s
         self.monotonic_s = monotonic_s
-        # What the endpoint stores of sessions; None if it must store nothing.
+        # The conversations that the endpoint stores, or None if it must not store any.
         self.threads: Threads | None = None
         # Remembers for later sessions which version of the API the endpoint supports.
         self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
@@ -120,7 +120,7 @@ class AnthropicProvider:
         )
 
     def _plain(self, request: ModelRequest, threaded: ThreadedRequest | None) -> HttpRequest:
-        """Return the request for a service that does not compare requests."""
+        """Return the request without asking the service to compare it with an earlier one."""
         plain = replace(request, compares_with=None)
         if threaded is None:
             return self.wire(self._built(plain), plain)
@@ -128,11 +128,11 @@ class AnthropicProvider:
         return self.wire(threaded.built, plain)
 
     def wire(self, built: Built, request: ModelRequest) -> HttpRequest:
-        """Return the HTTP request that sends a body and requests a response."""
+        """Return the HTTP request for a body that asks for a response."""
         return self._http(MESSAGES, built, request, stream=request.stream)
 
     def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return messages about the parts of a request that the model does not support."""
+        """Return notes on what was changed in a request because the model does not support it."""
         model = self.catalog.entry(request.model)
         return build(request, model, api_version=self.endpoint.api_version).adjusted
 
@@ -169,7 +169,7 @@ class AnthropicProvider:
             await exchange.close()
 
     def other_version(self, refused: Failure, http_request: HttpRequest) -> str | None:
-        """Return the API version to retry with if the service rejected the version, else None."""
+        """Return another API version to retry with if the service rejected this one, else None."""
         if self.endpoint.pins_version or not refuses_version(refused):
             return None
         spoken = dict(http_request.headers).get(VERSION_HEADER)
@@ -264,7 +264,7 @@ def provider_from_environment(
 
 
 class StreamDecoder(Protocol):
-    """A decoder from bytes of a stream to events of the Messages API, whatever the wire format."""
+    """Decodes the bytes of a stream, in any wire format, into events of the Messages API."""
 
     def feed(self, chunk: bytes) -> list[Json | StreamFault]: ...
 
@@ -290,7 +290,7 @@ class MessagesAttempt:
         self._without_diagnostics = without_diagnostics
         self._is_plain = False
         self._exchange: Exchange = provider.transport.exchange(request)
-        # The version that the request is sent again with, and the bytes received before that.
+        # The API version that the request was sent again with, and the bytes received before that.
         self._other_version: str | None = None
         self._bytes_before = 0
         self._streamed = ("accept", "text/event-stream") in request.headers
@@ -381,8 +381,7 @@ class MessagesAttempt:
     async def _is_asked_again(self, refused: Failure) -> bool:
         """Send the request again if that may help, and return whether it was sent.
 
-        It is sent with another version of the API, or without a member that the service does not
-        know.
+        It is sent with another API version, or without a member that the service does not support.
         """
         other = self._provider.other_version(refused, self._request)
         if other is not None and self._other_version is None:
@@ -397,16 +396,19 @@ class MessagesAttempt:
         return True
 
     async def _is_asked_otherwise(self, refused: Failure) -> bool:
-        """Send the request again without continuing the thread, and return whether it was sent."""
+        """Send the request again in another form if the message thread failed.
+
+        Return whether it was sent again.
+        """
         if self._threaded is None or not self._threaded.refused(refused):
             return False
         await self._ask_in_its_form()
         return True
 
     async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
-        """Return whether the response begins as one to a different conversation.
+        """Return whether the response shows that the model did not see the complete conversation.
 
-        In that case, the complete conversation is sent.
+        In that case, the request is sent again in another form.
         """
         first = next((e for e in events if isinstance(e, StreamFault) or e["type"] != "ping"), None)
         if self._has_begun or first is None:
@@ -441,7 +443,7 @@ class MessagesAttempt:
             self._threaded.give_back()
 
     def _learn(self, failure: Failure | None) -> None:
-        """Remember what the endpoint supports, as its response to a repeated request shows."""
+        """Remember what the endpoint supports, judging by its response to a request sent again."""
         if self._other_version is not None:
             self._provider.take_version(self._other_version, failure)
         if self._is_plain:
@@ -472,7 +474,7 @@ class MessagesAttempt:
             self._take(self._decoder.close())
 
     async def _whole(self, headers: Mapping[str, str]) -> None:
-        """Handle a response that was not streamed, as the events of a stream."""
+        """Process a response that was not streamed, as if its events came from a stream."""
         body = await rest_of(self._exchange, self._provider.max_answer_bytes)
         self._ended = True
         events = self._provider.events_of_body(body)
@@ -482,7 +484,7 @@ class MessagesAttempt:
             self._take(events)
 
     def _take(self, events: list[Json | StreamFault]) -> None:
-        """Pass on events up to the first invalid one, because nothing after it can be trusted."""
+        """Pass on the events before the first invalid one. Nothing after it can be trusted."""
         for event in events:
             if isinstance(event, StreamFault):
                 self._fail(self._failure_of(event))
@@ -505,13 +507,13 @@ class MessagesAttempt:
         )
 
     def _fail(self, failure: Failure) -> None:
-        """End the attempt with a failure. Anything still to arrive is not read."""
+        """End the attempt with a failure. Data that has not arrived yet is not read."""
         self._ready.append(self._provider.hidden(failure))
         self._ended = True
 
 
 async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
-    """Return the rest of a body. Raise `TransportError` if it is too long."""
+    """Return the rest of a body. Raise `TransportError` if it exceeds the limit."""
     pieces: list[bytes] = []
     size = 0
     while piece := await exchange.read():
@@ -523,7 +525,7 @@ async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
 
 
 async def words_of_refusal(exchange: Exchange, timeout_s: float) -> bytes:
-    """Return the body of an error response, as far as it arrives.
+    """Return the body of an error response, as much as arrives in time.
 
     The head already determines the failure, so a body that is cut off, delayed, endless or
     unreadable does not change it.

@@ -64,10 +64,10 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     # so that the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
-    # The ID of the message whose request the service compares the cached prefix of this one with;
-    # empty for a session's first request. None requests no comparison.
+    # The ID of the earlier message with whose request the service should compare the cached prefix
+    # of this one; empty for a session's first request. None requests no comparison.
     compares_with: str | None = None
-    # Only fill the prompt cache: the same prefix, and no response.
+    # Only fill the prompt cache with the prefix, and request no response.
     warms: bool = False
     session_id: str | None = None
     agent_id: str | None = None
@@ -124,8 +124,8 @@ class Failure(Struct, frozen=True, kw_only=True):
 class Attempt(Protocol):
     """One request in progress: yields decoded API events, then at most one `Failure`.
 
-    It raises only CancelledError. It is an object, not a generator, so that a cancellation takes
-    effect where it waits.
+    Iterating raises nothing except CancelledError. This is an object, not a generator, so that a
+    cancellation takes effect at the await in progress.
     """
 
     @property
@@ -138,15 +138,15 @@ class Attempt(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The response's headers by lower-case name, empty until they arrive."""
+        """The response's headers, with lower-case names. Empty until they arrive."""
         ...
 
     @property
     def refusal(self) -> Failure | None:
-        """The failure given by the head of an error response, once it arrived.
+        """The failure that the head of an error response describes, or None before it arrives.
 
-        The body may still be incomplete; a connection that breaks during it does not change the
-        failure.
+        The body may still be incomplete. A connection that breaks while the body is read does not
+        change the failure.
         """
         ...
 
@@ -160,7 +160,7 @@ class Attempt(Protocol):
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """The provider's name, endpoint and kind of credentials for display.
+    """The provider's name, its endpoint and the kind of its credentials, for display.
 
     No field contains a secret.
     """

@@ -1,7 +1,7 @@
 """Chat completions over HTTP: another wire format with the same attempts, failures and limits.
 
-This is the protocol of OpenAI's API, and with it of most gateways and local servers. Must never
-send a key that was meant for the Messages API (`endpoint` ensures that).
+OpenAI's API uses this protocol, and so do most gateways and local servers. Must never send a key
+that was meant for the Messages API (`endpoint` ensures that).
 """
 
 from clew.core.json_object import Json

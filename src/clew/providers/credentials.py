@@ -1,7 +1,7 @@
 """The endpoint of a session with its API key, from the environment or another source.
 
-Owns running `apiKeyHelper`. A helper's standard output is the key. Its standard error is discarded,
-because it may contain the key.
+Owns running `apiKeyHelper`, a command that prints the key on its standard output. Its standard
+error is discarded, because it may contain the key.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
-# Remember what an endpoint does not support: the usual version of the Messages API, or diagnostics.
+# Remember what an endpoint does not support: the usual API version, or cache diagnostics.
 
 
 # After this time the usual version is tried again, because gateways are updated.
@@ -35,14 +35,14 @@ REFUSED = "refusedDiagnostics"
 
 
 class VersionMemory:
-    """The features that endpoints lack, stored in the file at `path` and read on each use."""
+    """The features that each endpoint lacks, stored in a file that is read on each use."""
 
     def __init__(self, path: Path, *, today: date) -> None:
         self._path = path
         self._today = today
 
     def version_for(self, address: str) -> str | None:
-        """Return the version that this endpoint is known to support, or None."""
+        """Return the unusual API version that this endpoint is known to need, or None."""
         entry = self._about(self._known(), address)
         if not self._is_fresh(entry.get("learned")):
             return None
@@ -50,9 +50,9 @@ class VersionMemory:
         return version if isinstance(version, str) and is_version(version) else None
 
     def learn(self, address: str, version: str) -> None:
-        """Remember that an endpoint supports this version.
+        """Remember that an endpoint supports this API version.
 
-        For the usual version, the entry is removed.
+        If it is the usual version, remove what was remembered.
         """
         with contextlib.suppress(OSError), hold_lock(self._path.parent):
             versions = self._known()
@@ -107,8 +107,9 @@ async def make_endpoint(
 ) -> Endpoint:
     """Return the endpoint with its credentials.
 
-    `settings` are the active settings, so an untrusted folder cannot name a helper. A stored key is
-    only for the default API; another address gets the key from its variables or a helper.
+    `settings` are the active settings, so an untrusted folder cannot name a helper. A key stored by
+    `clew login` is used only for the default API; for another address, the key comes from
+    environment variables or a helper.
     """
     environment = freeze(environ)
     memory = open_memory(places)
@@ -131,7 +132,7 @@ def open_memory(places: Places) -> VersionMemory:
 
 
 def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory) -> Endpoint:
-    """Return the endpoint with the version from the settings, or the one it is known to support."""
+    """Return the endpoint with the API version from the settings, or else the remembered one."""
     if endpoint.pins_version:
         return endpoint
     version = read_text(settings, "apiVersion")
@@ -147,10 +148,10 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
 def with_diagnostics(
     endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory
 ) -> Endpoint:
-    """Return the endpoint with cache diagnostics enabled, if wanted and supported.
+    """Return the endpoint with cache diagnostics enabled, if they are wanted and supported.
 
-    The default is on for Anthropic's own API and off for other addresses. An endpoint that rejected
-    them is not asked.
+    By default they are on for Anthropic's own API and off for other addresses. They stay off for an
+    endpoint that rejected them before.
     """
     setting = read_switch(settings, "cacheDiagnostics")
     wanted = endpoint.is_default if setting is None else setting

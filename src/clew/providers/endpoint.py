@@ -1,7 +1,7 @@
 """The address of the API and the credentials for it, read from a frozen environment.
 
-Owns the headers built from the variables. Must never reveal a credential: `hide` removes them from
-any text that leaves this package.
+Owns the headers built from the variables. Must never reveal a credential: `hide` masks credentials
+in any text that leaves this package.
 """
 
 import re
@@ -25,7 +25,7 @@ PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One API endpoint. `headers` are the user's own and override clew's.
+    """One API endpoint. `headers` are those that the user configured; they override clew's.
 
     `dialect` is its protocol: `messages` for the Messages API, or `chat` for chat completions.
     """
@@ -36,12 +36,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     betas_allowed: bool = True
     dialect: str = "messages"
-    # The version of the Messages API, and whether it was set explicitly. One that was not is
-    # replaced by the version that the service supports.
+    # The API version, and whether it was set explicitly. If it was not, it is replaced by a version
+    # that the service supports.
     api_version: str = USUAL
     pins_version: bool = False
-    # Whether requests ask why the prompt cache missed. False for a service that rejected the
-    # question.
+    # Whether requests ask why the prompt cache missed. False for a service that rejected such a
+    # request.
     diagnoses: bool = False
     # Why nothing may be sent: the user selected a platform that clew does not support.
     hindrance: str = ""
@@ -99,7 +99,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """Return a text without any credential, in case a server or a proxy echoed one.
+        """Return a text with all credentials masked, in case a server or a proxy echoed one.
 
         This also masks secrets that clew did not send, because a server's error may quote the
         request.
@@ -107,15 +107,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return mask_cut(text, self._secrets())
 
     def hide_in_id(self, text: str) -> str:
-        """Return a request ID like `hide`.
+        """Return a request ID with all credentials masked.
 
-        A valid ID skips the search for secrets, which is slow.
+        For a valid ID, the slow search for unknown secrets is skipped.
         """
         text = without_cut(text, self._secrets())
         return text if REQUEST_ID.fullmatch(text) else mask(text)
 
     def hide_all(self, value: Any) -> Any:
-        """Return a decoded JSON value with the credentials hidden in all its strings."""
+        """Return a decoded JSON value with the credentials masked in all its strings."""
         return mask_all_cut(value, self._secrets())
 
     def _secrets(self) -> list[str]:
@@ -129,7 +129,7 @@ def read_endpoint(environment: Environment) -> Endpoint:
     speaks_chat = dialect == "chat"
 
     def given(field: str) -> str | None:
-        """Return a variable's value, unless it is meant for another service."""
+        """Return the value of a variable, or None if it is meant for the other kind of API."""
         ours = not speaks_chat or (environment.source(field) or "").startswith("CLEW_")
         return environment.text(field) if ours else None
 
@@ -165,7 +165,7 @@ def _hindrance(environment: Environment, dialect: str) -> str:
 
 
 def why_not_version(version: str | None) -> str:
-    """Return an error message for an invalid version, or an empty string."""
+    """Return why an API version is invalid, or an empty string if it is valid."""
     if version is None or is_version(version):
         return ""
     return (
@@ -175,7 +175,7 @@ def why_not_version(version: str | None) -> str:
 
 
 def _custom_headers(text: str) -> list[tuple[str, str]]:
-    r"""Parse `Name: value` lines. Some shells can write the line breaks only as `\n`."""
+    r"""Parse `Name: value` lines. A literal `\n` also separates them, as some shells need it."""
     headers = []
     for line in text.replace("\\n", "\n").split("\n"):
         name, colon, value = line.partition(":")
@@ -221,6 +221,6 @@ def request_headers(
 
 
 def with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
-    """Return the request with another value for one of its headers."""
+    """Return the request with one of its headers set to another value."""
     headers = tuple((n, value if n.lower() == name else v) for n, v in request.headers)
     return replace(request, headers=headers)

@@ -120,10 +120,10 @@ _LONGEST = lazy_pattern(
     r"|supports at most (\d{1,12}) completion tokens",
     re.I,
 )
-# Services' messages about an unsupported version: `anthropic-version: "2026-10-21" is not a valid
-# version`, or `anthropic_version` if it is a member of the body.
+# Matches services' messages about an unsupported version: `anthropic-version: "2026-10-21" is not a
+# valid version`, or `anthropic_version` if it is a member of the body.
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
-# Services' messages about an unknown member of the body: `diagnostics: Extra inputs are not
+# Matches services' messages about an unknown member of the body: `diagnostics: Extra inputs are not
 # permitted`, `Unknown parameter: 'diagnostics'`.
 _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 # A server that is still loading its model responds with 503: llama.cpp's "Loading model".
@@ -142,7 +142,7 @@ def find_effective_status(failure: Failure) -> int | None:
 
 
 def _status_of_424(failure: Failure) -> int:
-    """Return the equivalent status for Bedrock's 424, whose two meanings the type tells apart."""
+    """Return the equivalent status for Bedrock's 424, whose meaning depends on the error's type."""
     return STATUS_OF_NAME.get(simple(failure.error_type), 424)
 
 
@@ -166,7 +166,7 @@ def is_overload(failure: Failure) -> bool:
 
 
 def is_unnamed(failure: Failure) -> bool:
-    """Return whether a stream reported an error without a known type or code."""
+    """Return whether a stream reported an error whose type and code are missing or unknown."""
     return failure.kind == "error_event" and find_effective_status(failure) is None
 
 
@@ -203,7 +203,7 @@ def find_affordable_output(failure: Failure) -> int | None:
 
 
 def refuses_version(failure: Failure) -> bool:
-    """Return whether the service rejected the API version."""
+    """Return whether the service rejected the request because of its API version."""
     return find_effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
 
 
@@ -233,7 +233,7 @@ SAFETY_TOKENS = 1_000
 MIN_OUTPUT_TOKENS = 3_000
 TOO_LARGE_STATUS = 413
 
-# Each service's message for it, with the prompt's length and the window's size where given.
+# Each service's message for it, with the prompt's length and the window's size if they are given.
 # Compiled only after a failure.
 _A = r"(?P<input>\d[\d,_]{0,14})"
 _B = r"(?P<limit>\d[\d,_]{0,14})"
@@ -281,7 +281,7 @@ _WORDINGS = (
     # DashScope
     rf"range of input length should be \[\d+, {_B}\]",
 )
-# A per-minute limit smaller than this one request: waiting does not help (OpenAI, Groq).
+# The per-minute limit is smaller than this one request, so waiting does not help (OpenAI, Groq).
 _ABOVE_A_MINUTE = lazy_pattern(
     rf"request too large for .{{0,200}}tokens per min.{{0,40}}Limit {_B}, Requested {_A}",
     re.I | re.S,
@@ -318,7 +318,7 @@ def overflow_of(failure: Failure) -> Overflow | None:
 
 
 def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
-    """Return the counts from the message, or those that llama.cpp reports in separate members."""
+    """Return the overflow with the counts from the message or from llama.cpp's members."""
     groups = {} if match is None else match.groupdict()
     details = failure.details or {}
     return Overflow(
@@ -328,16 +328,19 @@ def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
 
 
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
-    """Return the maximum output that fits, or None if too little is left and only compaction helps.
+    """Return the maximum output that fits, or None if too little space is left.
 
-    In a small window, the required minimum is a fraction of the window.
+    In that case only compaction helps. In a small window, the minimum is a fraction of the window.
     """
     room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None
 
 
 def fit_request(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
-    """Return the request, its output limited to the window, or the overflow if no room is left."""
+    """Return the request with its output limited to the window, or the overflow.
+
+    An overflow is returned if too little space is left for the output.
+    """
     counted, window = request.input_tokens, model.context_window
     if counted is None or window is None:
         return request
@@ -356,7 +359,7 @@ def shrink_request(request: ModelRequest, overflow: Overflow) -> ModelRequest | 
 
 
 def with_output(request: ModelRequest, max_tokens: int) -> ModelRequest:
-    """Return the request with another `max_tokens` and a thinking budget below it."""
+    """Return the request with another `max_tokens`, and its thinking budget below that."""
     thinking = request.thinking
     if isinstance(thinking, ThinkingBudget) and thinking.tokens >= max_tokens:
         thinking = replace(thinking, tokens=max_tokens - 1)

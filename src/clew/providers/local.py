@@ -14,7 +14,7 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
-# The usual ports.
+# The usual addresses and ports.
 USUAL: tuple[tuple[str, int], ...] = (
     ("Ollama", 11434),
     ("LM Studio", 1234),
@@ -39,7 +39,10 @@ class LocalServer(Struct, frozen=True, kw_only=True):
 
 
 async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
-    """Return the servers that respond, in order. One that does not respond in time is left out."""
+    """Return the servers that respond, in the order of `places`.
+
+    Leave out those that are too slow.
+    """
     transport = HttpTransport(Network())
     try:
         async with asyncio.TaskGroup() as group:
@@ -50,7 +53,7 @@ async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalS
 
 
 def list_usual_servers(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
-    """Return the servers to look for. `OLLAMA_HOST` may set another port on this machine."""
+    """Return the name and port of each server to look for. `OLLAMA_HOST` may set Ollama's port."""
     host, colon, port = (ollama_host or "").removeprefix("http://").rstrip("/").rpartition(":")
     if not colon or host not in LOOPBACK or not port.isdecimal() or int(port) > MAX_PORT:
         return USUAL

@@ -1,10 +1,11 @@
 """Message threads: the service stores each conversation, so that a request sends only new messages.
 
-Owns the decision for each request (the complete conversation, the same as a new thread, or only the
-new messages), and how a refusal or a response changes it for the next request. The rules are those
-of the vendor's page "Message threads", and of the types and the thread helper in `anthropic` 2.12
-(beta `message-threads-2026-08-12`). The model must never see anything other than the complete
-request: if that is not certain, the complete request is sent. Pure.
+Owns the decision for each request: the complete conversation without a thread, the same as the
+start of a new thread, or only the new messages. Also owns how an error or a response changes that
+decision for the next request. The rules come from the vendor's page "Message threads", and from the
+types and the thread helper in `anthropic` 2.12 (beta `message-threads-2026-08-12`). The model must
+always see exactly the complete conversation: if that is not certain, the complete conversation is
+sent. Pure.
 """
 
 import re
@@ -29,18 +30,18 @@ Mode: TypeAlias = Literal["none", "create", "continue"]
 Whose: TypeAlias = tuple[str | None, str | None]
 
 BETA = "message-threads-2026-08-12"
-# How long the service stores a conversation after its last request, and how much earlier clew stops
-# relying on it, because the next request must arrive in time.
+# How long the service stores a conversation after its last request, and how long before that time
+# clew stops relying on it, because the next request must arrive in time.
 LIFETIME_S = 300.0
 MARGIN_S = 10.0
-# Maximum number of cache marks in a request of a thread: the service adds one of its own.
+# The maximum number of cache marks in a request of a thread: the service adds one itself.
 MAX_MARKS = 3
-# The maximum number of known stored conversations: a session and its subagents.
+# The maximum number of stored conversations to remember: a session and its subagents.
 MOST_HELD = 32
 
 NOT_FOUND = "thread_not_found"
 UNSUPPORTED = "thread_unsupported_request"
-# Errors of a request that continues a thread after which a new thread helps.
+# Errors of a request that continues a thread. Starting a new thread helps.
 _REPLAYED = (
     NOT_FOUND,
     "thread_already_continued",
@@ -53,12 +54,12 @@ _CODES = (*_REPLAYED, UNSUPPORTED)
 _OF_THREADS = re.compile(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BETA}", re.I)
 # Members of a body that may differ between requests of a thread.
 _VARYING = frozenset({"messages", "max_tokens", "stream", "metadata", "diagnostics"})
-# Stop reasons after which the next request may continue the thread. For a refused response, it is
-# not known whether the service stores it. A paused one is continued in the same message. Unknown
-# ones are not relied on.
+# Stop reasons after which the next request may continue the thread. It is not known whether the
+# service stores a refused response. A paused response is continued in the same message. Unknown
+# stop reasons are not relied on.
 _KEPT_ENDINGS = frozenset({"end_turn", "tool_use", "stop_sequence", "max_tokens"})
 _CONTEXT_MANAGEMENT = "context_management"
-# A request rejected with one of these statuses may be valid with the complete conversation.
+# Statuses of a rejected request that may be accepted with the complete conversation.
 _REFUSED = (400, 404, 422)
 
 
@@ -77,14 +78,14 @@ class HeldThread(Struct, frozen=True, kw_only=True):
 
 
 class Threads:
-    """The conversations that one endpoint stores, and the models without support for threads."""
+    """The conversations that an endpoint stores, and the models that do not support threads."""
 
     def __init__(self) -> None:
         self._held: dict[Whose, HeldThread] = {}
         self._models_without: set[str] = set()
         self._is_without = False
         # Models for which a response proved that the service restores the conversation. Some
-        # gateways ignore the member, and may route each model to another service.
+        # gateways ignore the member `thread`, and may route each model to a different service.
         self._proven: set[str] = set()
         # Models whose threads do not support `context_management`.
         self._omitting: set[str] = set()
@@ -100,7 +101,7 @@ class Threads:
     def take(
         self, whose: Whose, front: Any, messages: list[Json], now_s: float
     ) -> HeldThread | None:
-        """Return and remove the stored thread that these messages continue, or None."""
+        """Take out and return the stored thread that these messages continue, or None."""
         thread = self._held.pop(whose, None)
         self._held = {key: other for key, other in self._held.items() if now_s < other.until_s}
         if thread is None or now_s >= thread.until_s or thread.front != front:
@@ -115,8 +116,9 @@ class Threads:
             del self._held[next(iter(self._held))]
 
     def is_proven(self, model: str) -> bool:
-        """Return whether this model is known to see the complete conversation from a partial
-        request.
+        """Return whether threads are known to work with this model.
+
+        They work if the model sees the complete conversation although only new messages were sent.
         """
         return model in self._proven
 
@@ -179,18 +181,21 @@ class ThreadedRequest:
         return estimate_message_tokens(self.request.messages[len(thread.messages) + 1 :])
 
     def _can_be_proven(self, thread: HeldThread) -> bool:
-        """Return whether the prompt's length would reveal that only the new messages arrived."""
+        """Return whether the reported prompt length would reveal that the thread was ignored.
+
+        It reveals that unless the new messages are too long compared with the conversation.
+        """
         is_proven = self._threads.is_proven(self._model.id)
         return is_proven or self._new_tokens(thread) * 2 <= thread.prompt_tokens
 
     @property
     def mode(self) -> Mode:
-        """The form of the request."""
+        """The form in which the request is sent."""
         return self._mode
 
     @property
     def built(self) -> Built:
-        """The body and betas to send."""
+        """The body to send, with the betas that it needs."""
         if self._mode == "none":
             return self._whole
         body = self._whole.body
@@ -241,7 +246,7 @@ class ThreadedRequest:
     def _may_omit(self, failure: Failure) -> bool:
         """Return whether only `context_management` is unsupported and can be left out.
 
-        A model that binds its thinking blocks sees all of them anyway.
+        It can for a model that binds its thinking blocks, which sees all of them anyway.
         """
         unsupported = (failure.details or {}).get("unsupported")
         return (
@@ -251,10 +256,11 @@ class ThreadedRequest:
         )
 
     def is_misled(self, first: Json) -> bool:
-        """Return whether to send the complete request again because of the response's first event.
+        """Return whether the first event of the response requires another form of the request.
 
-        It may be an error about threads, or report a prompt that is too short for the conversation,
-        because the service ignored the thread and the model saw only the new messages.
+        The event may be an error about threads. Or it may report a prompt that is too short for the
+        conversation, because the service ignored the thread and the model saw only the new
+        messages.
         """
         if first.get("type") == "error":
             fault = StreamFault(kind="error_event", message="", error=object_of(first.get("error")))
@@ -273,7 +279,7 @@ class ThreadedRequest:
         """Return the minimum length of the prompt if the model sees the complete conversation."""
         if not self._threads.is_proven(self._model.id):
             return self._new_tokens(thread) + thread.prompt_tokens // 2
-        # Without this member, earlier models leave out the thinking of previous turns.
+        # Without `context_management`, earlier models leave out the thinking of previous turns.
         keeps_thoughts = self._model.binds_thinking or _CONTEXT_MANAGEMENT in self._whole.body
         return thread.prompt_tokens if keeps_thoughts else thread.prompt_tokens // 2
 
@@ -322,7 +328,10 @@ class ThreadedRequest:
 
 
 def follows(messages: list[Json], thread: HeldThread) -> bool:
-    """Return whether messages are the stored ones, the unchanged response to them, and new ones."""
+    """Return whether the messages continue the thread.
+
+    They do if they begin with the stored messages and the unchanged response to them.
+    """
     count = len(thread.messages)
     return (
         len(messages) > count + 1
@@ -343,12 +352,12 @@ def _speaks_of_threads(failure: Failure) -> bool:
 
 
 def _may_be_of_new_alone(failure: Failure) -> bool:
-    """Return whether an error may concern only the new messages, not the complete conversation."""
+    """Return whether an error may have occurred because only the new messages were read."""
     return find_effective_status(failure) in _REFUSED and overflow_of(failure) is None
 
 
 def _front(body: Json) -> Json:
-    """Return the part of a body that must be the same in every request of a thread."""
+    """Return the members of a body that must be the same in every request of a thread."""
     return {name: value for name, value in body.items() if name not in _VARYING}
 
 
@@ -367,7 +376,7 @@ def _says(message: Json, answer: list[Json]) -> bool:
 
 
 def _plain(block: Json) -> Json:
-    """Return a block without empty members and cache marks, which carry no content."""
+    """Return a block without cache marks and empty members, so that it can be compared."""
     return {
         name: value
         for name, value in block.items()
@@ -394,7 +403,10 @@ def _prompt_tokens(event: Json) -> int:
 
 
 def _is_of_fallback(message: Json) -> bool:
-    """Return whether a fallback model wrote the response: the service does not store those."""
+    """Return whether a fallback model wrote the response.
+
+    The service does not store such responses.
+    """
     iterations = (message.get("usage") or {}).get("iterations")
     return any(
         isinstance(iteration, dict) and iteration.get("type") == "fallback_message"

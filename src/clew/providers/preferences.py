@@ -1,7 +1,6 @@
 """The preferences for all requests and retries, from environment variables and settings.
 
-An invalid value is listed in `problems` and has no effect. It is never silently replaced by
-another.
+An invalid value is listed in `problems` and has no effect. It is never silently replaced.
 """
 
 from collections.abc import Mapping
@@ -47,7 +46,8 @@ def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> P
 def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:
     """Return whether services may store conversations in message threads.
 
-    This concerns data storage, so a no in either place is final, also an administrator's.
+    This concerns data storage, so a "no" from either the variable or the settings is final,
+    including a "no" from an administrator.
     """
     setting = read_switch(settings, "messageThreads")
     if environment.text("message_threads") is None:
@@ -86,7 +86,7 @@ def _policy(environment: Environment) -> RetryPolicy:
 
 
 def apply_preferences(request: ModelRequest, preferences: Preferences) -> ModelRequest:
-    """Return the request with preferences filled in where it specifies nothing itself."""
+    """Return the request with the preferences for everything that it does not specify itself."""
     return replace(
         request,
         max_tokens=request.max_tokens or preferences.max_tokens,

@@ -38,7 +38,7 @@ _COUNTS = ("n_prompt_tokens", "n_ctx")
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """The contents of an error object; None or empty where it has no such information."""
+    """The contents of an error object. Fields without information are None or empty."""
 
     message: str = ""
     error_type: str | None = None
@@ -51,7 +51,7 @@ class Reported(Struct, frozen=True, kw_only=True):
 
 
 def reported(error: Json) -> Reported:
-    """Parse an error object of any service."""
+    """Parse an error object from any service."""
     return _reported(error, MAX_QUOTED)
 
 
@@ -79,7 +79,7 @@ def _headers(error: Json) -> Mapping[str, str]:
 
 
 def _name(value: Any) -> str | None:
-    """Return a type or code as text. Some services send numbers, some the word `None`."""
+    """Return a type or code as text. Some services send a number, some the string `None`."""
     if type(value) is int:
         return str(value)
     return value if isinstance(value, str) and value not in ("", "None") else None
@@ -111,7 +111,10 @@ def _details(error: Json, parts: list[Json]) -> Json | None:
 
 
 def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) -> float | None:
-    """Return the wait that the object specifies; its members take precedence over its message."""
+    """Return the wait that the error object specifies.
+
+    Its members take precedence over its message.
+    """
     for part in parts:
         delay = part.get("retryDelay")
         if isinstance(delay, str) and (seconds := parse_seconds(delay)) is not None:
@@ -138,7 +141,7 @@ def _upstream(error: Json, depth: int) -> Reported | None:
 
 
 def error_object(body: bytes) -> tuple[Json, Json]:
-    """Return the error object of a body and the document around it, both empty if it has none.
+    """Return the error object of a body and the document around it, both empty if there is none.
 
     For streaming requests, Google sends a list with one document.
     """
@@ -225,8 +228,8 @@ def _with_wait(
 ) -> Failure:
     """Return the failure with the time to wait.
 
-    It comes from a header, from the error itself, or, if a limit was reached, from the time of its
-    reset.
+    The time comes from a header, from the error itself, or, if a limit was reached, from the time
+    at which the limit resets.
     """
     their_now_s = parse_http_date_s(headers.get("date"))
     now_s = wall_s if their_now_s is None else their_now_s

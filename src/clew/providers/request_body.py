@@ -44,7 +44,7 @@ def build(
 ) -> Built:
     """Return the body for this version of the Messages API.
 
-    `diagnoses` tells whether the service compares requests.
+    `diagnoses` tells whether to ask the service to compare requests.
     """
     adjusted: list[str] = []
     max_tokens = choose_output_limit(request, model)
@@ -90,9 +90,10 @@ def build(
 
 
 def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
-    """Return the request without thinking if the service would reject a thinking budget for it.
+    """Return the request, without thinking if the service would reject its thinking budget.
 
-    It would in the middle of a round of tool calls that began without thinking, or lost it.
+    The service rejects a budget in the middle of a round of tool calls that began without thinking,
+    or whose thinking was lost.
     """
     body = _thinking(request, model, choose_output_limit(request, model), [])
     is_budget = body.get("thinking", {}).get("type") == "enabled"
@@ -102,7 +103,10 @@ def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
 
 
 def why_not_warm(request: ModelRequest, model: Model) -> str:
-    """Return why the service rejects a warming request with this prefix, or an empty string."""
+    """Return why the service would reject a request that only warms the cache for this prefix.
+
+    Return an empty string if it would not.
+    """
     if request.cache is None:
         return "the prompt cache is off"
     body = build(request, model).body
@@ -115,7 +119,10 @@ def why_not_warm(request: ModelRequest, model: Model) -> str:
 
 
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
-    """Return the members that this version of the API supports; later versions have no sampling."""
+    """Return the members that this API version supports.
+
+    Later versions have no sampling parameters.
+    """
     removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
     if removed:
         fields = ", ".join(removed)
@@ -191,7 +198,7 @@ def _budget(budget: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Jso
 
 
 def _binding(thinking: Json, model: Model) -> Json:
-    """Return the option for mismatched thinking blocks, if the model supports it."""
+    """Return the option for handling mismatched thinking blocks, if the model supports it."""
     thinks = thinking["type"] in ("adaptive", "enabled")
     return {"block_binding": DROP_BLOCK} if thinks and model.binds_thinking is not False else {}
 
@@ -223,7 +230,7 @@ def _output_config(
 
 
 def fitting_effort(effort: EffortLevel, model: Model) -> EffortLevel | None:
-    """Return the highest level that the model supports and that is not above the requested one."""
+    """Return the highest supported effort level up to the requested one, or None."""
     if model.effort is None:
         return effort
     below = LEVELS[: LEVELS.index(effort) + 1]
@@ -287,7 +294,10 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def build_chat(request: ModelRequest, model: Model) -> Built:
-    """Return the body. It has no cache marks, and expresses thinking only as effort."""
+    """Return the body of a chat completions request.
+
+    It has no cache marks, and expresses thinking only as effort.
+    """
     adjusted: list[str] = []
     body: Json = {"model": model.id}
     messages = [

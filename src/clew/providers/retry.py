@@ -1,7 +1,7 @@
 """The retry policy as one function over values: whether to retry, when and how.
 
 Contains no clock and no randomness: the time spent and a random number are arguments. It is never
-called after a response block was completed, because its tool may have run.
+applied after a response block was completed, because its tool may have run.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -77,9 +77,9 @@ def read_retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> f
 
 
 def reset_after_s(headers: Mapping[str, str], *, now_s: float | None) -> float | None:
-    """Return the seconds until every exhausted limit resets, or None if none is exhausted.
+    """Return the seconds until every exhausted limit resets, or None if no reset is known.
 
-    A limit without a remaining count is included too, unless another one is known to be exhausted.
+    If no limit is reported as exhausted, the limits without a remaining count are used.
     """
     exhausted: list[float] = []
     untold: list[float] = []
@@ -93,9 +93,10 @@ def reset_after_s(headers: Mapping[str, str], *, now_s: float | None) -> float |
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield each limit's reset and remaining count from its headers.
+    """Yield the reset and the remaining count of each limit in the headers.
 
-    `x-ratelimit-reset[-KIND]` (OpenAI, Groq, OpenRouter), `anthropic-ratelimit-KIND-reset`.
+    The headers are `x-ratelimit-reset[-KIND]` (OpenAI, Groq, OpenRouter) and
+    `anthropic-ratelimit-KIND-reset`.
     """
     for name, value in headers.items():
         if name.startswith("x-ratelimit-reset"):
@@ -105,7 +106,9 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _until_s(value: str, now_s: float | None) -> float | None:
-    """Return the seconds until a reset given as a duration, seconds, a Unix time or RFC 3339."""
+    """Return the seconds until a reset, given as a duration, in seconds, as a Unix time or in RFC
+    3339.
+    """
     number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number
@@ -133,7 +136,7 @@ def parse_seconds(text: str) -> float | None:
 
 
 def find_seconds(text: str) -> float | None:
-    """Return the wait that a sentence contains: "try again in 4.0s", "retry after 12 seconds"."""
+    """Return the wait that a message states: "try again in 4.0s", "retry after 12 seconds"."""
     for again in _AGAIN.finditer(text):
         if span := _SPAN.match(text, again.end()):
             return _sum_s(span[0])
@@ -180,7 +183,7 @@ def parse_http_date_s(text: str | None) -> float | None:
 BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
 # An intermediary responded in place of the service; this rarely goes away within a second.
 IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
-# After the response head, these mean that a stream broke off.
+# If the response head was received, these failures mean that the stream broke off.
 BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
 
 # A shorter response is of no use in a turn with tools.
@@ -198,16 +201,16 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     # only the time limits them.
     counts_overloads: bool = False
     budget_s: float = 600.0
-    # No attempt begins with less than this left of the budget. An attempt that begins late may be
-    # silent only for the time that is left.
+    # No attempt begins with less than this left of the budget. The allowed silence of a late
+    # attempt is limited to the time that is left.
     least_attempt_s: float = 5.0
     base_s: float = 1.0
     factor: float = 2.0
     cap_s: float = 30.0
-    # The maximum number of attempts answered by an intermediary.
+    # The maximum number of attempts that fail because of an intermediary.
     max_in_the_way: int = 3
-    # The number of broken streams before one attempt requests the response without streaming, and
-    # the time that it may take.
+    # The number of broken streams after which one attempt requests the response without streaming,
+    # and the time that this attempt may take.
     streams_before_whole: int = 3
     whole_s: float = 300.0
     # Consecutive overloads before the next model of the chain is used.
@@ -220,11 +223,11 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """The attempts made for this response. The counts are those of the current model."""
+    """The attempts made for this response. The counts concern the current model."""
 
     attempts: int = 0
-    # Attempts without a limit on their number: overloads, and in an unattended run all failures
-    # that it waits out. For the latter, the time does not count either.
+    # Attempts that do not count toward the maximum: overloads, and in an unattended run all
+    # failures that it waits out. For the latter, the time does not count either.
     uncounted: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
@@ -264,7 +267,7 @@ class CompactFirst(Struct, frozen=True, kw_only=True):
 class GiveUp(Struct, frozen=True, kw_only=True):
     """Make no further attempt.
 
-    `why` is shown to the user; `retry_in_s` is when the service would respond.
+    `why` is shown to the user. `retry_in_s` is the time after which the service would respond.
     """
 
     why: str
@@ -292,7 +295,7 @@ def count_attempt(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
 def decide(
     failure: Failure, request: ModelRequest, spent: Spent, policy: RetryPolicy, *, random: float
 ) -> Decision:
-    """Return what to do after a failed attempt.
+    """Decide what to do after a failed attempt.
 
     `spent` already includes this attempt; `random` is in [0, 1).
     """
@@ -318,7 +321,7 @@ def decide(
 
 
 def final(failure: Failure) -> str | None:
-    """Return why no attempt can help, or None if one may."""
+    """Return why no further attempt can help, or None if one may."""
     if (why := why_no_credit(failure)) is not None:
         return why
     if failure.should_retry is not None:
@@ -338,14 +341,17 @@ def is_waited_out(failure: Failure, policy: RetryPolicy) -> bool:
 
 
 def is_uncounted(failure: Failure, policy: RetryPolicy) -> bool:
-    """Return whether retries of this failure are not limited in number."""
+    """Return whether the number of retries after this failure is unlimited."""
     if is_overload(failure):
         return policy.unattended or not policy.counts_overloads
     return is_waited_out(failure, policy)
 
 
 def is_in_the_way(failure: Failure) -> bool:
-    """Return whether to limit the attempts: an intermediary responded, or the cause is unknown."""
+    """Return whether only a few attempts may fail like this.
+
+    This applies if an intermediary responded in place of the service, or if the cause is unknown.
+    """
     return failure.kind in IN_THE_WAY or is_unnamed(failure)
 
 
@@ -356,7 +362,9 @@ def is_broken_stream(failure: Failure) -> bool:
 def _delay(
     failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
-    """Return the delay: full jitter over a growing interval, at least the service's own delay."""
+    """Return the delay: full jitter over a growing interval, and at least what the service asks
+    for.
+    """
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)
@@ -370,7 +378,7 @@ def _delay(
 
 
 def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) -> GiveUp | None:
-    """Return why no attempt follows although one might help: a limit of the policy is reached."""
+    """Return the reason to give up if a limit of the policy is reached, else None."""
     tries = spent.attempts - spent.uncounted
     if tries >= policy.max_attempts:
         return GiveUp(why=f"{format_count(tries, 'attempt')} failed")

@@ -1,8 +1,9 @@
 """Encode request bodies of growing sessions, each message only once.
 
-A session sends the messages of its last request again plus some new ones. Repeated messages are
-recognized by object identity, because messages are never mutated. From the first one that differs,
-everything is encoded anew. The result must equal encoding the complete body at once, byte for byte.
+A session sends the messages of its last request again, followed by new ones. Repeated messages are
+recognized by object identity, because messages are never mutated. From the first message that
+differs, everything is encoded again. The result must be byte for byte the same as encoding the
+complete body at once.
 
 Decision: docs/decisions/220-long-sessions.md
 """
@@ -27,7 +28,7 @@ class Writing:
         self._kept: dict[str | None, Written] = {}
 
     def body(self, body: Json, whose: str | None) -> bytes:
-        """Return `body` as JSON. `whose` identifies conversations that alternate."""
+        """Return `body` as JSON. `whose` tells apart conversations whose requests alternate."""
         messages = body.get("messages")
         if type(messages) is not list or len(messages) < LEAST_MESSAGES:
             return encode_request(body)
@@ -61,7 +62,7 @@ class Written:
         self._data = bytearray()
 
     def grown_to(self, messages: list[Any]) -> bytearray:
-        """Return the encoded `messages`, reusing the unchanged beginning of the last call."""
+        """Return the encoded `messages`, reusing the part that is unchanged since the last call."""
         known_count = len(self._messages)
         same = next(compress(count(), map(is_not, self._messages, messages)), known_count)
         same = min(same, len(messages))
