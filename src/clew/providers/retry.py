@@ -106,9 +106,7 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _until_s(value: str, now_s: float | None) -> float | None:
-    """Return the seconds until a reset, given as a duration, in seconds, as a Unix time or in RFC
-    3339.
-    """
+    """Return the seconds until a reset, given as a duration, seconds, Unix time or RFC 3339 date."""
     number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number
@@ -362,9 +360,7 @@ def is_broken_stream(failure: Failure) -> bool:
 def _delay(
     failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
-    """Return the delay: full jitter over a growing interval, and at least what the service asks
-    for.
-    """
+    """Return the delay: full jitter over a growing interval, at least the service's own delay."""
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)

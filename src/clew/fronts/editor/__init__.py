@@ -1,1 +1,1 @@
-"""`clew acp`: clew in an editor, over the Agent Client Protocol."""
+"""`clew acp`: use clew in an editor, over the Agent Client Protocol."""

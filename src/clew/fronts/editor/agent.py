@@ -1,7 +1,7 @@
-"""The agent side of the editor protocol: the methods, and the open sessions.
+"""The agent side of the editor protocol: its methods and the open sessions.
 
-It owns the sessions of one connection. A request that cannot be carried out is answered with an error
-that explains why. Only the end of the input ends the process.
+It owns the sessions of one connection. A request that cannot be carried out is answered with an
+error that explains why. Only the end of the input ends the process.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from clew.system.jsonrpc.wire import (
 
 
 def page(environ: Mapping[str, str], cwd: str, begin: int, count: int) -> list[Json]:
-    """Return a page of sessions in `cwd`, or in all folders if it is empty."""
+    """Return a page of the sessions in the folder `cwd`, or in all folders if `cwd` is empty."""
     home = find_places(environ, Path(cwd or Path.cwd())).config_home
     outlines = (
         outline
@@ -124,7 +124,7 @@ class EditorAgent:
             return RpcFault(code=INVALID_PARAMS, message=describe_error(error))
 
     async def aclose(self) -> None:
-        """End every session; their messages are recorded."""
+        """End every session. Their messages are recorded."""
         for session_id in list(self._sessions):
             await self._closed(session_id)
 
@@ -184,7 +184,7 @@ class EditorAgent:
     async def _gone_on(
         self, params: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
-        """Open a stored session; one that is already open is reopened."""
+        """Open a stored session. Close it first if it is already open."""
         session_id = session_id_of(params)
         folder_of(params)  # raises before anything is closed if the folder cannot be opened
         if session_id in self._sessions:
@@ -243,7 +243,7 @@ class EditorAgent:
     # -- a single session
 
     async def server_asks(self, params: Json) -> Json | RpcFault:
-        """Handle a request of an MCP server in the editor."""
+        """Handle a request from an MCP server inside the editor."""
         if self._lines is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
         answer: Json | RpcFault = await self._lines.asked(params)
@@ -278,7 +278,7 @@ def begun(session: EditorSession, state: Json) -> Json:
 
 
 def folder_of(params: Json) -> str:
-    """Return the folder of a session; raise `SettingsError` if it does not exist."""
+    """Return the folder of a session. Raise `SettingsError` if it does not exist."""
     cwd = as_text(params.get("cwd"))
     if not cwd.startswith("/") or not is_folder(cwd):
         raise SettingsError(f"cwd: folder not found: {cwd!r}")

@@ -1,8 +1,8 @@
-"""Questions to the user of an editor: permission, plan, choices.
+"""Questions to the user of an editor: permissions, plans, choices.
 
-It turns a question into a verdict. Answers that apply to more than one call are offered as the
-protocol's "always" options, in the words of `permissions.suggest`. No answer rejects the call and ends
-the turn.
+It converts a question to a verdict. Answers that apply to more than one call are offered as the
+protocol's "always" options, in the words of `permissions.suggest`. If there is no answer, the call
+is rejected and the turn ends.
 """
 
 from msgspec import Struct
@@ -32,7 +32,7 @@ ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="sessi
 
 
 class EditorChoice(Struct, frozen=True, kw_only=True):
-    """One option; `update` is its change to the rules."""
+    """One option that the user can select. `update` is the change that it makes to the rules."""
 
     id: str
     name: str
@@ -121,7 +121,7 @@ class EditorQuestions:
         return Granted()
 
     async def _filled_in(self, question: Question) -> Verdict:
-        """Ask all questions in one form."""
+        """Ask all questions of a call in one form."""
         arguments = question.block["input"]
         params = {
             "mode": "form",
@@ -141,7 +141,10 @@ class EditorQuestions:
         return Granted(input=arguments | {"answers": answers})
 
     async def _choices(self, question: Question) -> Verdict:
-        """Ask each question with one answer, because clients without forms support no more."""
+        """Ask each question separately, with a single answer.
+
+        Clients without forms support no more.
+        """
         if self._client.can.asks:
             return await self._filled_in(question)
         arguments = question.block["input"]
@@ -170,7 +173,7 @@ class EditorQuestions:
     async def _chosen(
         self, question: Question, call: Json, answers: list[EditorChoice]
     ) -> EditorChoice | None:
-        """Return the selected option, or None."""
+        """Ask the user to select an option. Return it, or None if none was selected."""
         params = {
             "toolCall": {"toolCallId": question.block["id"], "status": "pending", **call},
             "options": [answer.told() for answer in answers],
@@ -197,7 +200,7 @@ class EditorQuestions:
 
 
 def explained(question: Json) -> str:
-    """Return the options of a question with their descriptions."""
+    """Return the options of a question as text, with their descriptions."""
     lines = [
         f"- **{option['label']}**: {option['description']}"
         for option in question["options"]

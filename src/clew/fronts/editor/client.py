@@ -9,7 +9,7 @@ from clew.system.jsonrpc.peer import Outcome
 
 
 class EditorConnection:
-    """The connection to the client. `connection` is set before the first message."""
+    """The connection to the editor. `connection` is set before the first message."""
 
     connection: Connection
 
@@ -18,7 +18,7 @@ class EditorConnection:
 
 
 class EditorClient:
-    """The client of one session."""
+    """The editor as seen by one session."""
 
     def __init__(self, line: EditorConnection, can: protocol.ClientAbilities) -> None:
         self.can = can

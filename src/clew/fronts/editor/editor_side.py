@@ -1,4 +1,4 @@
-"""The editor's files and terminals for the tools of a session, if the editor offers them."""
+"""The editor's files and terminals for a session's tools, if the editor offers them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ ASIDE_S = 5.0
 
 
 class EditorFiles:
-    """The editor's open files. Without that ability it behaves as if no file were open."""
+    """The files open in the editor. If the editor cannot share them, none counts as open."""
 
     def __init__(self, client: EditorClient) -> None:
         self._client = client

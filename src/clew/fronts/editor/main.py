@@ -1,7 +1,7 @@
-"""`clew acp`: started by an editor, which talks to it over standard input and output.
+"""`clew acp`: an editor starts it and communicates with it over standard input and output.
 
-It answers the first message before anything that a session needs is loaded, because the editor waits
-for it (`serve`).
+It answers the first message before anything that a session needs is loaded, because the editor
+waits for the answer (`serve`).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def run(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
 
 
 async def serve(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
-    """Serve until the input ends or a signal arrives; `begin` is input that was already read."""
+    """Serve until the input ends or a signal arrives. `begin` is input that was already read."""
     loop = asyncio.get_running_loop()
     incoming, output = Input(0, loop, begin), StandardOutput(1, loop)
 
@@ -85,9 +85,10 @@ def main(argv: list[str]) -> int:
 
 
 def greeted() -> tuple[ClientAbilities, bytes]:
-    """Answer the first line if it is `initialize`; return the client's abilities and the rest of the input.
+    """Answer the first line if it is `initialize`.
 
-    Any other line is left to the connection.
+    Return the client's abilities and the input that was read but not processed. Any other first
+    line is left to the connection.
     """
     data = b""
     while b"\n" not in data and (piece := os.read(0, READ_BYTES)):

@@ -1,7 +1,7 @@
 """The data of the Agent Client Protocol, version 1: capabilities and message formats.
 
-Pure. Names of fields and constants are the protocol's (agentclientprotocol.com). This module knows
-nothing of sessions.
+Pure. The names of fields and constants are the protocol's (agentclientprotocol.com). This module
+does not depend on sessions.
 """
 
 import base64
@@ -60,13 +60,14 @@ class ClientAbilities:
         self.writes = files.get("writeTextFile") is True
         self.runs = abilities.get("terminal") is True
         self.logs_in = as_object(abilities.get("auth")).get("terminal") is True
-        # Support for forms, in which the user answers several questions.
+        # Whether the client supports forms, in which the user answers several questions.
         self.asks = isinstance(as_object(abilities.get("elicitation")).get("form"), dict)
 
 
 def make_initialize_answer(offer: ClientAbilities) -> Json:
-    """Return the answer to `initialize`: always this version; the client decides whether to
-    continue.
+    """Return the answer to `initialize`, always with this version of the protocol.
+
+    The client decides whether to continue with it.
     """
     return {
         "protocolVersion": VERSION,
@@ -100,12 +101,12 @@ def auth_methods(offer: ClientAbilities) -> list[Json]:
 # Conversion of content: a client's blocks into a prompt, the API's blocks into a client's.
 
 
-# A larger image does not fit into a line that every client reads.
+# A larger image does not fit into a line that every client can read.
 MAX_IMAGE_CHARS = 700_000
 
 
 class EditorPrompt(Struct, frozen=True, kw_only=True):
-    """The prompt of a client. `left_out` are parts that the model cannot receive."""
+    """A prompt from a client. `left_out` lists its parts that the model cannot receive."""
 
     text: str
     embedded: str = ""
@@ -156,7 +157,7 @@ class _Reading:
 
 
 def prompt_of(blocks: Any) -> EditorPrompt:
-    """Convert the blocks of a prompt, in order."""
+    """Convert the content blocks of a client's prompt, in order."""
     reading = _Reading()
     for block in as_list(blocks):
         reading.take(as_object(block))
@@ -169,7 +170,7 @@ def prompt_of(blocks: Any) -> EditorPrompt:
 
 
 def link(uri: str, name: str) -> str:
-    """Return a link as a mention if it is a file, with its line range."""
+    """Return a link as text. A link to a file becomes a mention with its line range."""
     path = path_of(uri)
     if not path or '"' in path or "\n" in path:
         return f"[{name or uri}]({uri})"
@@ -179,7 +180,7 @@ def link(uri: str, name: str) -> str:
 
 
 def named(uri: str) -> str:
-    """Return the name by which the text refers to attached content."""
+    """Return the name that the text of a prompt uses for attached content."""
     return f"[{path_of(uri).rpartition('/')[2] or uri}]({uri})"
 
 
@@ -210,7 +211,7 @@ def one(block: Json) -> Json | None:
 
 
 def as_content(blocks: Iterable[Json]) -> list[Json]:
-    """Wrap blocks as the content of a tool call."""
+    """Wrap content blocks in the form that tool calls require."""
     return [{"type": "content", "content": block} for block in blocks]
 
 
@@ -218,7 +219,7 @@ def as_content(blocks: Iterable[Json]) -> list[Json]:
 
 
 def form_of(questions: Sequence[Json]) -> Json:
-    """Return the schema of the form."""
+    """Return the schema of the form for these questions."""
     properties: Json = {}
     for number, question in enumerate(questions, 1):
         choices = [
@@ -241,7 +242,7 @@ def titled(option: Json) -> str:
 
 
 def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
-    """Return the answers; skipped questions have none."""
+    """Return the answers to the questions in a form. Skipped questions have no answer."""
     fields = as_object(content)
     answers: dict[str, str] = {}
     for number, question in enumerate(questions, 1):
@@ -331,7 +332,7 @@ def diff(path: str, before: str | None, after: str) -> Json:
 
 
 def describe_result(content: Any, result: Any) -> list[Json]:
-    """Return the result of a call: its change, or otherwise its output."""
+    """Return the result of a call for display: the change it made, or otherwise its output."""
     done = as_object(result)
     path = as_text(done.get("filePath"))
     key = "originalFile" if "originalFile" in done else "originalFileContents"
@@ -365,7 +366,10 @@ def changed(text: str, steps: Sequence[Any]) -> str:
 
 
 def plan(todos: Sequence[TodoItem]) -> Json:
-    """Return the todo list; the protocol requires a priority, so all have the same."""
+    """Return the to-do list as a plan.
+
+    The protocol requires priorities, so all items have the same.
+    """
     return {
         "sessionUpdate": "plan",
         "entries": [

@@ -1,8 +1,8 @@
 """MCP servers from an editor: programs, URLs, and servers inside the editor.
 
-The latter use the editor's own connection: `mcp/connect` opens a channel, `mcp/message` carries a
-message in either direction, `mcp/disconnect` closes it. This module owns the open channels, by the
-editor's ids.
+Servers inside the editor use its own connection: `mcp/connect` opens a channel, `mcp/message`
+carries a message in either direction, `mcp/disconnect` closes the channel. This module owns the
+open channels, identified by the editor's IDs.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Work: TypeAlias = Coroutine[Any, Any, None]
 
 
 def entries_of(items: Any) -> dict[str, Json]:
-    """Return the servers of a request as settings entries; skip those without a name."""
+    """Return the servers in a request as settings entries. Skip those without a name."""
     servers = map(as_object, as_list(items))
     return {name: entry_of(server) for server in servers if (name := as_text(server.get("name")))}
 
@@ -55,7 +55,7 @@ def entry_of(server: Json) -> Json:
 
 
 def in_editor(server: Json) -> str:
-    """Return the id of a server in the editor, in the current or an earlier form of the protocol."""
+    """Return the ID of a server inside the editor. Two versions of the protocol are supported."""
     return as_text(server.get("serverId")) or as_text(server.get("id"))
 
 
@@ -78,7 +78,7 @@ class EditorServers:
         return EditorLine(config.reach.name, host, group, self._editor, self._open)
 
     async def asked(self, params: Json) -> Any | RpcFault:
-        """Handle a request of a server."""
+        """Handle a request from a server."""
         line = self._open.get(as_text(params.get("connectionId")))
         if line is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="unknown connection")
@@ -92,7 +92,7 @@ class EditorServers:
 
 
 class EditorLine:
-    """One channel. Notifications keep their order; requests run concurrently."""
+    """One channel to a server. Notifications keep their order; requests run concurrently."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""A session of an editor: opening, one turn at a time, cancelling, closing.
+"""One session of an editor: opened, one turn at a time, cancelled, closed.
 
-It owns the waiting prompts, and the mode, plan and context usage that the client knows. Each session
-has its own task, so that many can run at once. Every prompt is answered, whatever happens in its turn.
+It owns the waiting prompts, and the mode, plan and context usage that the client was told. Each
+session has its own task, so that many can run at once. Every prompt is answered, whatever happens
+in its turn.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ EFFORTS: dict[str, Effort | None] = {
 
 
 class EditorSettings:
-    """The options of one session; a value that is not on offer is rejected with a message."""
+    """The options of one session that a client can set. An unavailable value is rejected."""
 
     def __init__(self, session: Session, *, may_bypass: bool) -> None:
         self._session = session
@@ -90,7 +91,7 @@ class EditorSettings:
         ]
 
     async def set(self, key: str, value: Any) -> None:
-        """Set an option; raise `SettingsError` if the option or value is unknown."""
+        """Set an option. Raise `SettingsError` if the option or its value is unknown."""
         if not isinstance(value, str):
             raise SettingsError(f"{key}: expected the ID of a value")
         match key:
@@ -145,7 +146,7 @@ def select(key: str, name: str, current: str, values: list[Json]) -> Json:
     }
 
 
-# The most bytes of a file to be replaced; for a larger one, only the new text is shown.
+# The maximum size of a replaced file. For a larger file, only the new text is shown.
 MAX_SHOWN_BYTES = 128 << 10
 TITLE_CHARS = 80
 CANCELLED: Json = {"stopReason": "cancelled"}
@@ -154,7 +155,7 @@ Answer: TypeAlias = asyncio.Future[Json | RpcFault]
 
 
 class EditorInput(FrontInput):
-    """The prompts of an editor in order; each is a request with one answer."""
+    """The prompts of an editor in order. Each is a request, which gets one answer."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[EditorPrompt, Answer]] = deque()
@@ -189,7 +190,7 @@ class EditorInput(FrontInput):
             answer.set_result(reply)
 
     def cancel(self) -> None:
-        """Answer the waiting prompts as cancelled."""
+        """Answer all waiting prompts as cancelled."""
         while self._waiting:
             _, answer = self._waiting.popleft()
             if not answer.done():
@@ -202,7 +203,7 @@ class EditorInput(FrontInput):
 
 
 class EditorView(FrontView):
-    """The updates for a client; nothing is sent twice."""
+    """The updates for a client. Nothing is sent twice."""
 
     def __init__(
         self,
@@ -291,7 +292,7 @@ class EditorView(FrontView):
         self._lines.answer(reply)
 
     def describe(self, block: Json) -> None:
-        """Describe a call that needs approval."""
+        """Send the description of a call that needs approval."""
         for update in self._telling.described(block):
             self._client.tell(update)
 
@@ -341,7 +342,7 @@ class EditorView(FrontView):
 
 
 class EditorSession:
-    """One session from opening to closing; `view` and `session` are set once `opened` is done."""
+    """One session, from opening to closing. `view` and `session` are set once `opened` is done."""
 
     session: Session
     view: EditorView
@@ -359,7 +360,7 @@ class EditorSession:
         self._driver: Driver | None = None
 
     async def live(self, brought: HostParts, opened: "asyncio.Future[Session]") -> None:
-        """Run until closed; an error while opening goes to `opened`."""
+        """Run the session until it is closed. If opening fails, set the error on `opened`."""
         try:
             async with open_session(
                 self._options,
@@ -395,7 +396,7 @@ class EditorSession:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
-        """Answer a prompt after those before it; cancelling the request interrupts its turn."""
+        """Answer a prompt, after earlier prompts. Cancelling this request interrupts its turn."""
         try:
             return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:
@@ -403,13 +404,13 @@ class EditorSession:
             raise
 
     def cancel(self) -> None:
-        """Interrupt the running turn, and cancel the waiting ones."""
+        """Interrupt the running turn, and cancel the waiting prompts."""
         self._lines.cancel()
         if self._driver is not None:
             self._driver.stop()
 
     async def set_option(self, key: str, value: Any) -> None:
-        """Set an option; raise `SettingsError` if the option or value is unknown."""
+        """Set an option. Raise `SettingsError` if the option or its value is unknown."""
         await self.choices.set(key, value)
         self.view.tell_changes()
 
@@ -426,7 +427,10 @@ def as_block(words: str) -> str:
 
 
 def ended_as(ended: TurnEnded) -> Json | RpcFault:
-    """Return the end reason in the protocol's terms; a failure is an error of the request."""
+    """Return the end reason of a turn in the protocol's terms.
+
+    A failed turn is an error response.
+    """
     match ended.reason:
         case "aborted_streaming" | "aborted_tools" | "denied_and_stopped":
             return CANCELLED
@@ -443,7 +447,7 @@ def ended_as(ended: TurnEnded) -> Json | RpcFault:
 
 
 def shown_text(path: str) -> str | None:
-    """Return the text of a file for a diff."""
+    """Return the text of a file for a diff, or None if it is not shown."""
     try:
         if Path(path).stat().st_size > MAX_SHOWN_BYTES:
             return None

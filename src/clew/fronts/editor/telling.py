@@ -1,7 +1,7 @@
-"""Session events as updates for a client: text as it streams, calls from their start.
+"""Session events as updates for a client: text as it streams, tool calls from their start.
 
-It owns which calls the client knows. It reads events and entries. A call is described before anything
-else is sent about it, and always ends as completed or failed.
+It owns the record of which calls the client knows, and reads events and entries. A call is
+described before anything else is sent about it, and always ends as completed or failed.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,10 @@ def chunk(kind: str, words: str, message_id: str) -> Json:
 
 
 class EditorUpdates:
-    """Builds updates. `title` returns the title of a call; paths are relative to `where`."""
+    """Builds updates.
+
+    `title` returns the title of a call. `where` returns the base of relative paths.
+    """
 
     def __init__(
         self, title: Title, where: Callable[[], str], read_file: protocol.ReadFile
@@ -104,9 +107,9 @@ class EditorUpdates:
                 ]
 
     def _from_agent(self, event: FromAgent) -> list[Json]:
-        """Return the calls of a subagent, shown next to the call that started it.
+        """Return updates for a subagent's calls, which refer to the call that started the subagent.
 
-        The agent's text is for the agent that started it.
+        The subagent's text is not sent, because it is meant for the agent that started it.
         """
         match event.event:
             case ToolUseReady() | ToolStarted() | ToolProgressed() | ToolFinished():
@@ -128,7 +131,7 @@ class EditorUpdates:
         return [{"sessionUpdate": "tool_call", "toolCallId": identity, **fields}]
 
     def described(self, block: Json) -> list[Json]:
-        """Describe a call before it runs, once."""
+        """Return the description of a call before it runs, or nothing if it was already sent."""
         identity = as_text(block.get("id"))
         if identity in self._described:
             return []
@@ -191,7 +194,7 @@ class EditorUpdates:
         return [update(identity, status=status, **({"content": content} if content else {}))]
 
     def closed(self) -> list[Json]:
-        """End calls that will not end by themselves."""
+        """Return updates that end the calls which will not end by themselves."""
         return [
             update
             for identity in sorted(self._open)
@@ -201,7 +204,7 @@ class EditorUpdates:
     # -- resumed sessions
 
     def replayed(self, entries: Iterable[Json]) -> list[Json]:
-        """Return the earlier conversation, in order."""
+        """Return updates for the earlier conversation, in order."""
         updates: list[Json] = []
         for item in for_display(entries):
             updates += self._replayed(item.entry, as_object(item.block), item.uuid)
@@ -241,7 +244,7 @@ def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
 
 
 def result_of(entry: Json, identity: str) -> Any:
-    """Return the result that an entry has for a call."""
+    """Return the result of a call that an entry contains."""
     blocks = as_object(entry.get("message")).get("content")
     for block in blocks if isinstance(blocks, list) else ():
         if as_object(block).get("tool_use_id") == identity:
@@ -250,7 +253,7 @@ def result_of(entry: Json, identity: str) -> Any:
 
 
 def noted(event: EngineEvent) -> list[str]:
-    """Return notices for the user."""
+    """Return the notices for the user that an event causes."""
     match event:
         case Noticed() | NotSaved():
             return list(event.messages)

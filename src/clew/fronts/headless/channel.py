@@ -1,8 +1,8 @@
 """The channel to a host: `receive` returns its messages, `send` takes frames.
 
-It owns standard input and output of a process that speaks the protocol. One thread reads complete
-lines of any length, another writes. Neither blocks the other or the turn, except that a slow reader
-slows the stream down. The channel does not know what a line means.
+It owns the standard input and output of a process that speaks the protocol. One thread reads
+complete lines of any length, another writes. Neither blocks the other or the turn, except that a
+slow reader slows the stream down. The channel does not interpret the lines.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -31,33 +31,33 @@ class HostChannel(Protocol):
         ...
 
     async def send(self, frame: Json) -> None:
-        """Send a frame; wait while too many are queued."""
+        """Send a frame. Wait as long as too many are queued."""
         ...
 
     def post(self, frame: Json) -> None:
-        """Send a frame without waiting, for places that cannot await."""
+        """Send a frame without waiting, for code that cannot await."""
         ...
 
     def warn(self, words: str) -> None:
-        """Print a warning for the operator of the program, outside the frames."""
+        """Print a warning for the operator of the program, separate from the frames."""
         ...
 
     def hurry(self) -> None:
-        """Stop waiting for a slow reader, because the program was told to end."""
+        """Stop waiting for a slow reader, because the process was told to end."""
         ...
 
     @property
     def is_broken(self) -> bool:
-        """True if the reader is gone."""
+        """True if the reader of the frames is gone."""
         ...
 
     async def aclose(self) -> None:
-        """Wait until all frames are written or cannot be written."""
+        """Wait until all frames are written, or until it is clear that they cannot be written."""
         ...
 
 
 class Input:
-    """Standard input as lines. Its thread does not keep the process alive."""
+    """Standard input, read as lines. The reading thread does not keep the process alive."""
 
     def __init__(self, file: int, loop: asyncio.AbstractEventLoop, begin: bytes = b"") -> None:
         self._file = file
@@ -96,7 +96,7 @@ class Input:
 
 
 class StandardOutput:
-    """Standard output, written by one thread, with one call for each batch."""
+    """Standard output. One thread writes it, with a single call for each batch of frames."""
 
     def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
         self._file = file
@@ -174,7 +174,7 @@ class StandardOutput:
 class StdioChannel:
     """The channel of a process: JSON lines on standard input and output.
 
-    With `said`, the prompts are known in advance and standard input is not read.
+    If `said` is given, it contains all prompts, and standard input is not read.
     """
 
     def __init__(self, incoming: Iterable[Incoming] | None = None) -> None:

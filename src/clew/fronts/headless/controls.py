@@ -1,7 +1,7 @@
-"""Control requests that a host can send to a running session, and their answers.
+"""The requests by which a host controls a running session, and their answers.
 
-It owns the table of requests. An unknown request, or one that cannot be carried out, is answered with
-an error that explains why. No request waits for the turn.
+It owns the table of requests. A request that is unknown or cannot be carried out is answered with
+an error that explains why. No request waits for the end of the turn.
 """
 
 import os
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
 
 
-# The most bytes of a task's output, so that it fits into one frame.
+# The most bytes of a task's output to send, so that they fit into one frame.
 OUTPUT_BYTES = 200_000
 
 
@@ -94,7 +94,7 @@ class Controls:
         return answer
 
     async def _elsewhere(self, request: ControlRequest) -> Json:
-        """Answer a request in another module, which is loaded on first use."""
+        """Answer a request that another module handles, which is loaded on first use."""
         load = ELSEWHERE[request.subtype]
         result = load()[request.subtype](self._session, request.fields)
         response: Json = await result if isinstance(result, Awaitable) else result
@@ -103,9 +103,7 @@ class Controls:
     # -- the handshake
 
     async def initialize(self, _: Json) -> Json:
-        """Answer the handshake; its options were applied when the session was opened, or are
-        applied now.
-        """
+        """Answer the handshake, whose options have been applied already."""
         session = self._session
         return {
             "hook_on_failure_supported": True,
@@ -151,7 +149,7 @@ class Controls:
     # -- tasks
 
     async def stop_task(self, fields: Json) -> Json:
-        """Stop a task; an unknown task needs no stopping."""
+        """Stop a task. Succeed also if the task is unknown."""
         tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is not None:
@@ -159,9 +157,9 @@ class Controls:
         return {}
 
     async def background_tasks(self, fields: Json) -> Json:
-        """Move what the turn waits for, or what one call started, to the background.
+        """Move running work to the background: all that the turn waits for, or one call's.
 
-        Return all tasks that run there.
+        Return all background tasks.
         """
         session, call = self._session, fields.get("tool_use_id")
         left = session.parts.tasks.leave(call if isinstance(call, str) else None)
@@ -172,8 +170,9 @@ class Controls:
         }
 
     async def keep_task(self, fields: Json) -> Json:
-        """Keep a background command running after clew exits; the host decides in place of the
-        user.
+        """Keep a background command running after clew exits.
+
+        The host decides this in place of the user.
         """
         tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
@@ -231,7 +230,7 @@ class Controls:
         return {"title": title}
 
     async def rewind_files(self, fields: Json) -> Json:
-        """Restore files to their state before a message, without the conversation.
+        """Restore files to their state before a message, and leave the conversation unchanged.
 
         `dry_run` only reports what would change.
         """
@@ -280,7 +279,10 @@ class Controls:
         await self._servers(fields).toggle(text(fields, "serverName"), enabled=enabled)
 
     def _servers(self, fields: Json) -> "Servers":
-        """Return the servers, if the named one is among them."""
+        """Return the session's servers.
+
+        Raise an error if the server that a request names is missing.
+        """
         mcp_servers = self._session.parts.mcp.servers
         name = text(fields, "serverName")
         if mcp_servers is None or mcp_servers.get(name) is None:

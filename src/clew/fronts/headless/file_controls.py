@@ -1,4 +1,7 @@
-"""File requests of a host, which obey the rules of Read; and what the host itself has read."""
+"""File requests from a host, which obey the permission rules of the Read tool.
+
+A host can also report which files it has read itself.
+"""
 
 import base64
 from collections.abc import Iterable
@@ -25,7 +28,8 @@ from clew.system.files import is_file
 # The uncommitted changes of a session's folder for a host: files, counts, and hunks within limits.
 
 
-# Limits that keep the answer in one frame: files, and lines of one file and of all.
+# Limits that keep the answer in one frame: the number of files, and the characters of one file and
+# of all files.
 FILES = 500
 FILE_CHARACTERS = 100_000
 ALL_CHARACTERS = 250_000
@@ -41,7 +45,7 @@ async def get_workspace_diff(session: Session, _: Json) -> Json:
 
 
 def told(git_changes: Changes, hidden: set[str]) -> Json:
-    """Return the answer; lines of the files in `hidden` are not included."""
+    """Return the answer about uncommitted changes, without the lines of the files in `hidden`."""
     files = git_changes.files[:FILES]
     hunks, large = within(change for change in files if change.path not in hidden)
     return {
@@ -64,7 +68,7 @@ def told(git_changes: Changes, hidden: set[str]) -> Json:
 
 
 def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
-    """Return the hunks that fit, and the files whose hunks do not."""
+    """Return the hunks that fit into the answer, and the files whose hunks do not fit."""
     rows: list[Json] = []
     large: list[str] = []
     left = ALL_CHARACTERS
@@ -96,7 +100,7 @@ MOST_BYTES = 4 << 20
 
 
 async def file_suggestions(session: Session, fields: Json) -> Json:
-    """Return files that match part of a name, best first, as completion after `@` does."""
+    """Return the files that match part of a name, best first, like the completion after `@`."""
     query = fields.get("query")
     if not isinstance(query, str):
         raise UserError("file_suggestions: query: expected a string")
@@ -127,7 +131,7 @@ def read_file(session: Session, fields: Json) -> Json:
 
 
 def seed_read_state(session: Session, fields: Json) -> Json:
-    """Record that the host has read a file, so that it can be edited if it is unchanged."""
+    """Record that the host has read a file, so that the file can be edited if it is unchanged."""
     path, mtime = permitted(session, fields), fields.get("mtime")
     if not isinstance(mtime, int | float) or isinstance(mtime, bool):
         raise UserError("seed_read_state: mtime: expected a time in milliseconds")
@@ -135,7 +139,7 @@ def seed_read_state(session: Session, fields: Json) -> Json:
 
 
 def permitted(session: Session, fields: Json) -> Path:
-    """Return the path of a file that Read may read without asking."""
+    """Return the path of the requested file if Read may read it without asking."""
     name = fields.get("path")
     if not isinstance(name, str) or not name:
         raise UserError(f"{fields.get('subtype')}: path: expected a string")
@@ -152,13 +156,13 @@ def permitted(session: Session, fields: Json) -> Path:
 
 
 class BusyError(ControlRefusedError):
-    """The session is running a turn, which the host did not want to disturb."""
+    """The session is running a turn, and the host asked not to disturb one."""
 
     code = "reload_plugins_busy"
 
 
 def reload_skills(session: Session, _: Json) -> Json:
-    """Reload commands and skills; the model learns of new ones with the next prompt."""
+    """Reload commands and skills. The model is told about new ones with the next prompt."""
     session.parts.skills.reload()
     return {"skills": [skill.name for skill in session.parts.skills.all()]}
 
@@ -166,7 +170,8 @@ def reload_skills(session: Session, _: Json) -> Json:
 async def reload_plugins(session: Session, fields: Json) -> Json:
     """Reload plugins with all their parts.
 
-    This need not wait, because the start of requests stays the same.
+    A reload is possible at any time, because the beginning of requests, which is cached, stays the
+    same.
     """
     is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
@@ -184,7 +189,7 @@ async def reload_plugins(session: Session, fields: Json) -> Json:
 
 
 def folders_of(value: Any) -> tuple[str, ...]:
-    """Return the plugin folders that a host adds; the host vouches for what they run."""
+    """Return the plugin folders that a host adds. The host is responsible for the code in them."""
     folders: list[str] = []
     for item in value if isinstance(value, list) else [] if value is None else [value]:
         path = item.get("path") if isinstance(item, dict) else None
@@ -197,7 +202,7 @@ def folders_of(value: Any) -> tuple[str, ...]:
 
 
 def reload_output_styles(session: Session, _: Json) -> Json:
-    """Reload the available output styles; the session keeps its own."""
+    """Reload the list of output styles. The session keeps the style that it uses."""
     return {"available_output_styles": list(session.parts.reloading.styles())}
 
 

@@ -1,7 +1,7 @@
-"""Engine events as frames: each entry once, in the order that hosts rely on.
+"""Convert engine events to frames: each entry once, in the order that hosts rely on.
 
-It owns which entries have been framed. It reads events and entries, never the log, and takes times
-only from entries.
+It owns the record of which entries have been sent. It reads events and entries, never the log, and
+takes times only from entries.
 """
 
 import time
@@ -38,7 +38,7 @@ from clew.providers.failure_kinds import category_of
 
 Frame: TypeAlias = Callable[..., Json]
 
-# To hosts that follow its state, a stopped task is reported as killed.
+# A stopped task is reported as killed in the frames by which hosts track its state.
 STATES = {"completed": "completed", "failed": "failed", "stopped": "killed"}
 
 
@@ -165,9 +165,10 @@ def block_types(entry: Json) -> set[str]:
 
 
 class TurnFrames:
-    """The frames of successive turns, with as much of the stream as is `wanted`.
+    """Converts the events of successive turns to frames.
 
-    `answers` are the prompts that the turn answers.
+    `wanted` determines how much of the stream is sent. `answers` are the prompts that the turn
+    answers.
     """
 
     def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Options) -> None:
@@ -230,9 +231,7 @@ class TurnFrames:
                 return []
 
     def _compacted(self, event: Compacted) -> list[Json]:
-        """Return the boundary that ends the earlier conversation for hosts, and the summary that
-        replaces it.
-        """
+        """Return frames for the end of the earlier conversation and for its summary."""
         done = self.system("status", status=None, compact_result="success")
         frames_of = [done, wire.compact_boundary(event.boundary, session_id=self._session_id)]
         for entry in event.entries:
@@ -260,14 +259,17 @@ class TurnFrames:
                 return []
 
     def _prompt(self, entry: Json) -> list[Json]:
-        """Record a prompt of the host as answered by this turn; echo it if that was requested."""
+        """Record that this turn answers a prompt of the host.
+
+        Echo the prompt if that was requested.
+        """
         if entry["uuid"] not in self.answers:
             self.answers.append(entry["uuid"])
         frame = wire.user(entry, session_id=self._session_id, is_replay=True)
         return self._once(entry, frame) if self._wanted.replays else []
 
     def _is_told(self, entry: Json) -> bool:
-        """Return whether an entry is framed; the host's own prompts only if it asked for an echo."""
+        """Return whether a user entry is always sent, unlike the host's own prompts."""
         content = entry["message"]["content"]
         first = content[0] if isinstance(content, list) and content else {}
         return (
@@ -322,7 +324,7 @@ class TurnFrames:
         )
 
     def close_stream(self) -> list[Json]:
-        """Close what an interruption left open, so that readers of the stream see its end."""
+        """Close the block and message that an interruption left open, for readers of the stream."""
         closing: list[Json] = []
         if self._is_open and self._open_block is not None:
             closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))

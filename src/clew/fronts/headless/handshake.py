@@ -1,7 +1,7 @@
 """The handshake: applies the members of a host's `initialize` request to the options.
 
-It owns all members but hooks. Useless values are ignored; only what would make every response useless
-is rejected. Pure: nothing is opened here.
+It owns all members but hooks. Most invalid values are ignored; only those that would make every
+response useless are rejected. Pure: nothing is opened here.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -72,13 +72,15 @@ def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
 
 # The most bytes of entries in a frame; a longer entry gets its own.
 BATCH_BYTES = 256 * 1024
-# The most bytes of one entry; the rest of the line is its path and the frame.
+# The most bytes of one entry. The rest of the line contains its path and the frame.
 MAX_ENTRY_BYTES = MAX_COPY_BYTES - 16 * 1024
 
 
 class Mirror:
-    """Sends transcript entries to the host. A subagent's file starts with its metadata, which clew keeps
-    in a file of its own.
+    """Sends transcript entries to the host, so that it has a complete copy.
+
+    The host's copy of a subagent's transcript starts with metadata that clew keeps in a separate
+    file.
     """
 
     def __init__(self, post: Callable[[Json], None], warn: Callable[[str], None]) -> None:
@@ -112,7 +114,7 @@ class Mirror:
 
 
 def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
-    """Yield the entries in order, in batches that fit into a frame."""
+    """Yield the entries in order, in batches that fit into one frame each."""
     batch: list[Json] = []
     size = 0
     for entry in entries:
@@ -129,7 +131,7 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 def fitting(entry: Json) -> Json:
     """Return an entry shortened to fit into a line.
 
-    Models reject part of an image, so a text replaces it.
+    A text replaces an image that is too large, because models reject part of an image.
     """
     message = entry.get("message")
     if isinstance(message, dict):
@@ -176,7 +178,7 @@ def skills_of(fields: Json) -> list[str] | None:
 def apply_handshake(options: Options, fields: Json) -> Options:
     """Return the options with the members of the handshake.
 
-    Rows of the options name most members; servers and plugins have their own forms.
+    The table of options names most members; servers and plugins have formats of their own.
     """
     overrides: dict[str, Any] = {}
     for field in options.__struct_fields__:
@@ -199,7 +201,10 @@ def apply_handshake(options: Options, fields: Json) -> Options:
 
 
 def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
-    """Return the option with a member's value, or nothing if the value is invalid."""
+    """Return a change of the options for a member's value, empty if it has no effect.
+
+    Raise `UserError` if the value is invalid.
+    """
     if isinstance(now, bool):
         leaves = value is not DEFAULTS[field] and isinstance(value, bool)
         return {field: value} if leaves else {}
@@ -211,7 +216,7 @@ def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any
 
 
 def servers_in(fields: Json) -> Json:
-    """Return the MCP servers of a handshake: entries, and the names of those that the host runs."""
+    """Return the MCP servers of a handshake, including those that the host itself runs."""
     server_entries, names = fields.get("mcpServers"), fields.get("sdkMcpServers")
     servers = dict(server_entries) if isinstance(server_entries, dict) else {}
     for name in names if isinstance(names, list) else ():
@@ -221,7 +226,7 @@ def servers_in(fields: Json) -> Json:
 
 
 def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
-    """Return the plugin folders of a handshake, and which of them are loaded without their servers."""
+    """Return the plugin folders of a handshake, and those among them without MCP servers."""
     value = fields.get("plugins")
     items = [item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict)]
     plugins = [item for item in items if isinstance(item.get("path"), str)]

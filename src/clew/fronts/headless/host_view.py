@@ -1,4 +1,4 @@
-"""A session for a host: the driver's input and view on a channel.
+"""The driver's input and view for a session that a host uses over a channel.
 
 It owns the waiting prompts and the frames around a turn. A turn always ends with a result frame,
 whatever happened in it.
@@ -44,7 +44,7 @@ TOO_LATE = "a signal ended this session before it could answer"
 
 
 class HostInput(FrontInput):
-    """The prompts of a host in order, across all sessions of its channel."""
+    """A queue of the host's prompts for all sessions of its channel, one after another."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
@@ -62,7 +62,7 @@ class HostInput(FrontInput):
 
     @property
     def uuids(self) -> list[str]:
-        """The host's ids of the waiting prompts."""
+        """The IDs that the host gave to the waiting prompts."""
         return [line.uuid for line in self._prompts if line.uuid is not None]
 
     @property
@@ -76,7 +76,7 @@ class HostInput(FrontInput):
         session.parts.tasks.listeners.append(self._changed.set)
 
     def say(self, prompt: Said) -> None:
-        """Queue a prompt or pass it to the running turn; ignore one that has arrived before."""
+        """Queue a prompt or pass it to the running turn. Ignore a prompt that arrived before."""
         if prompt.uuid is not None and prompt.uuid in self._known:
             return
         if prompt.uuid is not None:
@@ -92,7 +92,7 @@ class HostInput(FrontInput):
             session.conversation.say(prompt.content, speaker, uuid=prompt.uuid)
 
     def withdraw(self, uuid: str) -> bool:
-        """Take back a prompt that no turn has received; return False if there was none."""
+        """Take back a prompt that no turn has received. Return False if there is no such prompt."""
         prompt = next((line for line in self._prompts if line.uuid == uuid), None)
         if prompt is not None:
             self._prompts.remove(prompt)
@@ -118,9 +118,9 @@ class HostInput(FrontInput):
             await self._changed.wait()
 
     async def _is_due(self) -> bool:
-        """Return whether background tasks have news that starts a turn.
+        """Return whether background tasks have news that should start a turn.
 
-        When the input has ended, wait for subagents, and only their news counts.
+        After the end of the input, wait for subagents, and consider only their news.
         """
         assert self._session is not None
         if not self.is_unspoken:
@@ -128,7 +128,7 @@ class HostInput(FrontInput):
         return await self._session.parts.agents.settled(self._ended)
 
     def close(self) -> None:
-        """Record that the host sends no more."""
+        """Record that the host will send no more prompts."""
         self.is_unspoken = True
         self._changed.set()
 
@@ -138,14 +138,17 @@ class HostInput(FrontInput):
 
 
 def is_command(prompt: Said) -> bool:
-    """Return whether a line of the host is a clew command, which no running turn receives."""
+    """Return whether a prompt is a clew command, which is never passed to a running turn."""
     return prompt.typed is not None and isinstance(
         parse(prompt.typed, by_person=False), TypedCommand
     )
 
 
 def line_of(prompt: Said) -> Line:
-    """Return a host's prompt as a line; its own content contains no commands and names no files."""
+    """Return a host's prompt as a line.
+
+    Content blocks are used as they are: nothing in them is a command or a mention of a file.
+    """
     line = Line(blocks=prompt.content, uuid=prompt.uuid, origin=prompt.origin, asks=prompt.asks)
     if prompt.typed is None or not prompt.asks:
         return line
@@ -156,7 +159,7 @@ def line_of(prompt: Said) -> Line:
 class HostView(FrontView):
     """The view for a host.
 
-    `session` is available once one was opened; earlier frames belong to none.
+    `session` is available once a session was opened. Frames sent before that belong to no session.
     """
 
     def __init__(self, channel: HostChannel, environ: Mapping[str, str], lines: HostInput) -> None:
@@ -179,7 +182,7 @@ class HostView(FrontView):
         return self._session
 
     async def open(self, session: Session, options: Options, before: str) -> None:
-        """Show this session from now on, instead of the session with the id `before`."""
+        """Show this session from now on. `before` is the ID of the previous session, if any."""
         self._session = session
         self._framing = TurnFrames(session.session_id, make_id, options)
         session.parts.tasks.watchers.append(self._task)
@@ -195,13 +198,13 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     async def close(self) -> None:
-        """Drop a pending suggestion, because the session ends."""
+        """Finish or drop a pending suggestion, because the session ends."""
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)
 
     async def _follow(self, before: str) -> None:
-        """Tell the host that another conversation than `before` follows."""
+        """Tell the host that this conversation replaces the one of the session `before`."""
         self._channel.post(wire.reset(before, self.session.session_id, uuid=make_id()))
         await self._channel.send(self._introduction())
         self._framing.tally.turns = 0
@@ -255,7 +258,7 @@ class HostView(FrontView):
 
     async def _end(self, ended: TurnEnded, origin: Json | None) -> None:
         framing, session = self._framing, self.session
-        # Entries that an interruption cut off were recorded without an event.
+        # Entries of an interrupted turn may have been recorded without an event.
         rest = session.story.since(self._said)
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
@@ -271,7 +274,7 @@ class HostView(FrontView):
             self.change_state("idle")
 
     def fail(self, words: str) -> None:
-        """Post the result of a turn that failed before it had one."""
+        """Send the result of a turn that failed before it produced one."""
         self.is_error = self.is_answered = True
         ended = TurnEnded(reason="failed", message=words)
         self._channel.post(
@@ -299,7 +302,7 @@ class HostView(FrontView):
         self._channel.post(self._framing.system("status", status=None, permissionMode=mode))
 
     def change_state(self, state: wire.State) -> None:
-        """Report the state to hosts that asked for it; it is marked as not for display."""
+        """Report the state to hosts that asked for it. The frame is marked as not for display."""
         if state == self.state:
             return
         self.state = state

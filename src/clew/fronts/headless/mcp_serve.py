@@ -1,7 +1,8 @@
 """`clew mcp serve`: an MCP server that offers clew's tools to another agent over pipes.
 
-It owns the answers of the server. The rules of this folder decide every call. There is no user to ask,
-so a call that would ask is denied. Standard output carries only messages.
+It owns the answers of the server. The permission rules of this folder decide about every call.
+There is no user to ask, so a call that needs approval is denied. Standard output carries only
+messages.
 """
 
 import argparse
@@ -111,7 +112,7 @@ def main(argv: list[str]) -> int:
 
 
 async def serve() -> None:
-    """Answer requests until the input ends."""
+    """Answer requests on standard input until it ends."""
     options = Options(is_print=True, persists=False, strict_mcp_config=True)
     async with open_session(
         options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="mcp"
@@ -139,7 +140,7 @@ async def serve() -> None:
 
 
 def said(message: Json) -> None:
-    """Write a message; a client that is gone is noticed when its input ends."""
+    """Write a message. A client that has exited is noticed only when the input ends."""
     rest = memoryview(as_line(encode(message)))
     try:
         while rest:
@@ -149,13 +150,13 @@ def said(message: Json) -> None:
 
 
 class Offering:
-    """The requests that another agent may send."""
+    """Answers the requests that another agent may send."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def told(self, method: str, params: Params) -> None:
-        """Ignore notifications of the client."""
+        """Ignore notifications from the client."""
 
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
@@ -227,7 +228,7 @@ class Offering:
 
 
 async def unheard(_: Any) -> None:
-    """Ignore progress, because the result is sent in one piece."""
+    """Ignore a call's progress, because the result is sent in one piece."""
 
 
 def offered(tool: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The `mcp` command: MCP servers for clew, or clew as a server."""
+"""The `clew mcp` command: manage the MCP servers that clew uses, or run clew as a server."""
 
 
 def main(argv: list[str]) -> int:

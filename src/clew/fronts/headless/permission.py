@@ -1,7 +1,7 @@
 """Permission requests to a host or an MCP tool.
 
-It turns a question into a verdict and takes the answer at face value. Without a host to ask, the call
-does not run, and the model is told so.
+It converts a question into a verdict and trusts the answer. Without a host to ask, the call does
+not run, and the model is told so.
 """
 
 import asyncio
@@ -25,16 +25,18 @@ from clew.permissions.updates import (
 )
 from clew.session.session import Session
 
-# Requests to the other end of a channel: sent, answered once, withdrawn when no longer needed.
+# Requests to the other end of a channel. Each is sent, answered once, and withdrawn when no longer
+# needed.
 #
-# A session asks its host in this way, and a program that uses the library its session.
+# Sessions send such requests to their host, and programs that use the library send them to their
+# session.
 
 
 GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, or is gone. The message is the host's."""
+    """The host answered with an error, or is gone. The message comes from the host."""
 
 
 class HostRequests:
@@ -50,7 +52,7 @@ class HostRequests:
     async def ask(self, subtype: str, fields: Json, *, timeout_s: float | None = None) -> Json:
         """Send a request and return its answer.
 
-        Raise `HostError` if it fails, and TimeoutError after `timeout_s`.
+        Raise `HostError` if the request fails, and TimeoutError after `timeout_s`.
         """
         if self._gone:
             raise HostError(self._gone)
@@ -68,7 +70,7 @@ class HostRequests:
             del self._open[request_id]
 
     def answered(self, answer: HostAnswer) -> None:
-        """Accept an answer; ignore one without a waiting request."""
+        """Accept an answer. Ignore it if no request is waiting for it."""
         waiting = self._open.get(answer.request_id)
         if waiting is None or waiting.done():
             return
@@ -102,8 +104,9 @@ async def deny_unasked(permission_prompt: Question) -> Verdict:
 
 
 class HostPermission:
-    """Asks the host for permission. `state` is called while a question is open and after it; `notice`
-    with problems.
+    """Asks the host for permission.
+
+    `state` is called when a question is asked and when it is answered; `notice` receives problems.
     """
 
     def __init__(
@@ -132,9 +135,9 @@ class HostPermission:
 
 
 def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: str = "") -> Verdict:
-    """Return the verdict in an answer.
+    """Convert an answer to a verdict and apply the permission updates in it.
 
-    Permission updates in it are applied; problems with them are passed to `tell`.
+    Problems with the updates are passed to `tell`.
     """
     verdict = read_verdict(answer)
     match verdict:
@@ -149,7 +152,7 @@ def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: s
 
 
 def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
-    """Apply the updates of an approval; yield a message for each that cannot be applied."""
+    """Apply the permission updates of an approval. Yield a message if they cannot be applied."""
     if verdict.why_none:
         yield verdict.why_none
     if verdict.updates:
@@ -160,7 +163,7 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
 
 
 async def ask_tool(permission_prompt: Question, name: str, session: Session) -> Verdict:
-    """Ask an MCP tool, which answers like a host, as JSON in its text."""
+    """Ask an MCP tool for permission. The text that it returns is JSON like a host's answer."""
     try:
         reply = await session.parts.mcp.asked(
             name,
@@ -180,7 +183,7 @@ async def ask_tool(permission_prompt: Question, name: str, session: Session) -> 
 
 
 def offered(permission_prompt: Question) -> list[Json]:
-    """Return the permission updates that would have allowed this call."""
+    """Return the permission updates to suggest, which would have allowed this call."""
     from clew.permissions.suggest import suggest_rules
 
     name = permission_prompt.block["name"]

@@ -62,7 +62,7 @@ class Tally(Struct, kw_only=True):
     deferred: Json | None = None
 
     def entry(self, entry: Json) -> None:
-        """Record an entry that was added to the conversation."""
+        """Record an entry that was added to the conversation, for the result."""
         if entry.get("type") == "assistant":
             message = AssistantMessage(entry)
             if isinstance(miss := entry.get(CACHE_MISS), dict):
@@ -71,7 +71,7 @@ class Tally(Struct, kw_only=True):
                 self.text = message.text
 
     def finished(self, event: ToolFinished) -> None:
-        """Record a finished call."""
+        """Record a finished tool call."""
         self.turns += 1
         if event.block["name"] == STRUCTURED_OUTPUT and not event.is_error:
             self.structured = event.block["input"]
@@ -90,7 +90,7 @@ class Tally(Struct, kw_only=True):
 
 
 def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
-    """Return the result of a line that did not go to the model, as the end of an empty turn."""
+    """Return the output of a line that did not go to the model, as the end of an empty turn."""
     tally.turns = 0
     if reply.is_error:
         return TurnEnded(reason="failed", message=reply.text)
@@ -117,7 +117,7 @@ def is_kept_back(ended: TurnEnded) -> bool:
 
 
 def cost_of(spend: Spend) -> float | None:
-    """Return the cost for programs, or None if a price is unknown."""
+    """Return the cost in the form for programs, or None if a price is unknown."""
     return float(spend.usd) if spend.is_complete else None
 
 
@@ -139,7 +139,10 @@ def usage_of(spend: Spend) -> Json:
 def result_of(
     session: Session, ended: TurnEnded, tally: Tally, *, began_s: float, before: Spend
 ) -> Json:
-    """Return the result of a turn that began at `began_s` (monotonic clock) with `before` spent."""
+    """Return the result of a turn.
+
+    `began_s` is its start on the monotonic clock, and `before` is what had been spent by then.
+    """
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)
     return make_result(
@@ -163,14 +166,14 @@ def make_result(
     cost_usd: float | None,
     model_usage: Json,
 ) -> Json:
-    """Return the result object; each run has exactly one."""
+    """Return the result object. Each turn has exactly one."""
     subtype = SUBTYPES.get(ended.reason, "success")
     fields: Json = (
         {"result": tally.text or ended.message}
         if subtype == "success"
         else {"errors": [ended.message or ended.reason]}
     )
-    # A failure before the model was asked has no end reason of the model.
+    # If the model was never asked, there is no end reason from the model.
     is_beside = ended.reason == "failed" and not tally.turns
     return {
         "type": "result",

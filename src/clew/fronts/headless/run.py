@@ -1,8 +1,8 @@
 """`clew -p`: one prompt, one response on standard output, one exit code.
 
 It owns the signals of a headless run. SIGINT interrupts the turn and keeps its work; SIGTERM and
-SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A result is printed in
-any case.
+SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A result is printed
+unless the process exits at once.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from clew.providers.answer_events import Retrying
 from clew.session.build import open_session
 from clew.session.session import Session
 
-# No context window is as large, and the conversation could never be sent.
+# No context window is this large, so a longer conversation could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
 # The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
@@ -58,7 +58,7 @@ SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
 
 
 def main(options: Options) -> int:
-    """Run one prompt; usage errors go to standard error."""
+    """Run `clew -p` in the form that the options select, and return the exit code."""
     if options.only_sets_up:
         return run_front(lambda: set_up(options))
     if options.output_format == "stream-json":
@@ -67,7 +67,7 @@ def main(options: Options) -> int:
 
 
 async def set_up(options: Options) -> int:
-    """Run the start hooks of a session, and end it without a prompt."""
+    """Open a session, run its start hooks, and end it without a prompt."""
     async with open_session(
         options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="sdk-cli"
     ) as session:
@@ -80,7 +80,7 @@ async def set_up(options: Options) -> int:
 
 
 def whole_prompt(options: Options) -> Raw:
-    """Return the prompt of the command line, followed by the piped input."""
+    """Return the prompt given on the command line, followed by the piped input."""
     room = MAX_PROMPT_CHARACTERS - len(options.prompt)
     # One character more than fits, so that endless input is not read to its end.
     piped = "" if sys.stdin.isatty() else sys.stdin.read(max(0, room) + 1)
@@ -99,7 +99,7 @@ def whole_prompt(options: Options) -> Raw:
 
 
 async def serve(options: Options) -> int:
-    """Serve a host over JSON lines; its prompts, or the one prompt of the command line."""
+    """Serve a host over JSON lines: its prompts, or the one prompt given on the command line."""
     from clew.fronts.headless.channel import StdioChannel
     from clew.fronts.headless.serve import HostServer
 
@@ -111,7 +111,7 @@ async def serve(options: Options) -> int:
 
 
 def given_beforehand(raw: Raw) -> Said:
-    """Return the prompt of the command line in the form in which a host sends it."""
+    """Return the prompt given on the command line in the form in which a host would send it."""
     return Said(content=raw.text, piped=raw.more)
 
 
@@ -159,7 +159,7 @@ async def run(options: Options, raw: Raw) -> int:
 
 
 class OnePrompt(FrontInput):
-    """The prompt of the command line, and then the news of background subagents."""
+    """The prompt given on the command line, followed by news from background subagents."""
 
     def __init__(self, raw: Raw, view: "PrintView", stopping: asyncio.Event) -> None:
         self._lines = [Line(raw=raw)]
@@ -196,7 +196,7 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
 
 
 def refused(denials: Sequence[Json]) -> str:
-    """Return a message about the denied calls, and how to allow them."""
+    """Return a message about the denied calls that says how to allow them."""
     names = dict.fromkeys(named(denial["tool_name"], denial["tool_input"]) for denial in denials)
     shown_names = ", ".join(list(names)[:SHOWN_CALLS])
     suffix = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
@@ -207,7 +207,7 @@ def refused(denials: Sequence[Json]) -> str:
 
 
 def named(tool: str, arguments: Json) -> str:
-    """Return a call as its tool and subject."""
+    """Format a call for display: the tool and its subject."""
     subject = next((arguments[key] for key in SUBJECTS if isinstance(arguments.get(key), str)), "")
     words = "".join(c if c.isprintable() else "?" for c in " ".join(subject.split()))
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool

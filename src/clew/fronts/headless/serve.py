@@ -1,7 +1,7 @@
 """A session for a program: prompts and requests in, frames out, until the input ends.
 
-It owns the sessions behind a channel: the handshake, one session after another, the answers outside
-turns, and the end. `host_view` turns a turn into frames.
+It owns the sessions behind a channel: the handshake, one session after another, the answers between
+turns, and the end. `host_view` converts a turn to frames.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -59,7 +59,7 @@ class HostServer:
         self._host = HostRequests(channel.post, make_id)
         self._permission = HostPermission(self._host, state=view.change_state, notice=view.notice)
         self._driver: Driver | None = None
-        # Without an open session, requests have to wait.
+        # Set while a session is open. Until then, requests have to wait.
         self._is_open = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
@@ -112,7 +112,7 @@ class HostServer:
         return early[0] if early else None
 
     async def _serve(self, first: Incoming) -> None:
-        """Run a session and those that its commands start, until the input ends."""
+        """Run a session, and then those that its commands start, until the input ends."""
         if isinstance(first, ControlRequest) and first.subtype == "initialize":
             self._options = apply_handshake(self._options, first.fields)
             self._bring(first)
@@ -128,7 +128,7 @@ class HostServer:
                 while options is not None:
                     options, before = await self._session_of(options, before)
             except ClewError as error:
-                # Raised without the group around it.
+                # Raised outside the task group, which would wrap it.
                 failure = error
                 for task in self._answering:
                     task.cancel()  # no session will open that they could wait for
@@ -137,7 +137,7 @@ class HostServer:
             raise failure
 
     def _bring(self, request: ControlRequest) -> None:
-        """Apply a handshake; the last one counts."""
+        """Apply a handshake. A later handshake replaces it."""
         self._handshake = request
         self._brought = HostParts(
             hooks=hooks_of(request.fields.get("hooks"), self._host),
@@ -150,7 +150,10 @@ class HostServer:
         )
 
     async def _session_of(self, options: Options, before: str) -> tuple[Options | None, str]:
-        """Run one session; return the options of the next one, if any, and the session's id."""
+        """Run one session.
+
+        Return the options of the next session, if any, and the ID of this one.
+        """
         view, lines = self._view, self._lines
         async with open_session(
             options,
@@ -181,7 +184,7 @@ class HostServer:
         ), session.session_id
 
     async def _leave(self) -> None:
-        """Wait until all frames are written, or only briefly if the process was told to end."""
+        """Wait until all frames are written, but only briefly if the process was told to end."""
         try:
             async with asyncio.timeout(LAST_WORDS_S if self._lines.is_stopped else None):
                 await self._channel.aclose()
@@ -227,7 +230,7 @@ class HostServer:
                 pass  # every request is answered at once, so nothing can be withdrawn
 
     def _complain(self, line: MalformedLine) -> None:
-        """Report an invalid line on standard error and to the host; the session continues."""
+        """Report an invalid line on standard error and to the host. The session continues."""
         words = f"invalid line on standard input ignored: {line.why}"
         self._channel.warn(words)
         if line.request_id is not None:

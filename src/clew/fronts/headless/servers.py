@@ -1,4 +1,4 @@
-"""MCP servers for a host: adding them, calling their tools, reading their resources."""
+"""MCP servers for a host: add them, call their tools, read their resources."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
 
 
 def list_servers(mcp: Connected) -> list[Json]:
-    """Return name and state of each server, as at the start of every turn."""
+    """Return the name and state of each server, as reported at the start of every turn."""
     from clew.parts.mcp.protocol import name_state
 
     rows = [
@@ -52,7 +52,10 @@ ACTIONS = frozenset({"accept", "decline", "cancel"})
 def make_elicit(
     host: HostRequests, *, state: Callable[[State], None], now: Callable[[], State]
 ) -> Callable[[Json], Awaitable[Json | None]]:
-    """Return a function that asks the host's user a server's question; an invalid answer declines."""
+    """Return a function that passes a server's question to the host's user.
+
+    An invalid answer counts as declining.
+    """
 
     async def elicit(about: Json) -> Json | None:
         before = now()
@@ -75,7 +78,7 @@ def make_elicit(
 
 
 def describe_servers(mcp: Connected) -> list[Json]:
-    """Describe each server in full."""
+    """Return a complete description of each server."""
     return [whole(server) for server in mcp.clients()]
 
 
@@ -110,7 +113,7 @@ PREFIX = "mcp__"
 
 
 async def mcp_set_servers(session: Session, fields: Json) -> Json:
-    """Replace the servers that were added this way before; the session's own remain."""
+    """Replace the servers that the host added before. The session's own servers remain."""
     standing = session.rules.standing
     listing = find_configured_servers(
         standing.places,
@@ -127,7 +130,7 @@ async def mcp_set_servers(session: Session, fields: Json) -> Json:
 
 
 async def mcp_call(session: Session, fields: Json) -> Json:
-    """Call a server's tool for the host, without a turn and without asking."""
+    """Call a server's tool on behalf of the host, without a turn or a permission request."""
     name, arguments = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
         raise UserError("mcp_call: expected mcp__SERVER__TOOL as tool and an object as arguments")
@@ -159,7 +162,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
 
 
 def mcp_message(session: Session, fields: Json) -> Json:
-    """Accept a notification of a server in the host, such as a changed tool list."""
+    """Accept a notification from a server in the host, such as a changed tool list."""
     message = fields.get("message")
     server = server_of(session, {"serverName": fields.get("server_name")})
     if server.config.kind != "sdk" or not isinstance(message, dict):
@@ -177,7 +180,7 @@ def server_of(session: Session, fields: Json) -> McpServer:
 
 
 async def unseen(_: Any) -> None:
-    """Ignore progress of a host's own call."""
+    """Ignore the progress of a call that the host made itself."""
 
 
 CONTROLS: SessionControls = {

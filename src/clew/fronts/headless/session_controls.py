@@ -1,4 +1,7 @@
-"""Control requests that need only the open session: functions of it and the request's fields."""
+"""Control requests that need only the open session.
+
+Each is a function that takes the session and the fields of the request.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias

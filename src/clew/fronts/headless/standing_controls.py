@@ -1,4 +1,4 @@
-"""Settings, rules and hooks for a host, and how it changes them for the session."""
+"""Control requests by which a host reads and changes settings, rules and hooks of the session."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from clew.system.config.mask import mask
 from clew.system.config.settings import read_switch
 from clew.system.files import is_folder
 
-# The hosts' names of the settings files.
+# The names by which hosts refer to the settings files.
 SOURCES: dict[str, str] = {
     "managed": "policySettings",
     "user": "userSettings",
@@ -37,7 +37,7 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 
 
 async def apply_flag_settings(session: Session, fields: Json) -> Json:
-    """Apply settings above the files'; model and effort take effect at once."""
+    """Apply settings that override those of the files. Model and effort take effect at once."""
     settings = object_of(fields, "settings")
     notes = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
@@ -53,7 +53,7 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
 
 
 async def update_settings(session: Session, fields: Json) -> Json:
-    """Write settings to one of the user's files; only a few keys are allowed."""
+    """Write settings to one of the user's files. Only a few keys are allowed."""
     source, settings = fields.get("source"), object_of(fields, "settings")
     if source not in WRITABLE:
         raise UserError(f"source: invalid value {source!r}; expected one of {', '.join(WRITABLE)}")
@@ -134,7 +134,7 @@ def hooked(hook: Hook) -> Json:
 
 
 def register_repo_root(session: Session, fields: Json) -> Json:
-    """Make a folder inside a workspace folder a workspace folder, too."""
+    """Add a folder inside a workspace folder as a workspace folder of its own."""
     folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
     if not is_folder(folder):
@@ -177,7 +177,10 @@ DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
 
 
 async def generate_session_title(session: Session, fields: Json) -> Json:
-    """Return a title for a description from the small model; save it for the session if requested."""
+    """Return a title that the small model writes for a description.
+
+    Save it as the session's title if that is requested.
+    """
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a string")
@@ -193,7 +196,7 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
 
 
 def set_color(session: Session, fields: Json) -> Json:
-    """Set the colour of the session's prompt on a terminal, now and after resuming."""
+    """Set the color of the session's prompt in a terminal, now and after resuming."""
     color = fields.get("color")
     if color not in (*COLORS, NO_COLOR):
         raise UserError(
@@ -204,7 +207,7 @@ def set_color(session: Session, fields: Json) -> Json:
 
 
 def set_has_subscribers(_: Session, fields: Json) -> Json:
-    """Accept the request; frames are always written at once."""
+    """Accept the request, which has no effect: frames are always written at once."""
     if fields.get("has_subscribers") not in (True, False, None):
         raise UserError("set_has_subscribers: has_subscribers: expected true, false or null")
     return {}

@@ -1,7 +1,7 @@
 """Prompt suggestions: the next prompt, guessed by the small model after a turn.
 
-They never delay a turn: the next prompt cancels a pending suggestion. There is none after the first
-turn, after a failed turn, or in plan mode.
+They never delay a turn: the next prompt cancels a pending suggestion. No suggestion follows the
+first turn or a failed turn, or is made in plan mode.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Suggestions:
 
 
 def last_words(history: Any) -> Iterator[str]:
-    """Yield the texts of the conversation, newest first."""
+    """Yield the texts of the conversation's messages, newest first."""
     for entry in reversed(list(history)):
         if entry.get("isMeta") or entry.get("type") not in ("user", "assistant"):
             continue

@@ -18,7 +18,10 @@ FREE = "Free space"
 
 
 def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
-    """Return the answer about context usage; compaction starts at `auto_at` tokens."""
+    """Return the answer about context usage.
+
+    `auto_at` is the token count that starts compaction.
+    """
     sums: dict[str, int] = {}
     for part in parts:
         sums[part.kind] = sums.get(part.kind, 0) + part.tokens
@@ -50,7 +53,7 @@ def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | 
 
 
 def grid(categories: Sequence[Json], size: int) -> list[list[Json]]:
-    """Return the grid; each category has at least one square."""
+    """Return the grid of squares. Each category has at least one."""
     squares: list[Json] = []
     for category in categories if size else ():
         share = category["tokens"] / size

@@ -1,1 +1,1 @@
-"""clew as a library: sessions, turns and permissions in the calling process."""
+"""Use clew as a library: sessions, turns and permissions in the calling process."""

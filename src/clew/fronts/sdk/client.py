@@ -1,7 +1,7 @@
 """A session in this process: prompts in, typed messages out, permission requests to a function.
 
-It owns the task in which the session runs. Leaving the client ends the session: its work is recorded
-and its child processes are gone. Cancelling `query` does the same.
+It owns the task in which the session runs. Leaving the client ends the session: its work is
+recorded and its child processes are ended. Cancelling `query` has the same effect.
 """
 
 import asyncio
@@ -35,9 +35,10 @@ async def query(
 
 
 class ClewClient:
-    """A client:
+    """A session for several prompts.
 
-    `async with ClewClient() as client`, then `query` and `receive_response` repeatedly.
+    Use it as `async with ClewClient() as client`, then call `query` and `receive_response`
+    repeatedly.
     """
 
     def __init__(self, options: ClewOptions | None = None) -> None:
@@ -92,7 +93,7 @@ class ClewClient:
     # -- sending
 
     async def query(self, prompt: str | Sequence[Json]) -> None:
-        """Send a prompt; a running turn receives it at its next step."""
+        """Send a prompt. If a turn is running, the turn receives it at its next step."""
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (problems := find_prompt_faults(content)):
             raise ValueError(f"invalid prompt: {'; '.join(problems)}")
@@ -100,7 +101,7 @@ class ClewClient:
         self._channel.say(Said(content=decode(encode(content)), uuid=make_id()))
 
     async def interrupt(self) -> None:
-        """Interrupt the running turn; its work so far is kept."""
+        """Interrupt the running turn. Its work so far is kept."""
         await self._ask("interrupt")
 
     async def set_permission_mode(self, mode: str) -> None:
@@ -110,9 +111,7 @@ class ClewClient:
         await self._ask("set_model", model=model)
 
     async def request(self, subtype: str, **fields: Any) -> Json:
-        """Send any request of docs/extending/stream-json.md: rewind_files, mcp_status, stop_task,
-        ...
-        """
+        """Send any request in docs/extending/stream-json.md, such as `rewind_files`."""
         return await self._ask(subtype, **fields)
 
     async def context_usage(self) -> Json:
@@ -141,7 +140,7 @@ class ClewClient:
         return await self._requests.ask(subtype, fields)
 
     def _check(self) -> None:
-        """Raise an error if no session is running, because a message would never be answered."""
+        """Raise an error if no session is running, because nothing would answer a message."""
         if self._pump is None:
             raise RuntimeError("no session: use `async with ClewClient(...) as client`")
         if self._pump.done():
@@ -179,9 +178,10 @@ class ClewClient:
         call.add_done_callback(lambda done: self._ended(request_id, done))
 
     def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
-        """Answer with the result or error of a program's function.
+        """Answer with the result or the error of a program's function.
 
-        A cancelled function has answered, too; the session ignores the answer to a withdrawn call.
+        A cancelled function is answered, too. The session ignores answers to calls that it
+        withdrew.
         """
         del self._calls[request_id]
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
@@ -243,6 +243,6 @@ class ClewClient:
 
 
 def told(error: BaseException) -> str:
-    """Return an error in one line; an error that cannot be formatted is named by its type."""
+    """Format an error in one line. If it cannot be formatted, return the name of its type."""
     (*_, line) = traceback.format_exception_only(error)
     return line.strip()

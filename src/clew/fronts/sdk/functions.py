@@ -1,7 +1,7 @@
 """A program's functions as tools of its sessions: their arguments and results.
 
-The model sees a function as `mcp__program__NAME`. It follows the same rules as every MCP tool: allow
-it, or it asks.
+The model sees a function as `mcp__program__NAME`. The same permission rules apply to it as to every
+MCP tool: unless a rule allows the call, it needs approval.
 """
 
 import inspect
@@ -22,7 +22,7 @@ PROTOCOL = "2025-11-25"
 
 
 class Function(Struct, frozen=True, kw_only=True):
-    """One function. `takes` is a type with its parameters and their annotations."""
+    """One function that the model can call. `takes` is a type with the function's parameters."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class Function(Struct, frozen=True, kw_only=True):
     takes: type[Struct]
 
     def listed(self) -> Json:
-        """Return the tool definition, never deferred, because the program relies on it."""
+        """Return the tool definition. It is always sent, because the program relies on the tool."""
         return {
             "name": self.name,
             "description": self.description,
@@ -39,7 +39,7 @@ class Function(Struct, frozen=True, kw_only=True):
         }
 
     async def answer(self, arguments: Json) -> Json:
-        """Call the function and return its result; the caller reports errors."""
+        """Call the function and return its result. The caller handles errors."""
         values = msgspec.convert(arguments, self.takes, strict=False)
         result = await self.call(
             **{name: getattr(values, name) for name in values.__struct_fields__}
@@ -92,12 +92,12 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
 
 
 def same(value: Any) -> Any:
-    """Return a default value of any type."""
+    """Return the value unchanged, for parameters whose default may have any type."""
     return value
 
 
 def schema_of(kind: type[Struct]) -> Json:
-    """Return the JSON Schema of a type, without references."""
+    """Return the JSON Schema of a type, without a reference at the top."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     own: Json = parts.pop(kind.__name__)
     assert "$ref" in schema
@@ -105,7 +105,7 @@ def schema_of(kind: type[Struct]) -> Json:
 
 
 def blocks_of(result: Any) -> list[Json]:
-    """Return a result as content blocks: text, blocks unchanged, anything else as JSON."""
+    """Return a function's result as content blocks. Values of other types become JSON."""
     if isinstance(result, str):
         return [{"type": "text", "text": result}]
     is_blocks = isinstance(result, list) and all(
@@ -117,7 +117,7 @@ def blocks_of(result: Any) -> list[Json]:
 
 
 async def answer_message(functions: Sequence[Function], message: Json) -> Json:
-    """Answer one message as the server of the functions."""
+    """Answer one MCP message in the role of the server that offers the functions."""
     if "id" not in message:
         return {"jsonrpc": "2.0", "result": {}}
     head = {"jsonrpc": "2.0", "id": message["id"]}

@@ -1,4 +1,4 @@
-"""A channel without pipes: messages of the program and frames are passed as values.
+"""A channel without pipes: the program's messages and the session's frames are passed as values.
 
 Frames are copies, so that changing one does not change the session.
 """
@@ -18,7 +18,7 @@ MOST_WAITING = 1000
 
 
 class MemoryChannel:
-    """Both ends of a connection in one process; `frames` is for the reader."""
+    """Both ends of a connection within one process. `frames` is the end of the reader."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[Json | None] = asyncio.Queue()
@@ -69,7 +69,7 @@ class MemoryChannel:
         self.say(read_line(encode(frame)))
 
     def end(self) -> None:
-        """End the input of the session."""
+        """End the session's input."""
         self._said.put_nowait(None)
 
     async def next(self) -> Json | None:
@@ -80,6 +80,6 @@ class MemoryChannel:
         return frame
 
     def leave(self) -> None:
-        """Stop reading; the session no longer waits for the reader."""
+        """Stop reading. The session no longer waits for the reader."""
         self.is_broken = True
         self._room.set()

@@ -1,6 +1,6 @@
-"""Typed messages of a session: thin views of the frames of the host protocol. Pure.
+"""Typed messages of a session: thin views of the host protocol's frames. Pure.
 
-A frame or block of an unknown type is an `Other` with all of its data.
+A frame or block of an unknown type becomes an `Other` that contains all of its data.
 """
 
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ Block: TypeAlias = Text | Thinking | ToolUse | ToolResult | OtherBlock
 
 
 class Assistant(Struct, frozen=True, kw_only=True):
-    """One complete block of a response. `error` is set if the API returned none."""
+    """One complete block of a response. `error` is set if the API returned no response."""
 
     content: tuple[Block, ...]
     model: str
@@ -68,14 +68,14 @@ class System(Struct, frozen=True, kw_only=True):
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True):
-    """An event of the model's stream; only if partial messages are requested."""
+    """An event of the model's stream. Sent only if partial messages are requested."""
 
     event: Json
     parent_tool_use_id: str | None = None
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """The end of a turn; every prompt has exactly one."""
+    """The end of a turn. Every turn has exactly one result."""
 
     subtype: str
     is_error: bool
@@ -104,7 +104,7 @@ Message: TypeAlias = Assistant | User | System | StreamEvent | Result | Other
 
 
 def read(frame: Json) -> Message:
-    """Return a frame as a typed value."""
+    """Convert a frame to a typed message."""
     match frame.get("type"):
         case "assistant":
             return Assistant(

@@ -1,4 +1,4 @@
-"""The options of a session for a program: the command line's options with Python names."""
+"""The options of a session for a program: the command line's options under Python names."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,20 +16,20 @@ from clew.providers.base import Effort, Thinking
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """Approve a call; `input` replaces its input."""
+    """Approves a call. If `input` is set, it replaces the call's input."""
 
     input: Json | None = None
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """Reject a call; the model reads `words`. `stop` also ends the turn."""
+    """Rejects a call. `words` tells the model why, and `stop` also ends the turn."""
 
     words: str
     stop: bool = False
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A call that needs approval: what it would do, and why it asks."""
+    """A call that needs approval: what it would do, and why approval is needed."""
 
     tool: str
     input: Json
@@ -44,7 +44,7 @@ HookFunction: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 
 
 class HookAt(Struct, frozen=True, kw_only=True):
-    """A function for an event; `matcher` names the tools, and an empty one matches all."""
+    """A function to call at an event. `matcher` selects tools by name; an empty one matches all."""
 
     event: str
     call: HookFunction
@@ -120,7 +120,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
 
 
 def plain(value: Any) -> Any:
-    """Return a program's value in the type that `Options` uses."""
+    """Convert a value from a program to the type that `Options` uses."""
     match value:
         case str():
             return value

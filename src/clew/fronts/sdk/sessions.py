@@ -1,4 +1,4 @@
-"""Stored sessions for a program: list, read, rename, tag, fork. It reads only the disk."""
+"""Stored sessions for a program: list, read, rename, tag and fork them. Only files are used."""
 
 import os
 import time
@@ -22,25 +22,25 @@ Folder: TypeAlias = str | os.PathLike[str]
 def list_sessions(cwd: Folder | None = None, *, everywhere: bool = False) -> Iterator[Outline]:
     """Yield the sessions of a folder and of its repository's worktrees, newest first.
 
-    Each is read when it is requested.
+    Each session's file is read only when the iteration reaches it.
     """
     return list_newest_first(home(), place(cwd), everywhere=everywhere)
 
 
 def session_messages(session: str, cwd: Folder | None = None) -> list[Json]:
-    """Return the entries of a session, by its ID, title or file, as they are stored."""
+    """Return the entries of a session as they are stored. `session` is its ID, title or file."""
     return load(found(session, cwd)).messages
 
 
 def rename_session(session: str, title: str, cwd: Folder | None = None) -> None:
-    """Set the title of a session; an empty one removes it."""
+    """Set the title of a session. An empty title removes it."""
     path = found(session, cwd)
     line = {"type": "custom-title", "customTitle": title, "sessionId": session_id_of(path)}
     append_beside(path, line)
 
 
 def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
-    """Set the tag of a session; an empty one removes it."""
+    """Set the tag of a session. An empty tag removes it."""
     path = found(session, cwd)
     append_beside(path, {"type": "tag", "tag": tag, "sessionId": session_id_of(path)})
 
@@ -48,7 +48,7 @@ def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
 def fork_session(
     session: str, until: str | None = None, *, title: str = "", cwd: Folder | None = None
 ) -> str:
-    """Fork a session up to the message `until`; return the new session's ID."""
+    """Fork a session up to the message `until`, and return the new session's ID."""
     at = format_timestamp(time.time_ns() // 1_000_000)
     return fork(found(session, cwd), until, title=title, at=at).path.stem
 

@@ -1,6 +1,6 @@
-"""clew in process for the published Agent SDK: its transport without a child process.
+"""A transport for the published Agent SDK that runs clew in the same process.
 
-Only this module imports that package, which a program that uses it has installed.
+Only this module imports the SDK's package. A program that uses this transport has it installed.
 """
 
 import asyncio
