@@ -336,7 +336,7 @@ GONE = "the current folder no longer exists; change to an existing folder (cd) a
 
 
 def is_nowhere() -> bool:
-    """Return whether the current folder was deleted, so that nothing can be found from it."""
+    """Return whether the current folder was deleted, so that no path can be resolved from it."""
     from pathlib import Path
 
     try:
@@ -411,7 +411,7 @@ def dispatch(args: list[str]) -> int:
 def helped(words: list[str]) -> int:
     """Run `clew help WORD`, which prints the same as `clew WORD --help`.
 
-    Words that are options, such as `help` itself, print the general help.
+    Words that name an option, such as `help` itself, print the general help.
     """
     if words[0] in COMMANDS:
         return dispatch([*words, "--help"])
@@ -467,7 +467,7 @@ def hide() -> None:
 
 
 def front(options: "Options") -> "Callable[[Options], int]":
-    """Return the main function of the front end.
+    """Return the main function of the front end that fits the options and the terminal.
 
     Objects created while loading it live until exit, so the garbage collector would never find
     anything to free in them.
@@ -495,7 +495,7 @@ def can_draw() -> bool:
 
 
 def misspelled(args: list[str]) -> None:
-    """Raise CommandLineError for a misspelled command, or a lone word of `ELSEWHERE`."""
+    """Raise CommandLineError for a misspelled command, or for a lone word listed in `ELSEWHERE`."""
     from difflib import get_close_matches
 
     from clew.core.messages.errors import CommandLineError

@@ -108,7 +108,10 @@ OPTIONS = sorted([*by_spelling(), "-h", "--help", "-v", "--version"])
 
 
 def of_a_session(prefix: str, before: str) -> Iterator[str] | list[str]:
-    """Return the completions after a word of a command line that starts a session."""
+    """Return the completions for a command line that starts a session.
+
+    `before` is the word before the last one.
+    """
     if prefix.startswith("-"):
         return OPTIONS
     row = by_spelling().get(before)

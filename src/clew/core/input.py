@@ -84,14 +84,14 @@ class ExitSession(Struct, frozen=True, kw_only=True):
 
 
 class PickRow(Struct, frozen=True, kw_only=True):
-    """One choice: `line` is run as if the user had typed it."""
+    """One choice in a list; choosing it runs `line` as if the user had typed it."""
 
     line: str
     label: str
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """A list of choices, with `text` shown above it. Cancelling changes nothing.
+    """A list of choices, with `text` shown above it. Canceling changes nothing.
 
     `of` names the collection that the rows are part of, so that a front end can search all of it.
     `at` is the index of the row to select first.
@@ -147,7 +147,7 @@ Scene = TypeVar("Scene")
 
 
 class SlashCommand(Struct, Generic[Scene], frozen=True, kw_only=True):
-    """A slash command; `run` gets the scene it may use and the arguments as typed."""
+    """A slash command; `run` receives the scene it may use and the arguments as typed."""
 
     name: str
     description: str
@@ -164,7 +164,7 @@ class SlashCommand(Struct, Generic[Scene], frozen=True, kw_only=True):
 class Registry(Generic[Scene]):
     """Slash commands by name.
 
-    A later command replaces one of the same name; an alias never hides a name.
+    A command replaces an earlier one with the same name. Names take precedence over aliases.
     """
 
     def __init__(self, commands: Iterable[SlashCommand[Scene]] = ()) -> None:
@@ -345,7 +345,7 @@ def _mention(readings: tuple[str, ...]) -> Mention:
 
 
 def as_typed(text: str) -> str:
-    """Return the line as the user typed it, from the tagged parts in the transcript."""
+    """Return the line that the user typed, reconstructed from the tagged text in the transcript."""
     shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
     if shell is not None:
         return f"! {shell[1]}"

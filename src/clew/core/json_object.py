@@ -9,15 +9,15 @@ Json: TypeAlias = dict[str, Any]
 
 
 def text_of(value: Any) -> str:
-    """Return a value that should be a string, or an empty string if it is not."""
+    """Return `value` if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def object_of(value: Any) -> Json:
-    """Return a value that should be an object, or an empty one if it is not."""
+    """Return `value` if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return a value that should be a list, or an empty one if it is not."""
+    """Return `value` if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []

@@ -112,7 +112,7 @@ def assistant(
 
 
 def readable(message: Json) -> Json:
-    """Return a message in the form hosts parse: each thinking block has a signature."""
+    """Return a message in the form that hosts can parse: each thinking block has a signature."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -216,7 +216,7 @@ def stream_event(
 
 
 def describe_answered_prompts(prompts: Sequence[str]) -> Json:
-    """Return the fields that name the host's prompts a frame responds to."""
+    """Return the fields of a frame that name the host's prompts to which it responds."""
     if not prompts:
         return {}
     return {"user_message_uuid": prompts[0], "user_message_uuids": list(prompts)}
@@ -250,7 +250,7 @@ def make_request(request_id: str, subtype: str, fields: Json) -> Json:
 
 
 def make_withdrawal(request_id: str) -> Json:
-    """Return the frame that cancels a control request of clew's."""
+    """Return the frame that cancels one of clew's control requests."""
     return {"type": "control_cancel_request", "request_id": request_id}
 
 
@@ -268,7 +268,7 @@ MAX_FRAME_BYTES = 512 * 1024
 # session.
 MAX_COPY_BYTES = 1_000_000
 LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
-# First length to truncate long texts to; lowered until the frame fits.
+# The length to which long texts are truncated first; lowered until the frame fits.
 KEPT = 64 * 1024
 LEAST = 64
 
@@ -284,7 +284,10 @@ def encode(frame: Json) -> bytes:
 
 
 def encode_frame(frame: Json, limit: int = 0) -> bytes:
-    """Encode a frame as one line without its line end, within `limit` or the limit for its kind."""
+    """Encode a frame as one line without the line end, shortened if it is too long.
+
+    `limit` is the maximum length in bytes; 0 stands for the limit of the frame's kind.
+    """
     limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
     line = encode(frame)
     kept_limit = KEPT
@@ -297,7 +300,7 @@ def encode_frame(frame: Json, limit: int = 0) -> bytes:
 
 
 def shortened(value: Any, limit: int) -> Any:
-    """Return the value with long strings cut in the middle, long arrays and objects at the end."""
+    """Shorten a value: cut long strings in the middle, and long arrays and objects at the end."""
     if isinstance(value, str):
         return value if len(value) <= limit else cut(value, limit)
     if isinstance(value, dict):
@@ -329,7 +332,8 @@ def emptied(frame: Json) -> Json:
 class Said(Struct, frozen=True, kw_only=True):
     """A user message.
 
-    `uuid` is the host's ID for it; with `asks` false it is stored and starts no turn.
+    `uuid` is the host's ID for the message. If `asks` is false, the message is stored but does not
+    start a turn.
     """
 
     content: str | list[Json]
@@ -364,7 +368,7 @@ class ControlRequest(Struct, frozen=True, kw_only=True):
 
 
 class HostAnswer(Struct, frozen=True, kw_only=True):
-    """The response to a request of clew's; `error` is None on success."""
+    """The host's response to one of clew's requests; `error` is None on success."""
 
     request_id: str
     response: Json

@@ -1,6 +1,6 @@
 """Add the models that the user describes in settings to a catalog.
 
-An entry with an invalid field is never added in part.
+An entry with an invalid field is not added at all.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ def with_models(
 ) -> tuple[ModelCatalog, list[str]]:
     """Return the catalog extended with the user's models, and a list of problems.
 
-    `settings` maps an ID to its facts, see `UserModel`. An invalid entry is reported and skipped;
-    the others still apply.
+    `settings` maps each model ID to its facts (see `UserModel`). An invalid entry is reported and
+    skipped; the others still apply.
     """
     models = {model.id: model for model in catalog.models}
     aliases = dict(catalog.aliases)
@@ -77,7 +77,7 @@ class UnknownBaseError(ValueError):
 
 
 class UserPrice(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """US dollars per million tokens, as written in settings."""
+    """A price in settings, in US dollars per million tokens."""
 
     input: float | str
     output: float | str

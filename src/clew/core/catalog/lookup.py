@@ -70,7 +70,7 @@ def _current(
     system_in_messages: bool = True,
     max_output: int = 128_000,
 ) -> Model:
-    """Return a model with a 1M-token window that chooses how long to think."""
+    """Return a current model: it has a 1M-token window and chooses how long to think."""
     return Model(
         id=model_id,
         name=name,
@@ -106,7 +106,7 @@ def _earlier(
     pdfs: bool = True,
     deferred_tools: bool | None = None,
 ) -> Model:
-    """Return a model with a 200k-token window and, if it thinks at all, a thinking budget."""
+    """Return an earlier model with a 200k-token window and, if it can think, a thinking budget."""
     return Model(
         id=model_id,
         name=name,
@@ -323,7 +323,7 @@ class ModelCatalog:
         return dict(self._aliases)
 
     def find(self, name: str) -> Model | None:
-        """Return the entry for `name`, or None if unknown; its `id` is the ID to send."""
+        """Return the entry for `name`, or None if unknown; the entry's `id` is the ID to send."""
         wanted, million = _without_million(name.strip())
         meant = self._aliases.get(wanted.lower())
         entry = self._by_id(wanted) if meant is None else self._models.get(meant)
@@ -335,7 +335,7 @@ class ModelCatalog:
         return _widened(entry) if million else entry
 
     def entry(self, name: str) -> Model:
-        """Like `find`, but return an entry without any facts for an unknown name."""
+        """Return the entry for `name`; for an unknown name, return an entry without any facts."""
         return self.find(name) or make_unknown_model(_without_million(name.strip())[0])
 
     def _by_id(self, name: str) -> Model | None:

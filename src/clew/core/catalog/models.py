@@ -23,7 +23,7 @@ MILLION = Decimal(1_000_000)
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """US dollars per million tokens of each kind."""
+    """The rate for each kind of token, in US dollars per million tokens."""
 
     input: Decimal
     output: Decimal
@@ -52,9 +52,10 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """Rates from a date on.
+    """The rates that apply from a date on.
 
-    Prompts longer than `long_above` tokens (cached ones included) cost `long`.
+    A prompt of more than `long_above` tokens, including cached ones, is billed at the rates in
+    `long`.
     """
 
     since: str
@@ -93,8 +94,9 @@ def make_rates(
 ) -> Rates:
     """Return rates parsed from decimal strings; omitted ones are derived from the input rate.
 
-    A cache write costs 1.25 times the input for five minutes and twice the input for an hour; a
-    read costs a tenth. These factors apply to most models, and the table lists the exceptions.
+    Writing to the cache costs 1.25 times the input rate for five minutes and twice the input rate
+    for an hour; reading costs a tenth. These factors apply to most models, and the table lists the
+    exceptions.
     """
     base = Decimal(given_input)
     return Rates(
@@ -146,7 +148,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 def make_unknown_model(model_id: str) -> Model:
-    """Return an entry for a model without a description: usable, with nothing assumed."""
+    """Return a usable entry for an unknown model, without any assumptions about it."""
     return Model(id=model_id, name=model_id)
 
 
@@ -165,15 +167,15 @@ _FORM = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_version(text: str) -> bool:
-    """Return whether the text has the form of a version."""
+    """Return whether the text has the form of an API version."""
     return _FORM.fullmatch(text) is not None
 
 
 def is_later(version: str) -> bool:
-    """Return whether the rules of 2026-10-21 apply. Later versions are not known here."""
+    """Return whether the rules of 2026-10-21, the latest version known here, apply to `version`."""
     return version >= LATER
 
 
 def choose_other_version(version: str) -> str:
-    """Return the version to use with an endpoint that rejects this one."""
+    """Return the other supported version, for an endpoint that rejects this one."""
     return EARLIER if is_later(version) else LATER

@@ -35,7 +35,7 @@ def break_down(
     tools: Iterable[dict[str, Any]] = (),
     counted: int | None = None,
 ) -> list[WindowPart]:
-    """Return the parts of a request, largest first; with `counted`, they add up to it."""
+    """Return the parts of a request, largest first; if `counted` is given, they add up to it."""
     sums: dict[tuple[str, str], int] = {}
 
     def put(kind: str, name: str, tokens: int) -> None:

@@ -35,7 +35,7 @@ class CachedParts(Struct, frozen=True, kw_only=True):
 
 
 def describe_change(before: CachedParts, after: CachedParts) -> str:
-    """Return the first change, or an empty string if the later request only extends the earlier."""
+    """Describe the first change; return an empty string if `after` only extends `before`."""
     if before.model != after.model:
         return f"the model changed from {before.model} to {after.model}"
     return (
@@ -46,7 +46,7 @@ def describe_change(before: CachedParts, after: CachedParts) -> str:
 
 
 def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
-    """Return the definitions sent in full; deferred ones are not in the cached prefix."""
+    """Return the tools by name, without deferred ones, which are not in the cached prefix."""
     return {str(tool.get("name")): tool for tool in tools if not tool.get(MARK)}
 
 
@@ -83,7 +83,7 @@ def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 
 def _continues(old: Json, new: Json) -> bool:
-    """Return whether the last message only grew: later results and text join the same message."""
+    """Return whether a message only grew, as later results and text join the same message."""
     old_blocks, now = _blocks(old), _blocks(new)
     return old.get("role") == new.get("role") and now[: len(old_blocks)] == old_blocks
 
@@ -171,7 +171,7 @@ def find_miss(
     lifetime_s: float = LIFETIME_S["5m"],
     is_compacted: bool = False,
 ) -> tuple[str, int] | None:
-    """Return the reason and the missed tokens of a request, or None if the cache was used."""
+    """Return the reason for a cache miss and the number of missed tokens, or None for a hit."""
     cached = before.cache_read + before.cache_write_5m + before.cache_write_1h
     missed = min(cached, now.prompt) - now.cache_read
     if missed < LEAST_TOKENS:
@@ -198,7 +198,7 @@ def find_miss(
 
 
 def _reason_of(changed: str) -> str:
-    """Return the service's name for a change that clew found."""
+    """Return the service's reason name for a change that clew found."""
     for beginning, reason in (
         ("the model", "model_changed"),
         ("tools", "tools_changed"),
@@ -213,7 +213,11 @@ def _reason_of(changed: str) -> str:
 def compute_extra_usd(
     now: TokenCounts, missed: int, model: str, at: str, catalog: ModelCatalog
 ) -> Decimal | None:
-    """Return the cost of missed tokens above that of a read; newly cached tokens count first."""
+    """Return how much more the missed tokens cost than a cache read, or None without a price.
+
+    Missed tokens are priced as cache writes as far as the request wrote to the cache, and otherwise
+    as input.
+    """
     catalog_model = catalog.find(model)
     price = None if catalog_model is None else find_price(catalog_model.prices, at)
     if price is None:

@@ -34,7 +34,7 @@ ANSWER = "(answer)"  # the tool name for responses without tool calls
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """One response. `usd` is None without a known price; `calls` are the tools it called."""
+    """The cost of one response; `usd` is None if it is unknown, `calls` are the called tools."""
 
     message_id: str
     request_id: str
@@ -99,8 +99,8 @@ def spend_of(charge: Charge) -> Spend:
 class Sums:
     """Running totals of a session's cost, overall and by model.
 
-    Only the most recent charges are stored, so the size does not grow with the session. They are
-    enough to count a repeated response once. A `Ledger` stores all charges.
+    Only the most recent charges are stored, so memory use does not grow with the session. They
+    suffice to avoid counting a repeated response twice. A `Ledger` stores all charges.
     """
 
     _most: int | None = 100
@@ -120,7 +120,7 @@ class Sums:
         return dict(self._models)
 
     def add(self, charge: Charge) -> None:
-        """Add a charge; a known one is replaced by the later report."""
+        """Add a charge, or merge it with an earlier report of the same response."""
         previous = self._charges.get(charge.key)
         if previous is not None:
             self._count(previous.model, Spend() - spend_of(previous))
@@ -166,11 +166,11 @@ class Ledger(Sums):
         return self.by(lambda charge: charge.agent or "")
 
     def by_tool(self) -> dict[str, Spend]:
-        """Return sums by tool; a response is split equally among its calls, without loss."""
+        """Return sums by tool; a response's cost is split equally among its calls, without loss."""
         return self._shared(lambda call: call)
 
     def by_server(self) -> dict[str, Spend]:
-        """Return sums by MCP server; a response is split equally among its calls."""
+        """Return sums by MCP server; the cost of a response is split equally among its calls."""
         return self._shared(server_of)
 
     def _shared(self, name_of: Callable[[str], str]) -> dict[str, Spend]:
@@ -225,9 +225,9 @@ def shares(spend: Spend, parts: int) -> list[Spend]:
 
 
 def find_charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterator[Charge]:
-    """Return the charges recorded in a transcript, in order; a response may appear repeatedly.
+    """Yield the charges recorded in a transcript, in order; a response may appear repeatedly.
 
-    Responses are on the chain. Costs without a response there, such as those of a compaction or a
+    Responses are on the chain. The costs of other requests, such as those for a compaction or a
     title, are in separate records.
     """
     turn = 0
@@ -247,7 +247,10 @@ def find_charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> It
 
 
 def begins_turn(entry: dict[str, Any]) -> bool:
-    """Return whether an entry in the main conversation is a prompt from or for the user."""
+    """Return whether an entry begins a turn: a typed prompt, or a notice about a background task.
+
+    Entries in a subagent's conversation never begin a turn.
+    """
     is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
     return is_user and ((message := UserMessage(entry)).face == "typed" or message.is_news)
 
@@ -309,7 +312,7 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
 def _priced(
     usage: dict[str, Any], tokens: TokenCounts, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
-    """Return the price from the catalog, or the entry's own cost for an unknown model."""
+    """Return the cost at catalog prices, or the entry's recorded cost if the price is unknown."""
     amount = price_tokens(usage, tokens, model, at)
     cost_usd = entry.get("costUSD")
     if amount is None and type(cost_usd) in (int, float):

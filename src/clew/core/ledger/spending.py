@@ -80,7 +80,10 @@ def compute_usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decim
 
 
 def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
-    """Return the cost of tokens that are already counted, for a model that is already looked up."""
+    """Return the cost of `counts` for `model`, or None if the price is unknown.
+
+    `usage` provides what else affects the price: the speed, the service tier and the region.
+    """
     price = None if model is None else find_price(model.prices, at)
     if price is None:
         return None
@@ -138,7 +141,10 @@ def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
 def estimate_recaching(
     last: TokenCounts, *, model: str, before: str, at: str, catalog: ModelCatalog
 ) -> Recached:
-    """Return the cost of the next request to `model`, which finds nothing in the cache."""
+    """Estimate the cost of the next request to `model` if nothing can be read from the cache.
+
+    `before` is the model whose cache would otherwise be read.
+    """
     count = last.total
     return Recached(
         tokens=count,
@@ -157,7 +163,7 @@ class Estimator:
         self.factor = factor
 
     def learn(self, estimated: int, counted: int) -> None:
-        """Correct the factor from an uncorrected estimate and the service's count."""
+        """Adjust the factor, given an uncorrected estimate and the service's count."""
         if estimated < 200 or counted <= 0:
             return  # too small a sample
         seen = min(3.0, max(0.4, counted / estimated))
@@ -167,6 +173,6 @@ class Estimator:
         return round(estimate_message_tokens(messages) * self.factor)
 
     def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
-        """Return the size of the next prompt: the last request and response plus what followed."""
+        """Estimate the size of the next prompt: the last request, its response and what followed."""
         counts = tokens_of(usage)
         return counts.total + self.tail(tail)

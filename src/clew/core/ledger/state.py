@@ -55,7 +55,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
 
 class Moved(Struct, frozen=True, kw_only=True, tag="moved"):
-    """The working directory changed; the original one never does."""
+    """The working directory changed. The session's original directory never changes."""
 
     cwd: str
 
@@ -141,7 +141,7 @@ def _told_again(payload: Any) -> TodosSet | None:
 
 
 class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):
-    """The user allowed a rule for the session."""
+    """The user allowed everything that matches a rule, for the rest of the session."""
 
     rule: str
 
@@ -209,8 +209,8 @@ Listener: TypeAlias = Callable[[Change | Charge, SessionState], None]
 class SessionTracker:
     """The only way to change a session's state and ledger.
 
-    Listeners are called in order and synchronously. A listener that writes only queues the data, so
-    that a change never waits for the disk.
+    Listeners are called in order and synchronously. A listener that writes to disk merely queues
+    the data, so a change never waits for the disk.
     """
 
     def __init__(self, state: SessionState, ledger: Sums | None = None) -> None:

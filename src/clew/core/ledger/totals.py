@@ -1,7 +1,7 @@
 """The totals that a session saves on exit, and how a later run restores them.
 
-Owns the format of the `cost-state` line. The transcript is authoritative. If a line contains more
-than the entries that were read, the difference becomes one earlier charge.
+Owns the format of the `cost-state` line. The transcript is authoritative. If a model's totals in
+the line exceed the sums over the entries that were read, the difference becomes one earlier charge.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -107,7 +107,7 @@ def restore(
 
 
 def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
-    """Return the usage in a line beyond what the entries contain, as one charge."""
+    """Return a charge for the usage that is in a line but not in the entries, or None."""
     if type(usage) is not dict:
         return None
     counted_usage = _usage(spend)

@@ -61,14 +61,14 @@ class Cached(Struct, frozen=True, kw_only=True):
 
     @property
     def saving_usd(self) -> Decimal:
-        """The amount that a read instead of a miss saves on the next request."""
+        """The amount saved if the next request reads the cache instead of missing it."""
         long, short = (self.tokens, 0) if self.is_long else (0, self.tokens)
         miss = self.rates.usd(cache_write_1h_tokens=long, cache_write_5m_tokens=short)
         return miss - self.rates.usd(cache_read_tokens=self.tokens)
 
     @property
     def due_s(self) -> float:
-        """The time after the last read or write at which a warming request is due."""
+        """The seconds from the last cache read or write until a warming request is due."""
         return self.lifetime_s * (1 - LEAD)
 
 
@@ -94,12 +94,12 @@ def chance(wait: WarmingWait, begin_s: float, end_s: float, waits: Sequence[floa
 
 
 def _lasts(now_s: float, until_s: float, patience: float) -> float:
-    """Return the probability that a wait of `now_s` lasts until `until_s`, without session data."""
+    """Return the assumed probability that a wait that has lasted `now_s` lasts until `until_s`."""
     return math.pow(now_s / max(until_s, now_s), patience)
 
 
 def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float]) -> Decimal:
-    """Return the average saving from warming now and while it pays; negative for a loss."""
+    """Return the expected saving from warming now and as long as it pays; a loss is negative."""
     lead_s = cached.lifetime_s - cached.due_s
     expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
     saving, read = float(cached.saving_usd), float(cached.read_usd)
@@ -115,7 +115,7 @@ def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float])
 
 
 def most_requests(cached: Cached) -> int:
-    """Return how many warming requests in one wait cost less in total than one miss."""
+    """Return the largest number of warming requests that together cost less than one miss."""
     read, saving = cached.read_usd, cached.saving_usd
     if read <= 0 or saving <= 0:
         return 0

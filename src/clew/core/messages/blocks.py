@@ -114,7 +114,7 @@ class ThinkingBlock(Block):
 
 
 class RedactedThinking(Block):
-    """Reasoning that is encrypted and only its model can read."""
+    """Encrypted reasoning that only the model that produced it can read."""
 
     __slots__ = ()
     tag = "redacted_thinking"

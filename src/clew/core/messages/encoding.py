@@ -55,7 +55,7 @@ def decode(line: bytes) -> Any:
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """Return the object in `line`, or an empty one if it is not an object."""
+    """Return the object in `line`, or an empty object if `line` contains anything else."""
     try:
         value = decode(line)
     except ValueError:
@@ -64,7 +64,7 @@ def decode_object(line: bytes) -> dict[str, Any]:
 
 
 def decode_lines(lines: bytes, count: int) -> list[Any] | None:
-    """Decode `count` lines in one call, or return None if each needs its own `decode`."""
+    """Decode `count` lines in one call; return None if they must be decoded one by one."""
     try:
         values = _read_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -91,7 +91,7 @@ def _decode_leniently(line: bytes) -> Any:
 
 
 def strip_marks(line: bytes) -> bytes:
-    """Return `line` without the NULs, BOM and whitespace that crashes and editors leave."""
+    """Strip the NULs, BOM and whitespace that crashes and editors leave around a line."""
     return line.strip(b"\0 \t\r\n").removeprefix(BOM).strip(b"\0 \t\r\n")
 
 
@@ -105,7 +105,10 @@ def read_float(digits: str) -> Any:
 
 
 def _beyond_double(digits: str) -> Any:
-    """Return a number beyond the range of a double, or an int with too many digits, as written."""
+    """Return a number that a double or an int cannot hold as a `Decimal`.
+
+    Return None if even the exponent is too long.
+    """
     from decimal import Decimal, InvalidOperation
 
     try:
@@ -115,7 +118,7 @@ def _beyond_double(digits: str) -> Any:
 
 
 def _decode_deep(text: str) -> Any:
-    """Parse JSON with an explicit stack, so that nesting costs memory and not the process."""
+    """Parse JSON with an explicit stack, so that deep nesting cannot exhaust the call stack."""
     from json import JSONDecoder
 
     scalar = JSONDecoder(strict=False, parse_int=read_int, parse_float=read_float).raw_decode

@@ -4,7 +4,7 @@
     ├── InternalError        a bug in clew that should be reported
     │   └── MisuseError      a caller inside clew broke a contract (fed a closed parser, ...)
     ├── OutsideError         a service, program or file system failed
-    └── UserError            the user can fix it: says what failed, where and what to do
+    └── UserError            an error that the user can fix: says what failed, where, what to do
         ├── SettingsError    an invalid settings file or environment variable
         ├── CommandLineError invalid or conflicting arguments
         └── SessionError     a session that does not exist or is in use elsewhere
@@ -54,7 +54,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def find_first_error(error: BaseException) -> BaseException:
-    """Return the first exception inside the exception groups that tasks raise."""
+    """Return the first exception that is not a group, within the groups that tasks raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -78,7 +78,7 @@ def make_user(
     prompt_source: str | None = None,
     prompt_id: str | None = None,
 ) -> dict[str, Any]:
-    """Return a user message. Empty content becomes a placeholder, because the API rejects it."""
+    """Return a user message. Empty content, which the API rejects, is replaced by a placeholder."""
     body = content if isinstance(content, str) else list(content)
     return {
         "type": "user",
@@ -115,7 +115,10 @@ def make_tool_answer(
     is_error: bool = False,
     mcp_meta: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the message that answers one call: `content` for the model, `raw` as returned."""
+    """Return the message that contains the result of one tool call.
+
+    `content` is the result for the model, and `raw` is what the tool returned.
+    """
     result = NO_CONTENT if _is_empty(content) else content
     return make_user(
         [make_tool_result(tool_use_id, result, is_error=is_error)],
@@ -137,7 +140,7 @@ def make_interruption(
 
 
 def warning(words: str, *, uuid: str, at: str) -> dict[str, Any]:
-    """Return a reminder for the model that the user does not see."""
+    """Return a reminder that only the model sees."""
     return make_user(
         wrap_in_tag("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True
     )
@@ -315,9 +318,9 @@ def compact_boundary(
 def make_attachment(
     payload: dict[str, Any], *, uuid: str, at: str, rendered: Sequence[str] = (), role: str = "user"
 ) -> dict[str, Any]:
-    """Return context for the model outside the dialogue.
+    """Return an attachment: context for the model that is not part of the dialogue.
 
-    `rendered` is sent verbatim, also after a resume; without it, nothing is sent.
+    `rendered` is sent verbatim, even after a resume; without it, nothing is sent.
     """
     entry: dict[str, Any] = {"type": "attachment", "attachment": payload}
     if rendered:

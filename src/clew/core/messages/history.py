@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class History:
     """An immutable sequence of messages. Appending costs only the added messages.
 
-    A longer history shares the list of the one it extends and uses more of it. Extending the same
-    history a second time copies the list.
+    A longer history shares the list of the history that it extends, and uses more of that list.
+    Extending the same history a second time copies the list.
     """
 
     __slots__ = ("_length", "_shared")
@@ -55,7 +55,7 @@ class History:
         return len(self._shared) == self._length
 
     def without(self, uuids: Iterable[str]) -> History:
-        """Return this history without the withdrawn messages, which become garbage."""
+        """Return this history without the messages in `uuids`, whose memory can then be freed."""
         gone = frozenset(uuids)
         return History(m for m in self if m.get("uuid") not in gone)
 
@@ -137,7 +137,7 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
 def _calls_behind(
     history: History, wanted: set[str | None]
 ) -> tuple[set[str | None], set[str | None]]:
-    """Return calls and answered calls, scanning backwards until each wanted call is found."""
+    """Scan backward for the wanted calls; return the IDs of the calls and of the results found."""
     called: set[str | None] = set()
     answered: set[str | None] = set()
     for index in range(len(history) - 1, -1, -1):

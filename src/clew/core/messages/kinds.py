@@ -29,7 +29,7 @@ LIVE = "live"  # only in memory while clew runs
 
 
 class Kind:
-    """One kind: its view, where it is stored, whether clew writes it, its source and readers."""
+    """An entry or event kind: its view, storage, source and readers, and whether clew writes it."""
 
     __slots__ = ("comes_from", "goes_to", "place", "view", "written")
 
@@ -122,7 +122,7 @@ _PAYLOADS = {
 
 
 def find_faults(message: dict[str, Any]) -> list[str]:
-    """Return the problems of one message; an empty list for a kind that is not a message."""
+    """Return the problems in a message; an empty list for a kind that is not a message."""
     seen = view_entry(message)
     if not isinstance(seen, Message) and seen.type not in ("system", "attachment", "progress"):
         return []
@@ -147,7 +147,7 @@ def _identity(message: dict[str, Any]) -> Iterator[str]:
 
 
 def find_prompt_faults(content: list[Any]) -> list[str]:
-    """Return the problems of content blocks that are to be sent as a prompt."""
+    """Return the problems in content blocks that are about to be sent as a prompt."""
     if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content):
         return ["every block must have a type"]
     message = view_entry({"type": "user", "message": {"role": "user", "content": content}})
@@ -178,7 +178,10 @@ def _content(message: Message) -> Iterator[str]:
 
 
 def _answer(answer: AssistantMessage) -> Iterator[str]:
-    """Yield problems in the fields that readers count by; synthetic messages have no request."""
+    """Yield problems in the fields by which readers count usage.
+
+    Synthetic messages have no request ID.
+    """
     if not answer.message_id or not answer.model:
         yield "message ID or model is missing"
     if not answer.request_id and not answer.is_synthetic:

@@ -71,7 +71,7 @@ class Entry(View):
 
 
 class Message(Entry):
-    """An entry with an API `message`; its blocks are created once, on first access."""
+    """An entry with an API `message`; its block views are created once, on first access."""
 
     __slots__ = ("_blocks",)
 
@@ -128,7 +128,7 @@ class UserMessage(Message):
 
     @property
     def _answers(self) -> bool:
-        """True if it contains a tool result; creates no block views, as it runs on many messages."""
+        """True if the message contains a tool result. For speed, no block views are created."""
         content = self.message.get("content")
         blocks = content if type(content) is list else (content,)
         return any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
@@ -167,7 +167,7 @@ class UserMessage(Message):
 
 
 class AssistantMessage(Message):
-    """One or all blocks of a model response; `message_id` is shared by all its entries."""
+    """One block or all blocks of a model response; all entries of a response share `message_id`."""
 
     __slots__ = ()
     tag = "assistant"

@@ -28,8 +28,8 @@ class QueueOperation(Entry):
 class LastPrompt(Entry):
     """The latest prompt and the leaf of the conversation.
 
-    `explicit` marks a rewind, which also records the compaction boundary in effect there. `atStart`:
-    to before the first message.
+    `explicit` marks a rewind, which also records the compaction boundary in effect at that point.
+    `atStart` marks a rewind to before the first message.
     """
 
     __slots__ = ()
@@ -77,7 +77,7 @@ class FileHistoryDelta(Entry):
 
 
 class FileChange(Entry):
-    """The changes to files by a tool call or a rewind: each path before and after."""
+    """The files that a tool call or a rewind changed: the state of each path before and after."""
 
     __slots__ = ()
     tag = "file-change"
@@ -153,7 +153,7 @@ class Summary(Entry):
 
 
 class Tag(Entry):
-    """A label of the session; an empty one clears it."""
+    """A label of the session; an empty label removes it."""
 
     __slots__ = ()
     tag = "tag"
@@ -222,7 +222,7 @@ class Latch(Entry):
 
 
 class RequestShape(Entry):
-    """Another program's request log: system and tools by their hash."""
+    """Another program's request log: a system prompt and tools, identified by hashes."""
 
     __slots__ = ()
     tag = "api-request-shape"
@@ -231,7 +231,7 @@ class RequestShape(Entry):
 
 
 class RequestBlob(Entry):
-    """Another program's request log: one message by its hash."""
+    """Another program's request log: one message, identified by its hash."""
 
     __slots__ = ()
     tag = "api-request-blob"
@@ -276,7 +276,7 @@ class ToolFinishedRecord(Entry):
 
 
 class TaskEnded(Entry):
-    """The end of a background command, written at once; the conversation may not know it yet."""
+    """The end of a background command, recorded at once; the conversation may mention it later."""
 
     __slots__ = ()
     tag = "task-ended"
@@ -311,7 +311,7 @@ class RequestCost(Entry):
 
 
 class RequestRepairs(Entry):
-    """The repairs that made the history a valid request, each with the entry's uuid."""
+    """The repairs that turned the history into a valid request, each with its entry's uuid."""
 
     __slots__ = ()
     tag = "request-repairs"
@@ -320,7 +320,7 @@ class RequestRepairs(Entry):
 
 
 class ContextEdits(Entry):
-    """The ranges that the user excluded, summarized or pinned; the last entry is complete."""
+    """The ranges that the user excluded, summarized or pinned; the last such entry has them all."""
 
     __slots__ = ()
     tag = "context-edits"

@@ -37,7 +37,7 @@ _IN_JSON = lazy_pattern(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c
 
 
 def unescape_line(line: bytes) -> bytes:
-    """Return the same JSON with these characters written as escapes."""
+    """Return a line of JSON with its invisible characters written as escapes."""
     if line.isascii() and b"\x7f" not in line:
         return line
     return _IN_JSON.sub(_escape, line.decode()).encode()
@@ -110,7 +110,7 @@ REPORT = " Name the denied step in your report."
 
 
 def describe_user_rejection(feedback: str = "") -> str:
-    """Return the tool result for the model when the user denied a call."""
+    """Return the tool result that tells the model that the user denied a call."""
     reason = feedback.strip()
     return f"{REFUSED}{REFUSED_SAYING}{reason}" if reason else f"{REFUSED}{WAIT}"
 
@@ -127,7 +127,7 @@ def for_person(words: str) -> str:
 
 
 def rejected_in_subagent() -> str:
-    """Return the tool result for a subagent, which has no user to ask and can only report."""
+    """Return the tool result for a call denied in a subagent, which has no user to ask."""
     return (
         "This call is not permitted here and did not run. There is no user in this conversation "
         f"to ask. {OTHER_WORK} {AFTER_DENIAL}{REPORT}"
@@ -135,7 +135,7 @@ def rejected_in_subagent() -> str:
 
 
 def describe_reviewer_rejection(reason: str) -> str:
-    """Return the tool result for the model when the automatic reviewer denied a call."""
+    """Return the tool result that tells the model that the automatic reviewer denied a call."""
     return (
         f"The automatic review denied this call: {reason.strip().rstrip('.') or 'no reason given'}. "
         f"It did not run. {OTHER_WORK} {AFTER_DENIAL}"
@@ -164,7 +164,7 @@ _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00
 
 @cache
 def _pattern(between: str) -> re.Pattern[str]:
-    """Return a pattern for these tags that allows invisible characters between their letters."""
+    """Return a pattern that matches clew's tags, with `between` allowed between their letters."""
     names = "|".join(
         between.join("[-_\\s]*" if char in "-_" else char for char in tag) for tag in ESCAPED
     )
@@ -229,7 +229,7 @@ def with_nonce(text: str, nonce: str) -> str:
 
 
 def unescape_like(text: str, before: str) -> str:
-    """Return a replacement for `before`, with its tags escaped or not as they were there.
+    """Unescape the tags in `text` if `before`, the text that it replaces, contains unescaped tags.
 
     The model saw the tags in `before` escaped and may have copied them that way.
     """

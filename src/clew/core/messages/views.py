@@ -38,7 +38,7 @@ class View:
 
 
 class Field:
-    """A descriptor for one member of a view's object, or of its member object `inside`."""
+    """A descriptor for one member of a view's object, or of the object in its member `inside`."""
 
     __slots__ = ("inside", "key")
 
@@ -206,8 +206,8 @@ class Usage(View):
 def complete_usage(usage: Any) -> dict[str, Any]:
     """Return a usage object that no reader misinterprets.
 
-    Both token counts are present. A breakdown of the cache writes that does not match their total
-    is removed, because readers trust it over the total.
+    Both token counts are always present. A breakdown of the cache writes that does not match their
+    total is removed, because readers trust it over the total.
     """
     written = dict(usage) if isinstance(usage, dict) else {}
     for key in ("input_tokens", "output_tokens"):

@@ -50,7 +50,7 @@ def says_something(block: dict[str, Any]) -> bool:
 
 
 class BlockJudge:
-    """A checker of single blocks that collects violations and counts cache marks and images."""
+    """A checker for single blocks; it collects violations and counts cache marks and images."""
 
     def __init__(self, target: Target, violations: list[RequestViolation]) -> None:
         self._target = target
@@ -79,7 +79,7 @@ class BlockJudge:
             self._say("V1", where, "must be a text block")
 
     def judge(self, block: dict[str, Any], kind: str, where: str) -> None:
-        """Check a block of a known kind, whatever its role."""
+        """Check a block by the rules for its kind, whatever its role; skip kinds without rules."""
         if kind not in shapes.FIELDS:  # an assistant block of a kind newer than this table
             return
         self._shape(block, kind, where)
@@ -113,9 +113,9 @@ class BlockJudge:
                 self._say("V1", f"{where}.citations[{place}]", "is not a supported citation")
 
     def uncited(self, block: dict[str, Any], kind: str, where: str) -> None:
-        """Check that user content has no citations where they are no longer allowed.
+        """Check that user content has no citations where the API version forbids them.
 
-        API version 2026-10-21 and later reject them in text, and also in the search results of a
+        Version 2026-10-21 and later reject citations in text, and also in search results within a
         message or a tool result.
         """
         if not is_later(self._target.api_version):
@@ -161,7 +161,7 @@ class BlockJudge:
             self._say("V9", where, "refers to a tool that the request does not offer")
 
     def _known_tools(self, block: dict[str, Any]) -> frozenset[str]:
-        """Return the request's tools; while these are unknown, every name is accepted."""
+        """Return the request's tool names; if they are unknown, accept the name in `block`."""
         return frozenset({str(block.get("tool_name"))}) if self.tools is None else self.tools
 
     def _thinking(self, block: dict[str, Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Convert one block of a transcript to its form in a request: as it is, changed or as text.
+"""Convert one block of a transcript to its form in a request: unchanged, modified or as text.
 
 Owns the rules that concern a single block. A valid block is returned as the same object. Must
 never decide about pairs, order or neighbors.
@@ -30,10 +30,10 @@ def make_text_block(words: str) -> Block:
 
 
 class Cleaner:
-    """A cleaner of blocks for one target, with the `repairs` and `media` found so far.
+    """A converter of blocks for one target that collects the `repairs` and `media` so far.
 
     `media` lists the size of each image and document in order. The first `dropped` of them are
-    replaced by text, because the request would be too large with them.
+    replaced by text, because the request would otherwise be too large.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Cleaner:
         self.media: list[tuple[str, int]] = []
         self.dropped = dropped
         self.crowded = crowded
-        # Unknown block kinds that the service has rejected too.
+        # Block kinds that are unknown to clew and that the service has rejected too.
         self.refused = refused
         # Thinking blocks that do not fit their prefix. The caller has reported them.
         self._left_out = left_out
@@ -60,7 +60,7 @@ class Cleaner:
         self._may_be_blank = False
 
     def note(self, kind: RepairKind, detail: str, uuid: str | None) -> None:
-        """Record a repair of the entry `uuid`."""
+        """Record a repair of the entry with this `uuid`."""
         self.repairs.append(Repair(kind=kind, uuid=uuid, detail=detail))
 
     def _note(self, kind: RepairKind, detail: str = "") -> None:
@@ -78,7 +78,7 @@ class Cleaner:
     ) -> list[Block]:
         """Return the clean blocks of an assistant entry written by `model`.
 
-        `is_blank` tells that the service omitted the text of its thinking.
+        `is_blank` is set if the service omitted the text of the thinking in this entry.
         """
         self._uuid = uuid
         self._may_be_blank = is_blank and self.target.blank_thinking
@@ -274,7 +274,7 @@ class Cleaner:
         return make_text_block(f"(this {block['type']} {fault} and is not shown)")
 
     def _foreign(self, block: Any, kind: str) -> Block | None:
-        """Convert a block of another platform, or one in a place that does not allow it."""
+        """Convert a block that is from another platform or is not allowed in its place."""
         if kind == "cache_point":
             return None
         if kind in shapes.THINKING:

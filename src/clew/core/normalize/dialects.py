@@ -1,8 +1,8 @@
-"""Convert a request to chat completions or to Bedrock's Converse operation, and check the result.
+"""Convert a request for chat completions or for Bedrock's Converse operation, and check the result.
 
-The input is what `for_api` built for a target of `for_chat` or `for_converse`. The conversion
-changes the format and never the content. Blobs are base64 text, as in the operation's JSON. Must
-never send anything.
+The input is what `for_api` built for a target that `for_chat` or `for_converse` returned. The
+conversion changes the format and never the content. Blobs are base64 text, as in Converse's JSON.
+Must never send anything.
 """
 
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ MAX_CALL_ID = 40
 
 
 def for_chat(target: Target) -> Target:
-    """Return what a model accepts through chat completions."""
+    """Return `target`, limited to what a model accepts through chat completions."""
     return replace(
         target,
         family=NO_FAMILY,
@@ -45,7 +45,7 @@ def for_chat(target: Target) -> Target:
 def to_openai(
     messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
 ) -> dict[str, Any]:
-    """Return the request's `messages` and `tools`."""
+    """Return the `messages` and `tools` of a chat completions request."""
     output: list[Block] = []
     if system:
         words = system if isinstance(system, str) else "\n\n".join(b["text"] for b in system)
@@ -134,7 +134,7 @@ _PROJECT = {"system": _system, "assistant": _assistant, "user": _user}
 
 
 def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
-    """Return the reasons for which chat completions would reject a converted body."""
+    """Return the reasons why chat completions would reject a converted body."""
     violations: list[RequestViolation] = []
     owed: list[str] = []
     for index, message in enumerate(body["messages"]):
@@ -161,7 +161,10 @@ def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
 
 
 def _message_fault(message: Block, owed: list[str]) -> tuple[str, list[str]]:
-    """Return the problem of a message after the open calls `owed`, and the calls still open."""
+    """Return what is wrong with a message, and the calls that are still open after it.
+
+    `owed` lists the calls that are open before the message.
+    """
     if message["role"] == "tool":
         if message["tool_call_id"] not in owed:
             return "answers no open tool call", owed
@@ -194,7 +197,7 @@ _DOCUMENT_NAME = shapes.WORD.replace("_", "") + " ()[]"
 
 
 def for_converse(target: Target) -> Target:
-    """Return what a model accepts through Converse."""
+    """Return `target`, limited to what a model accepts through Converse."""
     return replace(
         target,
         server_tools=False,
@@ -211,7 +214,7 @@ def for_converse(target: Target) -> Target:
 def to_bedrock(
     messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
 ) -> dict[str, Any]:
-    """Return the operation's `messages`, `system` and `toolConfig`."""
+    """Return the `messages`, `system` and `toolConfig` of a Converse request."""
     names = _Names()
     body: dict[str, Any] = {
         "messages": [
@@ -228,7 +231,7 @@ def to_bedrock(
 
 
 class _Names:
-    """A generator of the unique document names that the operation requires."""
+    """A generator of the unique document names that Converse requires."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -296,7 +299,7 @@ def _document(block: Block, names: _Names) -> Block:
 
 
 def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
-    """Return the reasons for which Converse would reject a converted body."""
+    """Return the reasons why Converse would reject a converted body."""
     violations: list[RequestViolation] = []
 
     def say(rule: str, where: str, what: str) -> None:
@@ -340,7 +343,7 @@ def _all_blocks(content: list[Block]) -> list[Block]:
 
 
 def _fault(block: Block) -> str:
-    """Return the reason for which Converse would reject this block, or an empty string."""
+    """Return the reason why Converse would reject this block, or an empty string."""
     if len(block) != 1:
         return "must have exactly one type"
     if "text" in block:

@@ -49,9 +49,9 @@ def for_api(
     *,
     tools: Sequence[dict[str, Any]] | None = None,
 ) -> Projected:
-    """Return the request for this conversation to `target`.
+    """Return the request that sends this conversation to `target`.
 
-    `tools` are those that the request offers. With None, the rules about tools are skipped.
+    `tools` are those that the request offers. If None, the rules about tools are skipped.
     """
     outgoing = Outgoing(target, tools=tools)
     outgoing.extend(entries)
@@ -59,7 +59,7 @@ def for_api(
 
 
 class Outgoing:
-    """A growing history as requests. Entries are only added; start a new one after a rewind."""
+    """The requests for a growing history. Entries can only be added; start anew after a rewind."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Fold:
                 into.talk.append(block)
 
     def _referred(self, block: Any) -> Any:
-        """Return a block; a cleared tool result gets its replacement text."""
+        """Return the block, with its replacement text if it is a cleared tool result."""
         if type(block) is not dict or block.get("type") != "tool_result":
             return block
         call = block.get("tool_use_id")
@@ -186,7 +186,7 @@ class _Fold:
         """Fix the order of the blocks so far, because more text follows them.
 
         An earlier request may have been sent with these blocks and failed, so they stay where they
-        were. After a system message only a response may follow.
+        were. Only a response may follow a system message.
         """
         into = self._open
         if not into.has_words or not into.is_answered:
@@ -397,7 +397,7 @@ def is_thought(content: Any) -> bool:
 
 
 def _stepped(amount: int, limit: int) -> int:
-    """Return by how much to reduce `amount`: nothing, or a multiple of half the limit."""
+    """Return how much to subtract from `amount`: nothing, or a multiple of half the limit."""
     step = max(1, limit // 2)
     return 0 if amount <= limit else -(-(amount - limit) // step) * step
 

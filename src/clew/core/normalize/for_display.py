@@ -1,7 +1,8 @@
 """Order a history for the screen: one item per block, with each call's results and hooks after it.
 
 Nothing is dropped. An item's ID is the uuid of its entry and the index of its block, so splitting,
-compacting or rewinding does not change it. Two passes over the entries, in any order.
+compacting or rewinding does not change it. Takes two passes over the entries, which may be in any
+order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +102,7 @@ def _call_id(item: DisplayItem) -> str:
 
 
 def _join(item: DisplayItem, groups: dict[str, _Group]) -> bool:
-    """Add an item to the group of its call; return False if it has none."""
+    """Add an item to the group of the call it belongs to; return False if there is no such call."""
     if _kind(item) == "tool_result":
         return _put(item, groups, item.block.get("tool_use_id"), "results")
     if item.block is not None:

@@ -2,7 +2,7 @@
 
 Owns the relation between a response and the message after it: each call has exactly one result,
 results come first, no block follows a call, and IDs are unique. Missing results are computed as
-calls minus results, so repeating it changes nothing.
+calls minus results, so repeating the computation changes nothing.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class PairedExchange:
         return calls <= answered
 
     def settle(self) -> None:
-        """Fix the order of the blocks so far; later ones follow them."""
+        """Fix the order of the blocks so far; later blocks come after them."""
         self.before += [*self.context, *self.talk]
         self.before += [make_text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
         self.context, self.talk, self.notices = [], [], []
@@ -103,8 +103,8 @@ def finish(
 ) -> tuple[list[Block], list[Block], list[Block]]:
     """Return the contents of the assistant, user and system messages of an exchange.
 
-    `filler` becomes the user message if it would be empty and is required. It is not required after
-    a paused last response.
+    If a user message is required but would be empty, `filler` becomes its content. None is required
+    after a paused last response.
     """
     answer, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)
@@ -125,10 +125,7 @@ def finish(
 
 
 def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
-    """Return whether the model waits for a server tool.
-
-    The next response then continues this one.
-    """
+    """Return whether the response is paused for a server tool; the next one then continues it."""
     if not exchange.answer or exchange.results or exchange.has_words:
         return False
     if not _is_pause(exchange.answer[-1][0]):
@@ -172,7 +169,7 @@ def _answer(
 
 
 def _without_broken_thinking(answer: Said, note: Note) -> Said:
-    """Return the response, without any thinking if the service would reject part of it."""
+    """Return the response; drop all its thinking if the service would reject any of it."""
     broken = [uuid for block, uuid in answer if len(block) == 1]
     if not broken:
         return answer
@@ -249,7 +246,7 @@ def _results(
 
 
 def _texts_alone(results: list[Block]) -> tuple[list[Block], list[Block]]:
-    """Return the results with failed ones reduced to text, and the media to send after them."""
+    """Reduce failed results to text; return all results, and the media to send after them."""
     blocks: list[Block] = []
     media: list[Block] = []
     for result in results:

@@ -57,7 +57,7 @@ def is_bound_elsewhere(words: str) -> bool:
 
 
 def is_not_taken(words: str) -> bool:
-    """Return whether the service rejected a thinking block as not its own or as modified.
+    """Return whether the service rejected a thinking block as modified or as not its own.
 
     This happens with blocks from a gateway or another account, or after a transcript was edited.
     """
@@ -127,8 +127,8 @@ def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
 class ThoughtPlace(Struct, frozen=True, kw_only=True):
     """The position of a thinking block in a request.
 
-    `starts` are the prefixes at which its response may have started. A paused response that
-    continues in the same message has several.
+    `starts` are the prefixes after which the block's response may have started. There are several
+    for a paused response that continues in the same message.
     """
 
     thought: str
@@ -137,7 +137,7 @@ class ThoughtPlace(Struct, frozen=True, kw_only=True):
 
 
 class _Link(Struct, frozen=True):
-    """A message, the hash of the prefix it ends, and the number of thinking blocks so far."""
+    """After one message: the hash of the prefix, and the number of thinking blocks so far."""
 
     state: str
     thoughts: int
@@ -165,7 +165,10 @@ class PrefixChain:
         return count
 
     def _add(self, state: str, message: Json, at: int) -> str:
-        """Return the prefix including a message; thinking blocks are chained separately."""
+        """Return the hash of the prefix that ends with a message.
+
+        Thinking blocks are not part of the hash; they are added to `places`.
+        """
         starts = [state]
         for block in message["content"]:
             if block.get("type") in shapes.THINKING:
@@ -180,7 +183,7 @@ class PrefixChain:
 
     @property
     def state(self) -> str:
-        """The prefix for the next response."""
+        """The hash of the prefix for the next response."""
         return self._links[-1].state if self._links else START
 
     def thought_at(self, path: object) -> str | None:
@@ -200,7 +203,7 @@ class PrefixChain:
 def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
     """Return how many leading messages are identical objects."""
     most = min(len(before), len(now))
-    # Usually all but the last few are.
+    # Usually all but the last few messages are identical.
     sure = max(0, most - 4)
     at = sure if all(map(is_, before[:sure], now[:sure])) else 0
     while at < most and before[at] is now[at]:
@@ -211,8 +214,8 @@ def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
 class Thought(Struct, frozen=True, kw_only=True):
     """A thinking block in the transcript.
 
-    `is_free`: its model binds nothing. Otherwise a missing `bound` means that the prefix is
-    unknown.
+    `is_free` is set if the model that wrote the block binds nothing. Otherwise, a missing `bound`
+    means that the prefix is unknown.
     """
 
     uuid: str | None
@@ -224,8 +227,8 @@ class Thought(Struct, frozen=True, kw_only=True):
 class _Mark(Struct, frozen=True):
     """The state after one thinking block of a request.
 
-    It consists of the last block that the model sees and its prefix, and of two flags: a block of
-    another model occurred, or a block whose prefix was guessed.
+    `last` is the last block that the model sees, and `bound` is its prefix. The flags tell whether
+    a block of another model, or a block with a guessed prefix, has occurred so far.
     """
 
     last: str = ""
@@ -243,7 +246,7 @@ class RequestVerdict(Struct, frozen=True, kw_only=True):
 
 
 def has_blank_text(content: object) -> bool:
-    """Return whether any text block holds nothing but white space."""
+    """Return whether any text block contains nothing but whitespace."""
     return type(content) is list and any(
         type(block) is dict
         and block.get("type") == "text"
@@ -273,9 +276,9 @@ class Thoughts:
     ) -> None:
         """Start without entries.
 
-        `binds` returns whether a model binds its thinking, by name. `repairs` are those in the
-        transcript. `is_as_recorded`: the system prompt and tools are those that the session started
-        with.
+        `binds` takes a model's name and returns whether the model binds its thinking. `repairs` are
+        the repairs recorded in the transcript. `is_as_recorded` is set if the system prompt and the
+        tools are those that the session started with.
         """
         repairs = list(repairs)
         self._binds = binds
@@ -310,8 +313,8 @@ class Thoughts:
         self._lost = 0
         self._torn_at = -1
         self._news: list[Repair] = []
-        # The last answer with a text of white space alone. The service refuses to take such a text back,
-        # so the thoughts after it in the same answer no longer follow what they were made after.
+        # The last response with a text of whitespace alone. The service does not accept such a
+        # text, so the thinking after it in the same response no longer has its original prefix.
         self._blank_answer: object = None
         self._after_blank: set[str] = set()
 
@@ -401,7 +404,7 @@ class Thoughts:
         return self._marks[-1] if self._marks else _Mark()
 
     def _judge(self) -> dict[str, str]:
-        """Return the blocks that do not fit, among those not checked yet, with the reasons."""
+        """Check the blocks not checked yet; return those that do not fit, with the reasons."""
         regime = (self._system, self._tools, self._reader, self._lost)
         if regime != self._regime:
             self._regime = regime
@@ -451,14 +454,17 @@ class Thoughts:
         return self._known[place.thought]
 
     def _is_unseen(self, thought: str) -> bool:
-        """Return whether the model will not see a block in any case."""
+        """Return whether a block is already known to be hidden from the model."""
         return thought in self._gone or (thought, self._reader) in self._unread
 
     def _unseen(self) -> set[str]:
         return self._gone | {thought for thought, model in self._unread if model == self._reader}
 
     def _skip_others(self) -> bool:
-        """Omit all blocks of other models, since this model may be unable to read them."""
+        """Omit all blocks of other models, since this model may be unable to read them.
+
+        Return whether any block was newly omitted.
+        """
         before = self._lost
         for place in self._chain.places:
             thought = self._known.get(place.thought)
@@ -475,7 +481,7 @@ class Thoughts:
         self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
 
     def _find_after_blank(self, *, lose: bool) -> bool:
-        """Return whether the request holds thoughts after a blank text of their answer; `lose` drops them."""
+        """Return whether thinking follows a blank text in its response; with `lose`, omit it."""
         places = [p for p in self._chain.places if p.thought in self._after_blank - self._gone]
         for place in places if lose else ():
             self._lose(place.thought, MESSAGES)

@@ -29,7 +29,7 @@ def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
 
 
 def render_attachment(attachment: Any) -> str:
-    """Return the text of an attachment without a frozen one; empty if it is not for the model."""
+    """Render an attachment that has no frozen text; return nothing if it is not for the model."""
     if type(attachment) is not dict:
         return ""
     kind = attachment.get("type")

@@ -84,7 +84,7 @@ def find_beginning(entries: Entries) -> int:
 
 
 def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries since the last complete compaction, its summary and what it preserved."""
+    """Return the summary of the last complete compaction, what it preserved, and later entries."""
     for at in range(len(entries) - 1, -1, -1):
         if is_summary(entries[at]):
             boundary = _boundary_before(entries, at)
@@ -95,7 +95,7 @@ def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _boundary_before(entries: Sequence[Entry], summary: int) -> int | None:
-    """Return the index of the summary's boundary; no message may be between them."""
+    """Return the index of the boundary before a summary, or None if a message separates them."""
     for at in range(summary - 1, -1, -1):
         if is_boundary(entries[at]):
             return at
@@ -105,7 +105,7 @@ def _boundary_before(entries: Sequence[Entry], summary: int) -> int | None:
 
 
 def _preserved(boundary: Entry, before: Sequence[Entry]) -> list[Entry]:
-    """Return the preserved entries; a loader may already have placed them after the summary."""
+    """Return the preserved entries; a loader may already have moved them after the summary."""
     wanted = find_kept_uuids(boundary)
     if not wanted:
         return []
@@ -129,7 +129,7 @@ SHORT = 16
 
 
 def identify_thought(block: Block) -> str:
-    """Return an identifier for a thinking block that survives copying."""
+    """Return an identifier for a thinking block; copies of the block have the same identifier."""
     signed = block.get("signature" if block.get("type") == "thinking" else "data")
     return sha256(str(signed).encode("utf-8", "surrogatepass")).hexdigest()[:SHORT]
 
@@ -148,7 +148,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class RangeEdit(Struct, frozen=True, kw_only=True):
-    """One range with its entries; `words` is the summary of a summarized one."""
+    """An edit of one range of entries; `words` is the summary if the range was summarized."""
 
     number: int
     kind: Kind
@@ -161,7 +161,7 @@ class RangeEdit(Struct, frozen=True, kw_only=True):
 
 
 class Edits(Struct, frozen=True, kw_only=True):
-    """All edits of a conversation; for an entry in several ranges, the latest counts."""
+    """All edits of a conversation; for an entry in several ranges, the latest edit counts."""
 
     edits: tuple[RangeEdit, ...] = ()
 
@@ -189,7 +189,7 @@ class Edits(Struct, frozen=True, kw_only=True):
         return [edit.as_json() for edit in self.edits]
 
     def apply(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return the entries to build a request from."""
+        """Return the entries from which a request is built, with the edits applied."""
         by_uuid = self.by_uuid
         if not by_uuid:
             return list(entries)
@@ -211,7 +211,7 @@ def _left(entries: Iterable[Entry], by_uuid: dict[str, RangeEdit]) -> Iterator[E
 
 
 def _summary(entry: Entry, edit: RangeEdit) -> Entry:
-    """Return the summary of a range, in place of its first remaining entry."""
+    """Return an entry with a range's summary, to replace `entry`, the first one in the range."""
     words = (
         "<system-reminder>The user had this part of the conversation summarized:\n"
         f"{edit.words}\n</system-reminder>"
@@ -243,7 +243,7 @@ def _edit(value: Any) -> RangeEdit | None:
 
 
 def widen_range(entries: Sequence[Entry], first: int, last: int) -> tuple[int, int]:
-    """Return the smallest range that splits no response and separates no call from its result."""
+    """Widen a range until it splits no response and separates no call from its result."""
     spans = _spans(entries)
     begin, end = min(first, last), max(first, last)
     while True:

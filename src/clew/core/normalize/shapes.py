@@ -1,6 +1,6 @@
 """The Messages API's blocks as documented for requests: their roles, fields and types.
 
-A response's block may have more fields than a request's; the service rejects every extra one.
+A response's block may have more fields than a request's; the service rejects every extra field.
 """
 
 import binascii
@@ -195,7 +195,7 @@ def _image_fault(media_type: str, data: str, target: Target) -> tuple[str, Size]
 
 
 def _decoded(data: str) -> bytes:
-    """Decode base64 text, or return nothing if it is invalid."""
+    """Decode base64 text; return empty bytes if it is invalid."""
     try:
         return binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
@@ -254,7 +254,7 @@ def _webp(data: bytes) -> Size:
 
 
 def _jpeg(data: bytes) -> Size:
-    """Skip the segments before the size: color profile, thumbnail and tables."""
+    """Return the size of a JPEG, which follows segments such as the color profile and tables."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

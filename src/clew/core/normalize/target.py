@@ -1,4 +1,4 @@
-"""The capabilities of a request's receiver, with a field for every rule that depends on it."""
+"""The capabilities of a request's receiver: one field for each rule that depends on it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ ForeignThinking: TypeAlias = Literal["drop", "text"]
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One model at one endpoint. The defaults are the Messages API's for a current model."""
+    """One model at one endpoint. The defaults are those of a current model on the Messages API."""
 
     # The Messages API version in use; some rules apply only from the later one on.
     api_version: str = USUAL
@@ -54,7 +54,11 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def of(model: Model) -> "Target":
-        """Return the Messages API target for a catalog model; unknown features are not used."""
+        """Return the Messages API target for a catalog model.
+
+        A feature is used only if the model is known to support it, except images and documents,
+        which are used unless the model is known not to support them.
+        """
         return Target(
             family=family_of(model.id),
             blank_thinking="adaptive" in (model.thinking or ()),
@@ -69,7 +73,10 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def max_media_bytes(self) -> int:
-        """Three quarters of the maximum body; the rest is for text."""
+        """The maximum size of all media: three quarters of the maximum body.
+
+        The rest is for text.
+        """
         return self.max_body_bytes * 3 // 4
 
 
@@ -91,7 +98,7 @@ MARK = "defer_loading"
 
 
 def find_references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the names of the tools that results refer to, in order."""
+    """Yield the names of the tools that tool results refer to, in order."""
     for entry in entries:
         message = entry.get("message") if entry.get("type") == "user" else None
         content = message.get("content") if type(message) is dict else None

@@ -59,7 +59,7 @@ def estimate_block_tokens(block: Any) -> int:
 
 
 def estimate_content_tokens(content: Any) -> int:
-    """Estimate the tokens of a message's or result's content of any type."""
+    """Estimate the tokens of the content of a message or a tool result, whatever its type."""
     if type(content) is list:
         return sum(map(estimate_block_tokens, content))
     return _said(content)

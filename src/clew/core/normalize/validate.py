@@ -64,9 +64,9 @@ def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation
 
 
 def thinking_can_be_on(messages: list[dict[str, Any]]) -> bool:
-    """Return whether a thinking budget is allowed here.
+    """Return whether a request with these messages may have a thinking budget.
 
-    It is not within a sequence of tool calls that began without thinking, or whose thinking was
+    It may not within a sequence of tool calls that began without thinking, or whose thinking was
     dropped.
     """
     if not messages or not _holds(messages[-1], "tool_result"):
@@ -84,9 +84,9 @@ def _holds(message: dict[str, Any], kind: str) -> bool:
 
 
 class Validator:
-    """A checker of a request's messages in order; `found` only grows.
+    """A validator that checks a request's messages in order; `found` only grows.
 
-    Use `branch` for the part of a request that will still change: it checks messages without
+    Use `branch` for the part of a request that will still change: a branch checks messages without
     adding them here.
     """
 

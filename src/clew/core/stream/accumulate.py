@@ -39,7 +39,7 @@ KEPT_UNDER = "unexpected"
 
 
 def acceptable(index: int, block: Json) -> tuple[Json, list[StreamFault]]:
-    """Return a block that is valid in a response, and a fault if it was converted."""
+    """Return the block in a form that is valid in a response, and a fault if it was converted."""
     if "assistant" in view_of(block).roles:
         return block, []
     kind = make_excerpt(str(block.get("type")))
@@ -76,7 +76,7 @@ def brought_along(content: Any) -> list[Json]:
 
 
 class Totals:
-    """Cumulative usage; null and missing fields leave the earlier value."""
+    """Cumulative usage. A null or missing field leaves the earlier value unchanged."""
 
     __slots__ = ("_said",)
 
@@ -104,7 +104,7 @@ State: TypeAlias = Literal["waiting", "open", "finished"]
 
 
 class Accumulator:
-    """The assembly of one response.
+    """The assembly of one response from its events.
 
     `new_tool_id` creates IDs for tool calls whose ID is missing or in use.
     """
@@ -176,7 +176,7 @@ class Accumulator:
         return [fault, *self._finish(complete=True)]
 
     def abort(self) -> list[AnswerEvent]:
-        """End the response at the caller's request: complete blocks remain, without a fault."""
+        """End the response at the caller's request, without a fault; complete blocks remain."""
         return [] if self.state == "finished" else self._finish(complete=False)
 
     @property
@@ -351,7 +351,7 @@ class Accumulator:
         return events
 
     def _as_it_is(self, blocks: dict[int, Json]) -> Json:
-        """Return the message with these blocks in a new dict."""
+        """Return the message as a new dict, with these blocks as its content."""
         content = [*self._content_before, *(blocks[index] for index in sorted(blocks))]
         return self._message | {"content": content, "usage": self._usage.whole()}
 

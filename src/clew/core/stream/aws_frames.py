@@ -40,7 +40,7 @@ def wrap(value: Json) -> Json:
 
 
 def unwrap(payload: Json) -> Json | StreamFault:
-    """Return the wrapped object of any kind; an invalid payload is a fault."""
+    """Decode the wrapped object, whatever its kind; an invalid payload is a fault."""
     data = payload.get("bytes")
     if not isinstance(data, str):
         return _fault("payload without `bytes`", payload)
@@ -89,7 +89,7 @@ class Frame(Struct, frozen=True):
 
 
 class FrameDecoder:
-    """A parser from bytes to frames.
+    """A parser that turns bytes into frames.
 
     It buffers only the unfinished frame. The caller may limit the size of a frame.
     """
@@ -208,7 +208,7 @@ _ERROR_TYPES = {
 
 
 class FrameEventDecoder:
-    """A decoder from bytes to event dicts and faults; the counterpart of `decode.EventDecoder`."""
+    """A decoder that turns bytes into event dicts and faults, as `decode.EventDecoder` does."""
 
     __slots__ = ("_frames",)
 

@@ -45,7 +45,7 @@ _TAKES: dict[str, frozenset[str]] = {
 class FinishedBlock(Struct, frozen=True, kw_only=True):
     """A block at its stop event.
 
-    `unreadable` is the reason for an invalid input; `bare` is set if there was no input at all.
+    `unreadable` says why the input is invalid; `bare` is set if there was no input at all.
     """
 
     block: Json
@@ -68,7 +68,7 @@ class OpenBlock:
         self._texts: dict[str, GrowingText] = {}
 
     def first_words(self) -> list[AnswerEvent]:
-        """Return the text in the start event as the delta it could have been."""
+        """Return the text in the start event as events, as if it had arrived in deltas."""
         text, thinking = self._block.get("text"), self._block.get("thinking")
         events: list[AnswerEvent] = []
         if isinstance(text, str) and text:
@@ -216,7 +216,7 @@ class ToolCalls:
         return StreamFault(kind=kind, message=message, index=index)
 
     def stopped(self, index: int, call: FinishedBlock) -> list[AnswerEvent]:
-        # Another block ended after it, so it was not cut off either.
+        # Another block ended after the pending call, so that call was not cut off either.
         before = self._decide(cut=False, stop_reason="tool_use")
         if call.bare or call.unreadable is not None:
             self._undecided = (index, call)
@@ -224,7 +224,7 @@ class ToolCalls:
         return [*before, self._verdict(index, call, cut=False, stop_reason="tool_use")]
 
     def another_block_follows(self) -> list[AnswerEvent]:
-        """Decide the pending call: a block followed by another one was not cut off."""
+        """Decide about the pending call: a block followed by another one was not cut off."""
         return self._decide(cut=False, stop_reason="tool_use")
 
     def answer_ended(self, stop_reason: str | None) -> list[AnswerEvent]:

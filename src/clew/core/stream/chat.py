@@ -32,7 +32,7 @@ _HEAD_BYTES = 800
 
 
 class ChatEvents:
-    """A converter from the chunks of one response to events; invalid chunks are ignored."""
+    """A converter that turns the chunks of one response into events and ignores invalid chunks."""
 
     __slots__ = ("_calls", "_growing", "_is_over", "_next", "_started", "_stop", "_usage")
 
@@ -170,7 +170,7 @@ class ChatEvents:
 
 
 class ChatDecoder:
-    """A decoder from the bytes of a streamed chat completion to events and faults."""
+    """A decoder that turns the bytes of a streamed chat completion into events and faults."""
 
     __slots__ = ("_any_event", "_events", "_head", "_sse")
 
@@ -245,7 +245,7 @@ def _first(choices: Any) -> Json:
 
 
 def _text(content: Any) -> Any:
-    """Return text that some servers send as a list of parts."""
+    """Return content as text; some servers send the text as a list of parts."""
     if type(content) is not list:
         return content
     texts = [part.get("text") for part in content if type(part) is dict]

@@ -50,7 +50,7 @@ class _Input(
 class _Delta(
     msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True
 ):
-    """The three deltas that make up nearly all of a stream, with exactly these fields."""
+    """One of the three delta events that make up nearly all of a stream, without extra fields."""
 
     index: int
     delta: _Text | _Thinking | _Input
@@ -69,7 +69,7 @@ _HEAD_BYTES = 800
 
 
 class EventDecoder:
-    """A decoder from the bytes of an SSE body to event dicts and faults."""
+    """A decoder that turns the bytes of an SSE body into event dicts and faults."""
 
     __slots__ = ("_any_event", "_head", "_merge", "_sse")
 
@@ -98,7 +98,7 @@ class EventDecoder:
 
 
 def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
-    """Decode each event as it was sent."""
+    """Decode each event on its own, without merging."""
     out: list[Json | StreamFault] = []
     for event in events:
         if isinstance(event, StreamFault):
@@ -111,7 +111,10 @@ def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | Stre
 
 
 def _plain(data: bytes) -> Json | None:
-    """Decode an event that names its type and is too short to be nested too deeply."""
+    """Decode an event that names its type and is too short to be nested too deeply.
+
+    Return None for any other event.
+    """
     if len(data) > NEVER_TOO_DEEP_BYTES:
         return None
     try:
@@ -195,7 +198,7 @@ _LATE = ("stop_reason", "stop_sequence", "stop_details")
 
 
 def events_of_body(body: bytes) -> list[Json | StreamFault]:
-    """Convert the body of a response without streaming to events."""
+    """Convert the body of a response that was not streamed to the events of a stream."""
     message = parse_object(body)
     return [message] if isinstance(message, StreamFault) else events_of_message(message)
 

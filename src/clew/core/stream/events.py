@@ -1,7 +1,7 @@
 """The output values of this package: what a response did, and what was wrong with it.
 
-These are closed types of clew. The blocks and messages inside them are the API's complete dicts,
-with unknown fields. They are not changed after they were passed on.
+The types are clew's own, and their set is closed. The blocks and messages inside them are the API's
+complete dicts, including unknown fields, and do not change once they have been passed on.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -64,7 +64,7 @@ UnusableReason: TypeAlias = Literal[
 
 
 class StreamFault(Struct, frozen=True, kw_only=True):
-    """A problem in a stream; a `fatal` one means that content was lost, and ends the response."""
+    """A problem in a stream; if it is `fatal`, content was lost and the response ends."""
 
     kind: FaultKind
     message: str
@@ -142,8 +142,8 @@ class ToolUseReady(Struct, frozen=True, kw_only=True):
 class ToolUseUnusable(Struct, frozen=True, kw_only=True):
     """A tool_use block that must not run; `raw` is the input as received.
 
-    The block stays in the message, with the raw text under `INVALID_JSON`. It needs an error result
-    that informs the model.
+    The block stays in the message, with the raw text under `INVALID_JSON`. The call needs an error
+    result that informs the model.
     """
 
     index: int
@@ -156,7 +156,7 @@ class ToolUseUnusable(Struct, frozen=True, kw_only=True):
 class UsageChanged(Struct, frozen=True, kw_only=True):
     """Token counts from one event.
 
-    They are totals: each replaces the earlier one, null does not.
+    The counts are totals: each one replaces the earlier value, unless it is null.
     """
 
     usage: Json

@@ -166,7 +166,7 @@ _GROWTH = 16
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """A tool's input so far; for display, never for a tool."""
+    """A tool's input so far, for display only; it is never passed to a tool."""
 
     value: Any
     characters: int

@@ -1,4 +1,4 @@
-r"""Parse server-sent events by the WHATWG specification, from bytes split anywhere.
+r"""Parse server-sent events as specified by the WHATWG, from bytes that may be split anywhere.
 
 Blank lines separate events, so the bytes are split at `\n\n` first, and only unusual events are
 parsed line by line. Only the unfinished event is buffered. The caller may limit the size of an
@@ -37,7 +37,7 @@ class Newlines:
 
 
 class LineSplitter:
-    """A splitter of bytes into lines without their ends; each line is returned once complete."""
+    """A splitter that returns each line of a byte stream once complete, without its line end."""
 
     __slots__ = ("_newlines", "_rest")
 
@@ -82,7 +82,7 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class SseDecoder:
-    """A parser from bytes to events; only the last event ID carries over between events."""
+    """A parser that turns bytes into events; only the last event ID carries over between events."""
 
     __slots__ = (
         "_ended",
