@@ -1,8 +1,7 @@
-"""Watches the requests of a conversation as the service's prompt cache sees them, and explains
-misses.
+"""Tracks how a conversation's requests use the service's prompt cache, and explains misses.
 
-Records how the last request began and what it left in the cache. It only observes and must never
-delay a request.
+Records how the last request began and what it left in the cache. This module only observes and must
+never delay a request.
 """
 
 from collections.abc import Iterable
@@ -42,7 +41,7 @@ class Watch(Protocol):
 
 
 class CacheWatch:
-    """Compares each request with the one before. `entries` are those of a resumed session."""
+    """Compares each request with the previous one to explain cache misses."""
 
     def __init__(
         self,
@@ -51,7 +50,10 @@ class CacheWatch:
         catalog: ModelCatalog = CATALOG,
         warmer: Warmer | None = None,
     ) -> None:
-        """Start from the recorded entries. `warmer` keeps the cache warm between requests."""
+        """Start from the recorded `entries` of a resumed session.
+
+        `warmer` keeps the cache warm between requests.
+        """
         self.warmer = warmer
         recorded_entries = list(entries)
         self.misses = list(find_recorded_misses(recorded_entries))
@@ -84,7 +86,7 @@ class CacheWatch:
             self.warmer.sent(request)
 
     def touched(self, at: str) -> None:
-        """Restart the cache's lifetime, because its content was read."""
+        """Restart the cache's lifetime, because the cached content was read."""
         self._touched_at = at
 
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
@@ -126,13 +128,13 @@ class CacheWatch:
 
 
 def boundary_of(entries: Iterable[Json]) -> str:
-    """Return the UUID of the boundary that the conversation begins with, or an empty string."""
+    """Return the UUID of the compaction boundary that begins the entries, or an empty string."""
     first = next(iter(entries), None)
     return str(first.get("uuid")) if first is not None and is_boundary(first) else ""
 
 
 def last_answer_id(history: History) -> str:
-    """Return the ID of the last message from a service, or an empty string."""
+    """Return the ID of the last message that a service sent, or an empty string."""
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
             message = AssistantMessage(history[place])

@@ -1,8 +1,8 @@
 """Binds tool calls to their tools and runs them.
 
-A tool_use block is bound once it is complete: its input is converted once and its command line
-parsed once. Permissions, hooks, display, transcript and execution use the bound value. Any failure
-inside a tool becomes a result.
+A tool_use block is bound once it is complete: its input is converted once, and the command line of
+a shell call is parsed once. Permissions, hooks, display, transcript and execution use the bound
+value. Any failure inside a tool becomes a result.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
     """A tool_use block with its tool and its converted input.
 
-    `given` and `line` belong to exactly this block: another input requires another value. Without a
-    tool or with an invalid input, `given` is None and `fault` describes the problem.
+    `given` and `line` belong to exactly this block: a different input requires a new value. Without
+    a tool or with an invalid input, `given` is None and `fault` describes the problem.
     """
 
     block: Json
@@ -54,12 +54,12 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files and folders that the call names, as it spells them."""
+        """The files and folders that the call names, spelled as in the call."""
         return () if self.tool is None or self.given is None else self.tool.paths(self.given)
 
     @cached_property
     def title(self) -> str:
-        """The call in one line; only the tool's name if the input adds nothing."""
+        """A one-line description of the call, or only the tool's name if the input adds nothing."""
         if self.tool is None or self.given is None:
             return self.name
         title = self.tool.title(self.given)
@@ -74,20 +74,20 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_read_only(self) -> bool:
-        """True if the call changes nothing outside of the session."""
+        """True if the call changes nothing outside the session."""
         return self.tool is None or self.given is None or self.tool.is_read_only(self.given)
 
     def with_input(self, arguments: Json) -> "BoundCall":
-        """Return the call with another input, from a hook or the user."""
+        """Return this call with a different input, supplied by a hook or the user."""
         return bind(self.tool, self.block | {"input": arguments}, self.fault)
 
     def copy_block(self) -> Json:
-        """Return a copy of the block that hooks and hosts may modify."""
+        """Return a copy of the block, which hooks and hosts may modify."""
         return self.block | {"input": deepcopy(self.block["input"])}
 
 
 def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) -> BoundCall:
-    """Bind a block to its tool. Without a tool, `fault` describes why."""
+    """Bind a block to its tool. If `tool` is None, `fault` says why the tool is missing."""
     if tool is None:
         return BoundCall(block=block, fault=fault)
     arguments = parse_input(tool, block.get("input"))
@@ -97,7 +97,7 @@ def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) 
 
 
 def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
-    """Return the failure that the call would have now, or None if it can run."""
+    """Return the failure that running the call now would cause, or None if it can run."""
     if call.tool is None or call.given is None:
         return call.fault
     try:
@@ -110,7 +110,7 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
 
 
 async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
-    """Run a call. Raises only CancelledError."""
+    """Run a call and return its outcome. Raises only CancelledError."""
     tool = call.tool
     if tool is None or call.given is None:
         return call.fault or make_failure(f"{call.name} can't run: it is not bound to a tool")

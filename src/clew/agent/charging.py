@@ -1,7 +1,7 @@
 """Charges a response to the ledger and records its cost as a line of the transcript.
 
-The line contains what no entry of the conversation does: the duration by a monotonic clock, the
-purpose of the request, and the cost of a withdrawn response.
+The line contains what no entry of the conversation contains: the duration measured with a monotonic
+clock, the purpose of the request, and the cost of a withdrawn response.
 """
 
 from clew.core.catalog.lookup import ModelCatalog

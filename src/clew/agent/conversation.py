@@ -1,8 +1,7 @@
 """A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
-Contains the running turn and the messages that arrive during it, and nothing else: the history
-belongs to the story, everything else to the deps. When this file grows, ask which attribute can
-leave.
+Contains only the running turn and the messages that arrive during it: the history belongs to the
+story, everything else to the deps. When this file grows, ask which attribute could move elsewhere.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from clew.core.messages.messages import UserMessage
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
-    """The source of a message, as recorded in the transcript: typed, or from a program."""
+    """The source of a message (the user or a program), as recorded in the transcript."""
 
     source: str
     mode: str
@@ -33,7 +32,7 @@ class Speaker(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """The messages typed during a turn, until the turn picks them up between two rounds."""
+    """The messages typed during a turn, held until the turn picks them up between two rounds."""
 
     def __init__(self) -> None:
         # Each message with the entries that go with it.
@@ -74,7 +73,7 @@ class Conversation:
         self._is_interrupted = False
         # The number of turns started.
         self.turns = 0
-        # A turn has steps, between which it can be left; a compaction has none.
+        # Whether the running work has steps between which it can be left; a compaction has none.
         self.has_steps = False
 
     @property
@@ -90,7 +89,7 @@ class Conversation:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> TurnEnded:
-        """Run the turn that answers `prompt`. The prompt is durable before any request is sent."""
+        """Run the turn that answers `prompt`, which is saved durably before any request is sent."""
         text, emit = words_of(prompt), self._watch(emit)
         turn = self._prompted(prompt, text, emit, said_by, uuid, context)
         return await self._run(turn, emit, title=title_of(prompt))
@@ -155,8 +154,9 @@ class Conversation:
         await ensure_saved(self._deps, emit)
 
     async def compact(self, order: CompactSession, emit: Emit) -> TurnEnded:
-        """Compact the conversation, or undo a compaction. No turn runs at the same time, and
-        `interrupt` leaves the conversation unchanged.
+        """Compact the conversation, or undo a compaction.
+
+        No turn runs at the same time. If `interrupt` stops the work, the conversation is unchanged.
         """
         deps = self._deps
         return await self._run(
@@ -164,7 +164,7 @@ class Conversation:
         )
 
     def take_back(self, uuid: str) -> bool:
-        """Remove a message that the running turn has not picked up; False if it has."""
+        """Remove a message that the running turn has not picked up yet; return False if it has."""
         return self._inbox.take_back(uuid)
 
     @property
@@ -173,7 +173,7 @@ class Conversation:
         return bool(self._inbox)
 
     async def answer_unheard(self, emit: Emit) -> TurnEnded:
-        """Answer the messages that arrived during a turn too late for it."""
+        """Answer the messages that arrived too late for the turn during which they were sent."""
         await self._keep(self._deps.arrivals.take_messages(), emit)
         return await self.run(emit)
 
@@ -208,9 +208,7 @@ class Conversation:
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """Return how an interrupted turn ended: before it began, during a response, or during
-        tools.
-        """
+        """Return how an interrupted turn ended: during tool calls, or in or before a response."""
         since = self._deps.story.since(before)
         if not since:
             return TurnEnded(reason="aborted_streaming")
@@ -242,7 +240,7 @@ class Conversation:
         )
 
     def interrupt(self) -> bool:
-        """End the running turn and keep its finished work; False without a running turn."""
+        """End the running turn and keep its finished work; return False if no turn is running."""
         if self._turn is None:
             return False
         self._is_interrupted = True

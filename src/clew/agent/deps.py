@@ -1,4 +1,4 @@
-"""Everything that the loop may touch. To learn what a turn can do, read this list.
+"""Everything that the loop may use; this list shows what a turn can do.
 
 The loop imports no clock, no file access and no client; everything is passed in. Failures are
 returned as values: nothing here may raise anything but CancelledError.
@@ -39,13 +39,11 @@ Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
 
 
 class AnswerDriver(Protocol):
-    """The driver of one response (`providers.answer.Answering`); used once."""
+    """Runs one request and reads its response (`providers.answer.Answering`); used only once."""
 
     @property
     def last_words(self) -> list[AnswerEvent]:
-        """The last events after a cancellation: the complete blocks, the dropped ones and the
-        message.
-        """
+        """The last events after a cancellation: complete and dropped blocks, and the message."""
         ...
 
     async def run(
@@ -54,17 +52,20 @@ class AnswerDriver(Protocol):
         emit: Callable[[DriverEvent], Awaitable[None]],
         for_fallback: Callable[[ModelRequest, str], Awaitable[ModelRequest]] = ...,
     ) -> Ended:
-        """Run the request. `for_fallback` returns the request for another model."""
+        """Send the request and emit events.
+
+        `for_fallback` rebuilds the request for another model.
+        """
         ...
 
 
 class Toolset(Protocol):
-    """The tools of a session. An unknown name leads to a result too."""
+    """The tools of a session. A call to an unknown tool also gets a result."""
 
     def definitions(self) -> list[Json]: ...
 
     def meant(self, block: Json) -> Json:
-        """Return the block with the name of the tool that it leads to."""
+        """Return the block with the real name of the tool, which the model may call by an alias."""
         ...
 
     def bind(self, block: Json) -> BoundCall:
@@ -72,18 +73,22 @@ class Toolset(Protocol):
         ...
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
-        """Return why a call can't run even if approved; the user is not asked about it."""
+        """Return why a call can't run even if approved, or None.
+
+        The user is not asked about such a call.
+        """
         ...
 
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
-        """Return why a call would fail even if approved, judging by the files it works on.
+        """Return why a call would fail even if approved, judging by the files it works on, or None.
 
-        Files that `may_look` excludes are not read. The user is asked about any other call.
+        If `may_look` excludes one of the files, nothing is read and the result is None. Unless a
+        failure is returned, the user is asked about the call.
         """
         ...
 
     def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
-        """Return the kind of question that the user is asked, and what to show before it."""
+        """Return the kind of question that the user is asked, and the text to show above it."""
         ...
 
     @property
@@ -105,15 +110,15 @@ class Toolset(Protocol):
         ...
 
 
-# If a question waits longer, notification hooks run: a user at the terminal answers sooner.
+# If a question waits longer, notification hooks run. A user at the terminal usually answers sooner.
 NOTIFY_AFTER_S = 6.0
 
 
 class Question(Struct, frozen=True, kw_only=True):
     """A call that needs the user's decision, and the reason.
 
-    For `choices`, the answers are returned in the granted input. For `plan`, an approval starts the
-    work.
+    If the kind is `choices`, the user's answers are returned in the granted input. If it is `plan`,
+    an approval starts the work.
     """
 
     block: Json
@@ -135,15 +140,15 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Granted(Struct, frozen=True, kw_only=True):
-    """An approval; with `input`, of this call instead."""
+    """An approval. If `input` is set, the call is approved with that input instead of its own."""
 
     input: Json | None = None
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """A rejection. The model reads `words`; `stop` also ends the turn.
+    """A rejection. The model reads `words`; with `stop`, the turn ends too.
 
-    With `is_nobodys`, no user could be asked.
+    `is_nobodys` is set if there was no user to ask.
     """
 
     words: str
@@ -163,7 +168,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
 
 
 async def skip_review(_: BoundCall, needed: NeedsReview) -> Reviewed:
-    """Leave the decision to the user for want of a reviewer."""
+    """Leave the decision to the user, because there is no reviewer."""
     return Reviewed(
         decision=apply_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
     )
@@ -180,12 +185,15 @@ class Hooks(Protocol):
     ) -> HookOutcome:
         """Run the hooks of an event with its own fields.
 
-        `call` is the call that the event is about.
+        `call` is the tool call that the event is about, if any.
         """
         ...
 
     async def waiting(self, emit: Emit, /) -> HookOutcome:
-        """Return the outcome of asynchronous hooks: of the session's start or the background."""
+        """Return the outcome of asynchronous hooks.
+
+        These are the hooks of the session's start and background hooks.
+        """
         ...
 
 
@@ -209,10 +217,10 @@ class ConversationCompactor(Protocol):
         emit: Emit,
         /,
     ) -> bool:
-        """Compact after `tries` requests in a row did not fit, or after a response filled the
-        window.
+        """Compact after requests that did not fit, or after a response that filled the window.
 
-        `due` is None in the second case.
+        `tries` is the number of requests in a row that did not fit. `due` is None after a response
+        that filled the window.
         """
         ...
 
@@ -226,22 +234,20 @@ class ThoughtReports(Protocol):
 
     @property
     def bound(self) -> Bound | None:
-        """The binding of the thinking in the response to the last request."""
+        """What the thinking in the latest response is bound to; None if it is not bound."""
         ...
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ after this rejection."""
+        """Return whether the next request will differ from the one rejected with `words`."""
         ...
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """Return the thinking blocks that the service dropped from the last request, if not yet
-        reported.
-        """
+        """Return unreported thinking blocks that the service dropped from the last request."""
         ...
 
 
 class MoneyBudget(Struct, frozen=True, kw_only=True):
-    """The dollars that this run may spend in addition to `before`."""
+    """The number of dollars that this run may spend on top of `before`, the cost so far."""
 
     usd: Decimal
     before: Decimal
@@ -255,7 +261,7 @@ async def nothing_new() -> tuple[str, ...]:
 
 
 async def nobody_late() -> Sequence[Json]:
-    """Return nothing: the servers of a subagent, for instance, are ready before it starts."""
+    """Return no entries, because there is nothing to wait for (as for a subagent)."""
     return ()
 
 
@@ -264,14 +270,15 @@ async def stays() -> bool:
 
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
-    """The way to the model, from the story to its next response."""
+    """Everything between the story and the model's next response."""
 
     prepare: Callable[[Story], Prepared]
     new_answer: Callable[[], AnswerDriver]
     # Adds the input size to a request if a decision depends on it.
     measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]]
     thoughts: ThoughtReports
-    # Builds the same conversation for a fallback model; None if all models accept the same.
+    # Builds the same conversation for a fallback model; None if all models accept the same
+    # requests.
     for_fallback: Callable[[Story, str], Prepared] | None = None
     # Observes requests and explains cache misses.
     cache: Watch
@@ -279,7 +286,7 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):
-    """Decides whether a call may run: the rules, then the reviewer (mode auto), then the user."""
+    """Decides whether a call may run: by the rules, the reviewer (mode auto) or the user."""
 
     judge: Callable[[BoundCall], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
@@ -301,14 +308,15 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     take_messages: Callable[[], Sequence[Json]]
     # Waits, within bounds, for what a request depends on; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
-    # Returns entries for the model after a round's results: memory files of folders it entered.
+    # Returns entries for the model after a round's results: memory files of the folders that it
+    # used.
     after_results: Callable[[Sequence[Json]], Sequence[Json]]
     # Reads changed settings before a turn; returns notices.
     refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
 
 
 class TurnClock(Struct, frozen=True, kw_only=True):
-    """The time and unique IDs. `monotonic_s` never goes back."""
+    """The source of timestamps and unique IDs. `monotonic_s` never goes back."""
 
     now: Callable[[], str]
     new_id: Callable[[], str]
@@ -316,7 +324,7 @@ class TurnClock(Struct, frozen=True, kw_only=True):
 
 
 class TurnLimits(Struct, frozen=True, kw_only=True):
-    """The limits of a turn. `budget` is compared with `Deps.spending`."""
+    """The limits of a turn. `budget` is compared with the cost in `Deps.spending`."""
 
     max_rounds: int | None = None
     budget: MoneyBudget | None = None
@@ -330,7 +338,7 @@ class TurnSurroundings(Struct, frozen=True, kw_only=True):
     list_schedules: Callable[[], list[Json]] = list
     # The current folder of the shell.
     shell_folder: Callable[[], str] = str
-    # Returns, between two steps, whether the turn ends here because it continues elsewhere.
+    # Returns, between two steps, whether the turn ends here because it will continue elsewhere.
     should_leave: Callable[[], Awaitable[bool]] = stays
 
 
@@ -351,13 +359,13 @@ class Deps(Struct, frozen=True, kw_only=True):
     surroundings: TurnSurroundings = TurnSurroundings()
 
 
-# Before a request or a call: everything is saved, or the user learns why not.
+# Before a request or a call, everything is saved, or the user learns why it is not.
 
 
 async def ensure_saved(deps: Deps, emit: Emit) -> None:
-    """Wait until everything is durable.
+    """Wait until everything is durably saved.
 
-    Report once if it can't be saved, and once when it can again.
+    Report once if saving fails, and once when it works again.
     """
     await deps.story.durable()
     if news := deps.story.recorder.news():

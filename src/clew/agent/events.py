@@ -1,6 +1,6 @@
-"""The events of the engine during a turn, for front ends, protocols and logs.
+"""The engine's events during a turn, for front ends, protocols and logs.
 
-The events of a response and of its driver are passed on unchanged; these are the engine's own.
+The events of a response and of its driver are passed on unchanged and are not defined here.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -21,7 +21,10 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 
 class BlockSaid(Struct, frozen=True, kw_only=True):
-    """A block of the response is complete, as its entry; usage and stop reason may still change."""
+    """A block of the response is complete; `entry` contains it.
+
+    Usage and stop reason may still change.
+    """
 
     entry: Json
 
@@ -61,20 +64,23 @@ class Repaired(Struct, frozen=True, kw_only=True):
 
 
 class Doubted(Struct, frozen=True, kw_only=True):
-    """The service would reject this request by the known rules. With `is_held` it was not sent."""
+    """By the known rules, the service would reject this request.
+
+    With `is_held`, it was not sent.
+    """
 
     violations: list[RequestViolation]
     is_held: bool
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
-    """The transcript can't be written and goes to a recovery file; or all is saved again."""
+    """The transcript can't be written and goes to a recovery file, or everything is saved again."""
 
     messages: tuple[str, ...]
 
 
 class Noticed(Struct, frozen=True, kw_only=True):
-    """Notices for the user before a turn, such as changed settings and their faults."""
+    """Messages for the user, such as those about changed settings and errors in them."""
 
     messages: tuple[str, ...]
 
@@ -97,7 +103,7 @@ class HookStarted(Struct, frozen=True, kw_only=True):
 
 
 class HookFinished(Struct, frozen=True, kw_only=True):
-    """A hook has ended, successfully or not."""
+    """A hook has ended, with or without success."""
 
     hook_id: str
     name: str
@@ -109,7 +115,7 @@ class HookFinished(Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """The outcome in the protocol's terms."""
+        """The outcome, in the words that the protocol uses."""
         if self.ran.is_timeout:
             return "cancelled"
         return "error" if self.ran.trouble or self.ran.exit_code else "success"
@@ -126,13 +132,16 @@ class FromAgent(Struct, frozen=True, kw_only=True):
 
 
 class Compacting(Struct, frozen=True, kw_only=True):
-    """The conversation is being compacted; nothing else happens in it until then."""
+    """The conversation is being compacted; nothing else happens in it until the compaction ends."""
 
     trigger: str
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
-    """The conversation was compacted: its boundary and the entries after it, the summary last."""
+    """The conversation was compacted.
+
+    Contains the boundary and the entries after it, the summary last.
+    """
 
     boundary: Json
     entries: list[Json]
@@ -141,7 +150,10 @@ class Compacted(Struct, frozen=True, kw_only=True):
 
 
 class NotCompacted(Struct, frozen=True, kw_only=True):
-    """The compaction failed and changed nothing. For a manual one, its reply reports this too."""
+    """The compaction failed and changed nothing.
+
+    If the user requested it, the reply reports this too.
+    """
 
     message: str
     trigger: str
@@ -157,12 +169,12 @@ ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook", "l
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True):
-    """The end of a turn. `message` adds what the reason does not say."""
+    """A turn has ended. `message` adds what `reason` alone does not say."""
 
     reason: EndReason
     message: str = ""
     rounds: int = 0
-    # The API's stop reason of the last response, and the status of its failure.
+    # The API's stop reason for the last response, and the HTTP status of its failure.
     stop_reason: str | None = None
     status: int | None = None
     error_type: str | None = None

@@ -1,8 +1,9 @@
-"""Runs the calls of one response while it still streams. Each call runs once and has one result.
+"""Runs the calls of one response while it is still streaming.
 
-Contains the task group of the calls. A call is durable in the transcript before it is judged or
-run. Concurrency-safe calls run together; any other call waits for all before it, and later ones
-wait for it. Only a cancellation raises: denials and failures are results.
+Each call runs once and has one result. The module owns the task group of the calls. A call is saved
+durably in the transcript before it is judged or run. Concurrency-safe calls run together; any other
+call waits for all calls before it, and later calls wait for it. Only a cancellation raises: denials
+and failures are results.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -57,18 +58,18 @@ NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 
 
 class PendingCall:
-    """A tool_use block on its way to its result."""
+    """The state of a tool_use block until its result exists."""
 
     def __init__(self, bound: BoundCall, *, source_uuid: str) -> None:
         self.bound = bound
         self.source_uuid = source_uuid
-        # As first bound: the calls it waits for don't change with its input.
+        # Taken from the call as first bound: the calls it waits for don't change with its input.
         self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
-        # Entries from hooks that follow its result.
+        # Entries from hooks that follow the call's result.
         self.beside: list[Json] = []
-        # Additional fields of its result entry.
+        # Additional fields of the call's result entry.
         self.noted: Json = {}
         self.done = asyncio.Event()
 
@@ -78,7 +79,10 @@ class PendingCall:
 
 
 class ToolExecutor:
-    """Runs calls. `results` contains their messages in the order in which they ended."""
+    """Runs calls.
+
+    `results` contains their result messages in the order in which the calls ended.
+    """
 
     def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
         self._deps = deps
@@ -109,8 +113,8 @@ class ToolExecutor:
     async def start(self, block: Json, answer: list[Json], after: str | None) -> None:
         """Start a call.
 
-        `answer` contains the entries of the response so far, the call's own last. They begin after
-        the entry `after`, the last one that an earlier call recorded.
+        `answer` contains the entries of the response that no earlier call has recorded; the entry
+        of this call is the last. `after` is the last entry that an earlier call recorded.
         """
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
@@ -121,12 +125,12 @@ class ToolExecutor:
         self._group.create_task(self._follow(call, before))
 
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
-        """Answer a call that must not run at all."""
+        """Give an error result to a call that must not run at all."""
         call = PendingCall(BoundCall(block=block), source_uuid=source_uuid)
         await self._refuse(call, wrap_in_tag("tool_use_error", words))
 
     def release(self) -> None:
-        """Let results join the conversation, because the response is now part of it."""
+        """Add the held results to the conversation, because the response is now part of it."""
         answers, self._held = self._held, None
         if answers:
             self._deps.story.answer(answers)
@@ -147,7 +151,7 @@ class ToolExecutor:
             call.done.set()
 
     async def _judged(self, call: PendingCall) -> None:
-        """Ask for permission and run the call, or answer it with the denial."""
+        """Decide whether a call may run, and run it or answer it with the denial."""
         await ensure_saved(self._deps, self._emit)
         self._repetition.note(call.block)
         unusable = self._deps.tools.unusable(call.bound)
@@ -207,13 +211,19 @@ class ToolExecutor:
         return reviewed.decision
 
     async def _told_of_denial(self, call: PendingCall, why: str) -> str:
-        """Tell hooks of a reviewer's denial. They may allow a retry but not reverse the denial."""
+        """Notify hooks of a reviewer's denial.
+
+        They may allow a retry but not reverse the denial.
+        """
         outcome = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
         self._take(call, outcome)
         return MAY_RETRY if outcome.may_retry else ""
 
     async def _before(self, call: PendingCall) -> Said:
-        """Run PreToolUse hooks, which may deny the call or change its input before rules apply."""
+        """Run PreToolUse hooks.
+
+        They may deny the call or change its input before the rules apply.
+        """
         outcome = await fire_for(self._deps, self._emit, "PreToolUse", call.bound)
         self._take(call, outcome)
         if outcome.halt is not None and outcome.permission != "deny":
@@ -246,7 +256,10 @@ class ToolExecutor:
     async def _ask(
         self, call: PendingCall, decision: Decision, outcome: Said, *, is_confined: bool
     ) -> None:
-        """Ask one question at a time; after a rejection that ends the turn, ask no further."""
+        """Ask the user, one question at a time, and act on the answer.
+
+        After a rejection that ends the turn, no further questions are asked.
+        """
         waits = self._asking.locked()
         async with self._asking:
             # The answer to the previous question may cover this call too.
@@ -260,7 +273,8 @@ class ToolExecutor:
             case Granted():
                 if verdict.input is not None and verdict.input != call.block["input"]:
                     call.bound = call.bound.with_input(verdict.input)
-                    # The approval was for another call; a denied file remains hidden from this one.
+                    # The approval was given for a different call; a denied file remains hidden from
+                    # this one.
                     again, confined = await self._decision(call.bound, outcome)
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
@@ -284,7 +298,10 @@ class ToolExecutor:
         return verdict
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
-        """Return a hook's answer, otherwise the user's. Notify hooks if the question waits long."""
+        """Return the answer of a hook if one answers, otherwise the user's.
+
+        Notification hooks run if the question waits long.
+        """
         outcome = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
         self._take(call, outcome)
         if outcome.answer is not None:
@@ -368,7 +385,7 @@ class ToolExecutor:
                 moved = {"old_cwd": began_in, "new_cwd": self._deps.surroundings.shell_folder()}
                 self._take(call, await fire_event(self._deps, self._emit, "CwdChanged", **moved))
         except asyncio.CancelledError:
-            # The tool has done its work, whether or not its hooks ran.
+            # The tool has done its work, whether or not the hooks run.
             self._note(
                 call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
             )
@@ -395,7 +412,7 @@ class ToolExecutor:
         return isinstance(verdict, Granted)
 
     def _account(self, outcome: ToolOutcome) -> None:
-        """Record what a call changed in the session's statistics: file lines, todos."""
+        """Update the session's statistics with what a call changed: lines of files, and todos."""
         if outcome.is_error:
             return
         for read in (count_changed_lines, todos_of):
@@ -423,7 +440,7 @@ class ToolExecutor:
         await self._refuse(call, words, toolDenialKind=kind, toolDenialBeforeRun=True)
 
     async def _refuse(self, call: PendingCall, words: str, **fields: Any) -> None:
-        """Answer a call that did not run."""
+        """Give an error result to a call that did not run."""
         entry = self._note(call, words, **fields)
         display = words.split("\n", 1)[0]
         await self._emit(

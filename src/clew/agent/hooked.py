@@ -1,6 +1,6 @@
 """Applies the outcomes of hooks to a turn: entries for the conversation, notices for the user.
 
-Whether something may happen after an outcome is decided by the caller.
+After an outcome, the caller decides whether the turn continues.
 """
 
 from copy import deepcopy
@@ -28,12 +28,12 @@ BY_HOOK = "{event}:{tool} hook error: {why}"
 
 
 async def fire_event(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
-    """Run the hooks of an event and report their notices."""
+    """Run the hooks of an event, report their notices and return the outcome."""
     return await report_notices(deps, emit, await deps.hooks.fire(event, fields, emit))
 
 
 async def fire_for(deps: Deps, emit: Emit, event: str, call: BoundCall, **fields: Any) -> Said:
-    """Run the hooks of an event about a call."""
+    """Run the hooks of an event that is about a call; return the outcome."""
     fields = describe_call(call.block) | fields
     if event == "PermissionRequest":
         del fields["tool_use_id"]
@@ -51,7 +51,10 @@ async def report_notices(deps: Deps, emit: Emit, outcome: Said) -> Said:
 
 
 def make_hook_entries(deps: Deps, outcome: Said) -> list[Json]:
-    """Return the transcript entries of an outcome, which follow the entry they are about."""
+    """Return the transcript entries of an outcome.
+
+    They belong after the entry that the event is about.
+    """
     new_entries = [
         factories.make_attachment(
             attachment.payload,
@@ -74,7 +77,7 @@ def make_hook_entries(deps: Deps, outcome: Said) -> list[Json]:
 
 
 async def join_outcome(deps: Deps, emit: Emit, outcome: Said) -> None:
-    """Add an outcome to the conversation."""
+    """Add the entries of an outcome to the conversation."""
     new_entries = make_hook_entries(deps, outcome)
     if new_entries:
         deps.story.add(new_entries)
@@ -94,7 +97,7 @@ def describe_call(block: Json) -> Json:
 
 
 def describe_end(outcome: ToolOutcome, duration_ms: float) -> tuple[str, Json]:
-    """Return the event for the end of a call, and its fields."""
+    """Return the name and the fields of the event that reports the end of a call."""
     fields = {"duration_ms": round(duration_ms)}
     if outcome.is_error:
         return "PostToolUseFailure", fields | {
@@ -112,7 +115,7 @@ def plain(content: Any) -> str:
 
 
 def replace_result(block: Json, outcome: ToolOutcome, hook_outcome: Said) -> Any:
-    """Return the content of the result, or what a hook replaced it with."""
+    """Return the content of the result, or the content that a hook replaced it with."""
     if hook_outcome.output is UNSET or outcome.is_error:
         return outcome.content
     new = rewrite_result(
@@ -137,7 +140,7 @@ def find_last_words(messages: History) -> str:
 
 
 def calls_of(history: History) -> list[Json]:
-    """Return the calls of the last response with the content of their results."""
+    """Return the calls of the last response, each with the content of its result."""
     results: dict[str, Any] = {}
     calls: list[Json] = []
     answer_id: Any = None

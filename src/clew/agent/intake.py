@@ -1,11 +1,11 @@
 """Turns typed or piped input into actions, in the same way for all front ends.
 
-A prompt becomes a message with the content of its mentions. `!line` becomes two messages, the
-command and its output. `# words` is added to the memory file, and `/name` runs a command.
-Everything runs through the same tools and rules as the model's calls. By typing a line, the user
-has approved it, but nothing overrides a deny rule. With `--print` no user has approved anything: a
-line that the rules would ask about doesn't run, so that a program can pass untrusted text as a
-prompt.
+A prompt becomes a message together with the content of the files and resources it mentions. `!line`
+becomes two messages, the command and its output. `# words` is added to the memory file, and `/name`
+runs a command. Everything runs through the same tools and rules as the model's calls. By typing a
+line, the user has approved it, but a deny rule still applies. With `--print` no user has approved
+anything: a line that would need approval doesn't run, so that a program can pass untrusted text as
+a prompt.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -60,7 +60,7 @@ NO_FILE = "no such file or folder; sent as plain text"
 
 
 class Raw(Struct, frozen=True, kw_only=True):
-    """The input.
+    """One input as it was typed or piped in.
 
     `more` was piped in after the text and is never parsed for commands or mentions.
     """
@@ -89,7 +89,10 @@ async def no_resource(_: str) -> Fact | None:
 
 
 class Intake:
-    """Handles input. Its only state is the facts for the model that wait for the next prompt."""
+    """Handles input.
+
+    Its only state is a list of facts that the model receives with the next prompt.
+    """
 
     def __init__(
         self,
@@ -115,13 +118,14 @@ class Intake:
         self._waiting: list[Fact] = []
 
     def tell(self, fact: Fact) -> None:
-        """Add a fact for the model to the next prompt."""
+        """Add a fact to those that the model receives with the next prompt."""
         self._waiting.append(fact)
 
     async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
-        """Handle `raw` and return the action. The turn that follows records it.
+        """Handle `raw` and return the action to take. The turn that follows records it.
 
-        `run_command` returns None for an unknown command name, which may be meant as a prompt.
+        `run_command` returns None for an unknown command name; the line may then be meant as a
+        prompt.
         """
         meant = parse(raw.text, by_person=raw.by_person)
         match meant:
@@ -157,7 +161,7 @@ class Intake:
         )
 
     async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
-        """Return the content of a mention; None if it names nothing or may not be read."""
+        """Return the content that a mention refers to; None if it is missing or unreadable."""
         target = self._found(mention)
         if target is None:
             fact = await self._elsewhere(mention)
@@ -191,7 +195,7 @@ class Intake:
         return make_file_fact(path, label, outcome.content, outcome.tool_use_result)
 
     async def _elsewhere(self, mention: Mention) -> Fact | None:
-        """Return the content of a mention that is not a file, such as a server's resource."""
+        """Return the content of a mention that is not a file, such as an MCP server's resource."""
         for reading in mention.paths:
             fact = await self._resource(reading)
             if fact is not None:
@@ -248,8 +252,7 @@ class Intake:
         )
 
     async def _refused(self, call: BoundCall, raw: Raw) -> tuple[str, bool]:
-        """Return why a call may not run, or an empty string, and whether it must run in the
-        sandbox.
+        """Return why a call may not run (or an empty string), and whether it must be sandboxed.
 
         A command that the user types runs without the read-only sandbox.
         """
@@ -260,7 +263,7 @@ class Intake:
 
     async def _run(self, call: BoundCall, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
-            """Ignore progress: the complete outcome is shown."""
+            """Ignore progress, because the complete outcome is shown."""
 
         return await self._tools.run(
             call, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
@@ -296,9 +299,7 @@ class Intake:
         return outcome
 
     async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
-        """Return the typed line, followed by the text it expands to and the files that the text
-        names.
-        """
+        """Return the typed line, the text it expands to, and the files mentioned in that text."""
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
         text = factories.make_user(
@@ -319,7 +320,7 @@ class Intake:
 
 
 def parse_as_prompt(text: str) -> Prompt:
-    """Parse the line as a prompt, even if it begins like a command."""
+    """Parse a line as a prompt, even if it begins like a command."""
     meant = parse(f" {text}", by_person=False)
     assert isinstance(meant, Prompt)
     return Prompt(text=text, mentions=meant.mentions)
@@ -333,7 +334,7 @@ def _span(path: Path, mention: Mention) -> Json:
 
 
 def add_line(path: Path, line: str) -> None:
-    """Add a line to a user's file, which may not exist yet or may lack a final line end."""
+    """Append a line to a user's file, which may not exist yet or may not end with a newline."""
     with path.open("a+b") as file:
         end = file.seek(0, 2)
         if end:
@@ -343,7 +344,7 @@ def add_line(path: Path, line: str) -> None:
 
 
 def title_of(prompt: str | Sequence[Json]) -> str:
-    """Return the prompt as a title by which the user recognizes it."""
+    """Return a short title for a prompt, by which the user recognizes it."""
     text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
     return as_typed(text)
 
@@ -352,12 +353,12 @@ def title_of(prompt: str | Sequence[Json]) -> str:
 
 
 MEMORY_FILE = "CLAUDE.md"
-# The values of the setting `notesFile`. They are words, so that no project can name another file.
+# The values of the setting `notesFile`: fixed words, so that a project can't name any other file.
 NOTES = ("project", "local", "user")
 
 
 def find_memory_folder(places: Places) -> Path:
-    """Return the project's memory folder, shared by its sessions."""
+    """Return the project's memory folder, which its sessions share."""
     return get_project_dir(places.config_home, str(places.root)) / "memory"
 
 

@@ -1,4 +1,7 @@
-"""Judges calls with the current rules, the shell's folder, the conversation and the reviewer."""
+"""Decides whether calls may run, by the current rules and the reviewer.
+
+The decision also depends on the shell's folder and on untrusted text in the conversation.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Judging:
-    """Judges calls. The history is labelled only as far as a rule needs it."""
+    """Decides about calls.
+
+    The origins of text in the conversation are traced only if a rule needs them.
+    """
 
     def __init__(
         self,
@@ -35,7 +41,10 @@ class Judging:
         denied: Sequence[str] = (),
         folders: Sequence[str] = (),
     ) -> None:
-        """`mode`, `denied` and `folders` are those of a subagent's conversation."""
+        """Set up the decisions for one conversation.
+
+        `mode`, `denied` and `folders` are passed only for a subagent's conversation.
+        """
         self._folders = folders
         self._denied = denied
         self._mode = mode or (lambda: rules.mode)
@@ -69,7 +78,7 @@ class Judging:
         return self._spared(call, decision)
 
     def under_mode(self, finding: Finding) -> Decision:
-        """Apply the current mode to a finding that no rule made."""
+        """Apply the current permission mode to a finding that no rule made."""
         return make_decision([apply_mode(self._mode(), finding)])
 
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:

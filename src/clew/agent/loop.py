@@ -1,7 +1,7 @@
 """The loop of one turn: send a request, run tools while the response streams, continue or end.
 
-Reads from `run_turn` down. The history grows only through the story. A cancelled turn keeps what
-was complete, answers every call, records the interruption and passes the cancellation on.
+Read this file from `run_turn` down. The history grows only through the story. A canceled turn keeps
+what was complete, answers every call, records the interruption and passes the cancellation on.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -84,13 +84,13 @@ SHOWN_VIOLATIONS = 3
 
 
 class HeldRequest(Struct, frozen=True, kw_only=True):
-    """A request that was not sent, and the reason."""
+    """A request that was held back instead of being sent, and the reason."""
 
     words: str
 
 
 async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) -> TurnEnded:
-    """Answer the last message of the conversation. The turn's end is a value."""
+    """Answer the last message of the conversation, and return how the turn ended."""
     recoveries = Recoveries()
     repetition = Repetition()
     rounds = 0
@@ -163,7 +163,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
 async def apply_hooks(
     deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
-    """Return the step after hooks ran: before the next request, or before the end."""
+    """Run the hooks due before the next request or the turn's end; return the step to take then."""
     match step:
         case Continue(cause="tools"):
             outcome = await fire_event(
@@ -187,7 +187,10 @@ async def apply_hooks(
 
 
 async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries) -> Transition:
-    """End the turn unless a Stop hook asks for more, up to a number of times in a row."""
+    """End the turn unless a Stop hook asks for more.
+
+    The hook may do so a limited number of times in a row.
+    """
     outcome = await fire_event(
         deps,
         emit,
@@ -218,7 +221,7 @@ async def emptied(deps: Deps, emit: Emit) -> bool:
 
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
-    """Wait for what is about to be ready, and tell the model what is new."""
+    """Wait for what the next request depends on, and tell the model what is new."""
     entries = list(await deps.arrivals.await_late())
     if entries:
         deps.story.add(entries)
@@ -227,7 +230,7 @@ async def wait_for_late(deps: Deps, emit: Emit) -> None:
 
 
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
-    """Add the texts for the next request: the step's own, and messages that have arrived."""
+    """Add the messages for the next request: the step's own text and those that have arrived."""
     await join_outcome(deps, emit, await report_notices(deps, emit, await deps.hooks.waiting(emit)))
     entries = list(deps.arrivals.take_messages())
     if step.words:
@@ -248,7 +251,7 @@ async def add_entries(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
 
 
 def tokens_said(deps: Deps) -> int:
-    """Return the output tokens so far, as the service counted them."""
+    """Return the number of output tokens so far, as counted by the service."""
     return deps.spending.ledger.total.tokens.output
 
 
@@ -263,7 +266,7 @@ def ended_badly(step: TurnEnd) -> bool:
 
 
 def doubt(violations: list[RequestViolation]) -> str:
-    """Describe what the service would reject, in the same words for the same faults."""
+    """Describe what the service would reject; the same faults always give the same words."""
     lines = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
     omitted_count = len(violations) - len(lines)
     more = f"; and {omitted_count} more" if omitted_count else ""
@@ -271,10 +274,11 @@ def doubt(violations: list[RequestViolation]) -> str:
 
 
 def insists(history: History, words: str) -> bool:
-    """Return whether the same request was just held back and the user sends it again.
+    """Return whether the user is resending a request that was just held back.
 
-    The validator can be wrong, because the service's limits grow. So it stops a request only once.
-    The transcript remembers that, so that a new process does not stop it again.
+    The validator can be wrong, because the service's limits grow. Therefore, it stops a request
+    only once. The transcript shows that it did, so that a new process does not stop the request
+    again.
     """
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
@@ -283,8 +287,9 @@ def insists(history: History, words: str) -> bool:
 
 
 def without_numbers(words: str) -> str:
-    """Drop the digits: sizes and positions change when the request is sent again, the fault does
-    not.
+    """Drop the digits, so that the same fault compares equal.
+
+    Sizes and positions change when the request is sent again; the fault does not.
     """
     return "".join(c for c in words if not c.isdigit())
 
@@ -366,9 +371,7 @@ class Hearing:
         )
 
     async def is_shorter_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
-        """Return whether a conversation that did not fit was compacted, so that it can be sent
-        again.
-        """
+        """Return whether a conversation that did not fit was compacted, so it can be sent again."""
         if not isinstance(ended, CompactionDue):
             return False
         if ended.failure is not None:
@@ -378,7 +381,10 @@ class Hearing:
         )
 
     def is_other_now(self, ended: Ended | HeldRequest) -> bool:
-        """Return whether a request rejected for its thinking will be sent with other thinking."""
+        """Return whether to retry a request that was rejected because of its thinking blocks.
+
+        The retry contains different thinking blocks.
+        """
         return isinstance(ended, GaveUp) and self._deps.model.thoughts.refused(
             ended.failure.message
         )
@@ -436,21 +442,22 @@ class Hearing:
         return entry
 
     async def _start(self, block: Json) -> None:
-        """Start a call with only the entries since the previous call, so that the cost stays
-        linear.
+        """Start a call.
+
+        Only the entries since the previous call are passed on, so that the cost stays linear.
         """
         previous_count, self._told = self._told, len(self._blocks)
         after = self._uuids[previous_count - 1] if previous_count else None
         await self.running.start(block, self._written_from(previous_count), after)
 
     def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
-        """Return the entries of a response; entries that its calls refer to keep their IDs."""
+        """Return the entries of a response. An entry that a call already refers to keeps its ID."""
         missing = len(message.get("content") or [None]) - len(self._uuids)
         self._uuids += [self._deps.clock.new_id() for _ in range(missing)]
         return self._written(message, self._uuids, is_aborted=is_aborted)
 
     def _written_from(self, place: int) -> list[Json]:
-        """Return the entries of the blocks so far, from an index on."""
+        """Return the entries of the blocks received so far, from the index `place` on."""
         part = self._message | {"content": self._blocks[place:]}
         return self._written(part, self._uuids[place:], first=place)
 
@@ -492,7 +499,7 @@ class Hearing:
                 return await self._failed(failure, TOO_LONG, reason="cut_by_context")
 
     def _costed(self, entries: list[Json]) -> list[Json]:
-        """Return the entries with the cost and duration of their request."""
+        """Add the cost and the duration of the request to the entries."""
         charge = next(find_charges(entries, self._deps.model.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
@@ -505,7 +512,7 @@ class Hearing:
         return costed
 
     def _note_cost(self, entry: Json) -> None:
-        """Record the request as its own line, with what the entries can't contain."""
+        """Record the request's cost as a separate line, with what the entries can't contain."""
         message = AssistantMessage(entry)
         if message.is_synthetic:
             return
@@ -566,7 +573,7 @@ class Hearing:
     async def _failed(
         self, failure: Failure, why: str, *, reason: str, words: str | None = None
     ) -> TurnReply:
-        """Add a failed request as an entry for the user; the API never sees it."""
+        """Add a failed request as an entry for the user, which is never sent to the service."""
         deps = self._deps
         words = words or describe_api_error(failure)
         entry = factories.make_api_error(
@@ -593,8 +600,9 @@ class Hearing:
         )
 
     def keep_what_was_said(self) -> None:
-        """After a cancellation, keep finished blocks, answer every call and record the
-        interruption.
+        """After a cancellation, keep finished blocks and record the interruption.
+
+        Every call is answered.
         """
         last = self._finished(self._answer.last_words)
         if not self._is_settled and last is not None and last.message["content"]:

@@ -1,6 +1,4 @@
-"""Chooses what answers a session: the endpoint and its key, the connection, the models, the
-timeouts.
-"""
+"""Chooses what answers a session: endpoint and key, connection, models and timeouts."""
 
 import asyncio
 import time
@@ -44,14 +42,14 @@ from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 
-# The user answers one question at a time, from calls and servers alike.
+# The user answers one question at a time, whether it comes from a call or from a server.
 
 
 AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
 def serialise_questions(ask: AskPerson) -> AskPerson:
-    """Return a function that asks the user one question at a time."""
+    """Return a function that calls `ask` for one question at a time."""
     lock = asyncio.Lock()
 
     async def asking(question: Question) -> Verdict:
@@ -74,7 +72,7 @@ def choose_model(
     catalog: ModelCatalog,
     spoke: str | None = None,
 ) -> Model:
-    """Choose the model of this run. `spoke` is the model of the resumed session."""
+    """Return the model for this run. `spoke` is the model that the resumed session used."""
     wanted = options.model or spoke or environment.text("model") or read_text(settings, "model")
     return catalog.entry(wanted or DEFAULT_MODEL)
 
@@ -87,7 +85,7 @@ def make_template(
     style: Style = BUILTIN[0],
     language: str = "",
 ) -> ModelRequest:
-    """Return a request without messages, the same for every turn and for later runs."""
+    """Return a request without messages; it is the same for every turn and for later runs."""
     return ModelRequest(
         model=model.id,
         messages=[],
@@ -130,7 +128,7 @@ def target_of(model: Model, endpoint: Endpoint) -> Target:
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """The service for all requests of a session, with the preferences for them."""
+    """The service that all requests of a session are sent to, with the preferences for them."""
 
     provider: AnthropicProvider
     catalog: ModelCatalog
@@ -141,7 +139,7 @@ class Service(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
     def answering(self, fallbacks: tuple[str, ...] = (), *, with_events: bool = False) -> Answering:
-        """Return the driver of one response."""
+        """Return a driver for one response."""
         return Answering(
             self.provider,
             new_tool_id=lambda: f"toolu_{uuid4().hex}",
@@ -155,7 +153,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 def target_named(service: Service, name: str) -> Target:
-    """Return what requests to the model of this name may contain."""
+    """Return what requests to the model with this name may contain."""
     return target_of(service.catalog.entry(name), service.provider.endpoint)
 
 
@@ -176,10 +174,10 @@ async def open_service(
     launcher: Launcher,
     opened: AsyncExitStack,
 ) -> Service:
-    """Open the service. `opened` closes its connections; the TLS handshake starts at once."""
+    """Open the service. `opened` closes its connections later; the TLS handshake starts at once."""
     catalog = CATALOG
     problems: tuple[str, ...] = ()
-    if read_object(settings, "models"):  # Most users add none.
+    if read_object(settings, "models"):  # Most users add no models.
         from clew.core.catalog.added import load_models
 
         catalog, problems = load_models(settings)
@@ -204,15 +202,16 @@ async def open_service(
     )
 
 
-# The model for small work, and how it is asked.
+# The model for small work, and asking it a question.
 
 
 SMALL_MODEL = "haiku"
 
 
 def choose_small_model(environment: Environment, service: Service, main: str) -> str:
-    """Return the model for small work; the main model for a chat endpoint, whose models are
-    unknown.
+    """Return the model for small work.
+
+    For a chat endpoint, whose models are unknown, this is the main model by default.
     """
     default = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
     return environment.text("small_model") or default
@@ -241,7 +240,7 @@ def make_side_questions(
 
 
 class Speaking:
-    """The model settings for the next request."""
+    """The session's model, thinking and effort, as the next request will use them."""
 
     def __init__(
         self,
@@ -258,7 +257,7 @@ class Speaking:
         self._spending = spending
 
     def choose(self, name: str) -> Model:
-        """Switch to another model. The conversation so far is sent with the next request."""
+        """Switch to another model. The next request sends it the conversation so far."""
         self.model = self.catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
         self._requests.change(template, target_of(self.model, self._endpoint))
@@ -266,7 +265,7 @@ class Speaking:
         return self.model
 
     def think(self, thinking: Thinking | None) -> None:
-        """Set the thinking from the next request on; None leaves it to the model's default."""
+        """Set the thinking for the next and later requests; None selects the model's default."""
         template = replace(self._requests.template, thinking=thinking)
         self._requests.change(template, target_of(self.model, self._endpoint))
 
@@ -283,7 +282,10 @@ class Speaking:
 
 
 class Switching:
-    """Switches the model. A skill's temporary model is not a switch."""
+    """Switches the model at the user's request.
+
+    A skill's temporary model does not count as a switch.
+    """
 
     def __init__(
         self, speaking: Speaking, hooks: SessionHooks, ask: AskPerson, new_id: Callable[[], str]

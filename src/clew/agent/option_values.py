@@ -33,7 +33,7 @@ def word(text: str) -> str:
 
 
 def number(least: int, unit: str = "") -> Callable[[str], int]:
-    """Return a parser of integers of at least `least`."""
+    """Return a parser that accepts integers from `least` up."""
 
     def read(text: str) -> int:
         try:
@@ -48,12 +48,12 @@ def number(least: int, unit: str = "") -> Callable[[str], int]:
 
 
 def switch(text: str) -> bool:
-    """Return whether the text means on."""
+    """Return whether the text means that the switch is on."""
     return text in SWITCH_ON
 
 
 def one(text: str) -> tuple[str, ...]:
-    """Return a tuple with only this text, for an option that may be repeated."""
+    """Return a tuple with only this text; the tuples of a repeated option are concatenated."""
     return (text,)
 
 
@@ -73,12 +73,16 @@ def models(text: str) -> tuple[str, ...]:
 
 
 def tools(text: str) -> tuple[str, ...] | None:
-    """Split tool names; None for all tools."""
+    """Split tool names; return None, which means all tools, for the word "default"."""
     return None if text == "default" else names(text)
 
 
 def names_among(*known_names: N) -> Callable[[str], tuple[N, ...]]:
-    """Return a parser of names from `known_names`, which returns them in that order."""
+    """Return a parser for a list of names.
+
+    Each name must be one of `known_names`; the parser returns the names in the order of
+    `known_names`.
+    """
 
     def read(text: str) -> tuple[N, ...]:
         for name in names(text):
@@ -111,14 +115,14 @@ def rules(text: str) -> tuple[str, ...]:
 
 
 def uuid(text: str) -> str:
-    """Return a session ID in lower case."""
+    """Return a session ID in lowercase."""
     if not is_uuid(text):
         raise ValueError("expected a UUID")
     return text.lower()
 
 
 def dollars(text: str) -> Decimal:
-    """Parse a positive, finite amount of money."""
+    """Parse an amount of dollars, which must be positive and finite."""
     try:
         amount = Decimal(text)
     except InvalidOperation:
@@ -129,7 +133,7 @@ def dollars(text: str) -> Decimal:
 
 
 def file_text(text: str) -> str:
-    """Read the text of a file."""
+    """Return the text of the file with this path."""
     from pathlib import Path
 
     try:
@@ -141,7 +145,7 @@ def file_text(text: str) -> str:
 
 
 def schema(text: str) -> dict[str, Any]:
-    """Parse a JSON Schema of an object, from JSON or from a JSON file."""
+    """Parse a JSON Schema for an object, given as JSON or as the path of a JSON file."""
     import json
     from pathlib import Path
 
@@ -158,7 +162,7 @@ def schema(text: str) -> dict[str, Any]:
 
 
 def agents(text: str) -> dict[str, Any]:
-    """Parse agent definitions by name from a JSON object."""
+    """Parse a JSON object that maps names to agent definitions."""
     import json
 
     try:
@@ -176,31 +180,31 @@ def member(value: Any) -> Any:
 
 
 def text(value: Any) -> str | None:
-    """Return a host's text; None for any other type, which is ignored."""
+    """Return a host's value if it is a string; None for any other type, which is ignored."""
     return value if isinstance(value, str) else None
 
 
 def filled(value: Any) -> str | None:
-    """Return a host's text without surrounding blanks; None if it is empty."""
+    """Return a host's text without surrounding whitespace; None if it is empty or not text."""
     return (value.strip() or None) if isinstance(value, str) else None
 
 
 def paragraphs(value: Any) -> str | None:
-    """Return a host's text, which may come in parts."""
+    """Return a host's text, given as a string or as a list of paragraphs."""
     if isinstance(value, list):
         return "\n\n".join(part for part in value if isinstance(part, str))
     return text(value)
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """Return the members of a host's object that are non-empty texts."""
+    """Return the members of a host's object whose values are non-empty strings."""
     if not isinstance(value, dict):
         return None
     return {name: item for name, item in value.items() if isinstance(item, str) and item}
 
 
 def answer_schema(value: Any) -> dict[str, Any] | None:
-    """Return a host's JSON Schema for the answer."""
+    """Return a host's JSON Schema for the model's answer."""
     from clew.agent.tools.json_schema import find_schema_fault
 
     if not isinstance(value, dict):
@@ -211,5 +215,5 @@ def answer_schema(value: Any) -> dict[str, Any] | None:
 
 
 def worktree(text: str) -> dict[str, Any]:
-    """Return the start of a worktree's record: only its name, empty for a generated one."""
+    """Return the first part of a worktree's record: its name; an empty name will be generated."""
     return {"worktreeName": text}

@@ -47,14 +47,17 @@ class Flag(Struct, frozen=True):
 
 
 class Overrides(Struct, frozen=True):
-    """The setting and the environment variable (a field of its table) that the option overrides."""
+    """The setting and the environment variable that the option overrides.
+
+    The variable is given as a field of the environment's table.
+    """
 
     setting: str = ""
     variable: str = ""
 
 
 class Sdk(Struct, frozen=True):
-    """The option's name in `ClewOptions`, and its type there if it differs."""
+    """The option's name in `ClewOptions`, and its type there if it is different."""
 
     name: str = ""
     type: str = ""
@@ -63,8 +66,8 @@ class Sdk(Struct, frozen=True):
 class HostMember(Struct, frozen=True):
     """The option's name in a host's `initialize` request.
 
-    The result of `read` replaces the option unless it is None; a switch can only change its
-    default. With `yields`, the command line takes precedence over the host.
+    The result of `read` replaces the option's value unless it is None. A switch can only be changed
+    from its default. With `yields`, a value from the command line takes precedence over the host's.
     """
 
     name: str
@@ -73,7 +76,7 @@ class HostMember(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The options of one run. None leaves a choice to the settings."""
+    """The options of one run. If an option is None, the settings decide."""
 
     # fmt: off
     prompt: str = ""
@@ -101,7 +104,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--session-id UUID", "ID of the new session", values.uuid), Sdk()] = None
     name: Annotated[str | None, Flag("-n, --name TITLE", "Title of the session"), Sdk(),
         HostMember("title", values.filled, yields=True)] = None
-    # The worktree of the session, as the transcript names it.
+    # The worktree of the session, in the form recorded in the transcript.
     worktree: Annotated[dict[str, Any] | None,
         Flag("-w, --worktree [NAME]", "Run in a git worktree (created if missing)",
             values.worktree, value={"worktreeName": ""})] = None
@@ -139,7 +142,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--task-budget TOKENS", "Token budget that the model is told for the task",
             values.number(1, " token")),
         Sdk()] = None
-    # The window to keep conversations in, if the model's is larger.
+    # The window to keep conversations in, if the model's window is larger.
     autocompact: Annotated[int | None,
         Flag("--autocompact TOKENS", "Compact to stay within a window of this size",
             values.number(LEAST_WINDOW, " tokens")),
@@ -161,12 +164,12 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--disallowedTools, --disallowed-tools RULES", "Rules that deny", values.rules,
             is_repeatable=True),
         Sdk("disallowed_tools")] = ()
-    # None: all.
+    # None: all tools.
     tools: Annotated[tuple[str, ...] | None,
         Flag("--tools NAMES", 'Built-in tools to offer, such as Read,Bash; "" for none',
             values.tools),
         Sdk()] = None
-    # The tools that a model may call by another name, by that name.
+    # Maps other names by which a model may call tools to the tools' own names.
     tool_aliases: Annotated[dict[str, str], HostMember("toolAliases", values.texts)] = {}
     # The target of permission prompts without a user: the host ("stdio") or an MCP tool.
     asks: Annotated[str | None,
@@ -202,12 +205,12 @@ class Options(Struct, frozen=True, kw_only=True):
     managed: Annotated[str | None,
         Flag("--managed-settings JSON|FILE",
             "Restrictions that override all other settings")] = None
-    # The settings files to read besides the managed ones; None: all.
+    # The settings files to read in addition to the managed ones; None: all.
     sources: Annotated[tuple[Scope, ...] | None,
         Flag("--setting-sources NAMES", "Settings files to read: user,project,local",
             values.names_among(*SOURCES)),
         Sdk("setting_sources", 'Sequence[Literal["user", "project", "local"]] | None')] = None
-    # Without settings files, memory files, hooks, MCP servers or agents from files.
+    # Whether settings files, memory files, hooks, MCP servers and agents from files are ignored.
     is_bare: Annotated[bool,
         Flag("--bare", "Load no settings, memory, hooks, servers or agents from files")] = False
     has_commands: Annotated[bool,
@@ -225,7 +228,7 @@ class Options(Struct, frozen=True, kw_only=True):
     plugins_without_servers: Annotated[tuple[str, ...],
         Flag("--plugin-dir-no-mcp DIR", "Like --plugin-dir, without the plugin's MCP servers",
             values.one, is_repeatable=True)] = ()
-    # As a program writes them.
+    # Agent definitions as a program passes them.
     agents: Annotated[dict[str, Any] | None,
         Flag("--agents JSON", "Define agents: {NAME: {description, prompt, tools, ...}}",
             values.agents),
@@ -243,7 +246,7 @@ class Options(Struct, frozen=True, kw_only=True):
     # "" is clew's own file, "-" standard error.
     debug: Annotated[str | None, Flag("--debug-file FILE", "Write the debug log to this file"),
         Flag("--debug-to-stderr", "Write the debug log to standard error", value="-")] = None
-    # Empty: all.
+    # Empty: all kinds.
     debug_kinds: Annotated[tuple[str, ...],
         Flag("-d, --debug[=KINDS]", "Write a debug log; KINDS are api, tools, hooks, session",
             values.names_among("api", "tools", "hooks", "session"), value=())] = ()

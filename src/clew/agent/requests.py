@@ -1,7 +1,7 @@
 """Builds the next request from the story: new messages are normalized, sent ones stay unchanged.
 
-Maintains the growing projection of one history for one model. It starts over when the history is
-replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
+Maintains a growing projection of one history for one model. The projection starts over when the
+history is replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -43,14 +43,14 @@ from clew.providers.request_body import choose_output_limit
 
 Count: TypeAlias = Callable[[ModelRequest], Awaitable[int | Failure]]
 
-# Fractions of the window: from CLOSE on the service counts; MARGIN is the error of an estimate.
+# Fractions of the window: from CLOSE on, the service counts; MARGIN allows for estimation errors.
 CLOSE = 0.85
 MARGIN = 0.05
 STEP_TOKENS = 8_192
 
 
 class Measure:
-    """Adds the input size to a request if a decision depends on it."""
+    """Adds the input size to a request if a decision depends on the size."""
 
     def __init__(self, count: Count, catalog: ModelCatalog) -> None:
         self._count = count
@@ -95,9 +95,10 @@ class Measure:
 
 
 def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
-    """Return the last counted usage, the messages since, and the tokens removed since.
+    """Return the last usage that the service counted, and what changed since then.
 
-    Counts from before a compaction are ignored.
+    The changes are the messages added and the number of tokens removed. Counts from before a
+    compaction are ignored.
     """
     since: list[Json] = []
     freed = 0
@@ -137,26 +138,26 @@ def estimate_input_tokens(request: ModelRequest) -> int:
 
 
 def _stepped(size: int) -> int:
-    """Round up, so that the output limit does not change with every turn."""
+    """Round up in steps, so that the output limit does not change with every turn."""
     return -(-round(size * (1 + MARGIN)) // STEP_TOKENS) * STEP_TOKENS
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """A request, the repairs that the history needed, and what the service would reject in it."""
+    """A request, the repairs to the history that it needed, and what the service would reject."""
 
     request: ModelRequest
     repairs: list[Repair]
     violations: list[RequestViolation]
-    # The repairs that were not reported before.
+    # The repairs that have not been reported before.
     news: list[Repair] = []
-    # The binding of the response's thinking; None if it is not bound.
+    # What the response's thinking is bound to; None if it is not bound.
     bound: Bound | None = None
 
 
 class Requests:
-    """Builds requests from a template without messages.
+    """Builds a session's requests from a template that has no messages.
 
-    The tools are read for each request, since a session may gain tools and ToolSearch may load
+    The tools are read for each request, because a session may gain tools and ToolSearch may load
     some.
     """
 
@@ -173,9 +174,9 @@ class Requests:
     ) -> None:
         """Set up the requests of a session.
 
-        `known` are the repairs that the transcript already reports. `binds` returns whether a model
-        binds its thinking. With `is_as_recorded`, the template equals that of the recorded
-        requests. `target_of` returns what a fallback model accepts.
+        `known` contains the repairs that the transcript already reports. `binds` returns whether a
+        model binds its thinking. `is_as_recorded` says that the template equals the template of the
+        recorded requests. `target_of` returns what a fallback model accepts.
         """
         self._template = template
         self._reported = set(known)
@@ -207,7 +208,7 @@ class Requests:
         return self._template
 
     def change(self, template: ModelRequest, target: Target) -> None:
-        """Use another model or other instructions from the next request on."""
+        """Use a different model or different instructions from the next request on."""
         if target != self._target or template.tools != self._template.tools:
             # A projection for one model says nothing about what another accepts.
             self._revision = -1
@@ -216,7 +217,7 @@ class Requests:
         self._template, self._target = template, target
 
     def for_fallback(self, story: Story, model: str) -> Prepared:
-        """Return the next request for another model, this once."""
+        """Return the next request for a fallback model; later ones use the usual model again."""
         usual = self._template, self._target
         self.change(replace(self._template, model=model), self._target_of(model))
         try:
@@ -225,7 +226,7 @@ class Requests:
             self.change(*usual)
 
     def continues(self, story: Story, request: ModelRequest) -> bool:
-        """Return whether the next request would begin as this one did, as far as is known now."""
+        """Return whether the next request would begin like `request`, as far as is known now."""
         now = self._template
         fixed = ("model", "system", "thinking", "effort", "cache", "betas", "output_format")
         return (
@@ -240,17 +241,17 @@ class Requests:
         return self._target.binds_thinking
 
     def deferred(self) -> list[str]:
-        """Return the tools that requests name without describing them."""
+        """Return the names of the tools that requests list without a description."""
         return [
             str(definition["name"]) for definition in self._definitions() if definition.get(MARK)
         ]
 
     def offers(self, name: str) -> bool:
-        """Return whether requests offer a tool; an older session may not."""
+        """Return whether requests offer a tool; those of an older session may not."""
         return any(definition["name"] == name for definition in self._definitions())
 
     def projected(self, entries: Iterable[Json]) -> Projected:
-        """Return the messages that a request with other entries would have."""
+        """Return the messages of a request that is built from `entries` instead of the history."""
         outgoing = self._begin()
         outgoing.extend(entries)
         return outgoing.request()
@@ -289,8 +290,9 @@ class Requests:
         )
 
     def _fitting(self, story: Story) -> tuple[Projected, RequestVerdict, list[Repair]]:
-        """Return the messages, minus thinking that the service would reject, and the repairs to
-        report.
+        """Return the messages without thinking that the service would reject.
+
+        Also return the verdict on the thinking blocks and the repairs to report.
         """
         withheld: list[Repair] = []
         while True:
@@ -314,18 +316,16 @@ class Requests:
         return self._target.binding_control and not isinstance(self._template.thinking, Off)
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ after this rejection."""
+        """Return whether the next request will differ from the one rejected with `words`."""
         return self._thoughts.refused(words, may_control=self._may_control)
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """Return the thinking blocks that the service dropped from the last request, if not yet
-        reported.
-        """
+        """Return unreported thinking blocks that the service dropped from the last request."""
         news = self._thoughts.dropped(answer.get("input_transformations"))
         self._reported.update(news)
         return news
 
     @property
     def bound(self) -> Bound | None:
-        """The binding of the thinking in the response to the last request."""
+        """What the thinking in the latest response is bound to; None if it is not bound."""
         return self._thoughts.bound

@@ -1,8 +1,8 @@
-"""The reviewer of mode auto: a small model judges one call, outside of the conversation.
+"""The reviewer of mode auto: a small model judges one call, outside the conversation.
 
-It sees the call, why the rules would ask, the user's prompts, and the sources of untrusted text in
-the conversation. It never sees that text, so a page or a file can't influence it. Unless the answer
-is a clear verdict, the user decides.
+The reviewer sees the call, why the rules would ask, the user's prompts, and the sources of
+untrusted text in the conversation. It never sees the untrusted text itself, so a page or a file
+can't influence it. Unless the answer is a clear verdict, the user decides.
 
 Decision: docs/decisions/060-permission-decisions.md
 """
@@ -40,7 +40,7 @@ OFF = "off"
 
 
 class ReviewerVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer of a reviewer."""
+    """The verdict in a reviewer's answer."""
 
     verdict: Review
     why: str
@@ -52,7 +52,10 @@ def reviewed(needed: NeedsReview, review: Review | None, why: str, model: str) -
 
 
 class Reviewer:
-    """Reviews calls. `model` returns the current model, which settings may change or switch off."""
+    """Reviews calls.
+
+    `model` returns the model that the settings currently name, which may be "off".
+    """
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class Reviewer:
 
 
 def read(answer: str) -> ReviewerVerdict | None:
-    """Parse the answer, which must be the object and nothing else."""
+    """Parse the answer, which must be a single JSON object; return None if it is anything else."""
     try:
         return msgspec.json.decode(answer.strip().encode("utf-8", "replace"), type=ReviewerVerdict)
     except msgspec.MsgspecError:
@@ -106,7 +109,7 @@ def read(answer: str) -> ReviewerVerdict | None:
 
 
 def prompts(history: History) -> list[str]:
-    """Return the user's last prompts."""
+    """Return the text of the user's latest prompts."""
     texts: list[str] = []
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]

@@ -1,4 +1,4 @@
-"""Asks a model one question outside of the conversation: no history, one response in text.
+"""Asks a model one question outside the conversation: no history, one response in text.
 
 The cost is charged to the session's ledger under the question's purpose and recorded as a
 `request-cost` line, because no entry of the conversation shows it. Failures are values; only a
@@ -23,7 +23,10 @@ MAX_ANSWER_TOKENS = 8_192
 
 
 class SideQuestions:
-    """Asks side questions. `models` maps words like "small" to IDs; other words are model names."""
+    """Asks side questions.
+
+    `models` maps words like "small" to IDs; any other word is a model name.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class SideQuestions:
     async def ask_service(
         self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
     ) -> list[Json] | Failure:
-        """Return the blocks of a response for which the service may run its own tools."""
+        """Return the blocks of a response, for which the service may run its own tools."""
         ended = await self._ask(
             prompt,
             system="",

@@ -1,7 +1,7 @@
 """The conversation so far, changed in memory and in the transcript in one step.
 
-The history grows only here. New entries are recorded at once, and durable once `durable` has
-returned; the loop waits for that before anything irreversible.
+The history grows only here. New entries are recorded at once, and they are durable once `durable`
+has returned; the loop waits for that before it does anything irreversible.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ class Story:
     ) -> None:
         self.recorder = recorder
         self.history = history or History()
-        # What requests omit from the history, shorten or pin.
+        # The edits that make requests omit, shorten or pin parts of the history.
         self.edits = edits
         # Increases when the history is replaced instead of extended.
         self.revision = 0
@@ -50,8 +50,9 @@ class Story:
         self.history = longer
 
     def since(self, previous_count: int) -> list[Json]:
-        """Return the entries added since `self.said` had this value, as far as they are still
-        included.
+        """Return the entries that were added since `self.said` was `previous_count`.
+
+        Entries that are no longer in the history are left out.
         """
         length = len(self.history)
         count = (
@@ -62,7 +63,7 @@ class Story:
         return [self.history[place] for place in range(length - count, length)]
 
     def answer(self, messages: Sequence[Json]) -> None:
-        """Add results to the responses whose calls wait for them, with the entries next to them.
+        """Add results of open calls, and the entries that go with them, to the conversation.
 
         A second result for a call is ignored.
         """
@@ -76,7 +77,7 @@ class Story:
         self._grown(history)
 
     def withdraw(self, uuids: Iterable[str]) -> None:
-        """Remove messages from the conversation; the transcript keeps them, marked."""
+        """Remove messages from the conversation; the transcript keeps them, marked as withdrawn."""
         gone = list(uuids)
         self.recorder.withdraw(gone)
         self._grown(self.history.without(gone))
@@ -90,7 +91,7 @@ class Story:
             listener(self.history)
 
     def edit(self, edits: Edits) -> None:
-        """Set the edits from the next request on; the history does not change."""
+        """Set the edits that apply from the next request on; the history does not change."""
         self.recorder.context_edits(edits.as_json())
         self.edits = edits
         self.revision += 1
@@ -112,14 +113,14 @@ class Story:
         *,
         kept_first: bool,
     ) -> None:
-        """Replace the conversation by the boundary, the entries (the summary last) and the kept
-        entries.
+        """Replace the conversation with the boundary, the new entries and the kept entries.
 
-        The transcript keeps everything; the summary's line makes the compaction count.
+        The last of the new entries is the summary. The transcript keeps everything; the
+        compaction takes effect with the summary's line.
         """
         self.recorder.record_compaction(list(self.history), boundary, entries)
         if self.edits.edits:
-            # A reader starts at the boundary.
+            # A reader of the transcript starts at the boundary, so the edits are repeated there.
             self.recorder.context_edits(self.edits.as_json())
         if not self.recorder.is_kept:
             self._before.append(self.history)
@@ -128,7 +129,10 @@ class Story:
         self.become([boundary, *parts[0], *parts[1]])
 
     async def uncompact(self) -> str:
-        """Undo the last compaction and keep later entries. Return why not, or an empty string."""
+        """Undo the last compaction and keep later entries.
+
+        Return the reason on failure, else an empty string.
+        """
         history = self.history
         if not len(history) or not is_boundary(history[0]):
             return "this conversation has no compaction to undo"
@@ -146,13 +150,16 @@ class Story:
         return ""
 
     def _own(self) -> list[str]:
-        """Return the boundary that the history begins with and its entries, the summary first."""
+        """Return the IDs of the compaction at the beginning of the history, the summary first.
+
+        They are the IDs of the boundary and of the entries that the compaction added.
+        """
         kept_ids = find_kept_uuids(self.history[0])
         own = [self.history[place]["uuid"] for place in range(find_beginning(self.history))]
         return [uuid for uuid in reversed(own) if uuid not in kept_ids]
 
     def holds(self, uuid: str) -> bool:
-        """Return whether the model is sent a message."""
+        """Return whether requests include the message with this ID."""
         entries = self.sent
         target = next((entry for entry in entries if entry.get("uuid") == uuid), None)
         if target is None:

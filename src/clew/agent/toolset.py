@@ -1,4 +1,4 @@
-"""The session's tools for the executor: calls by block, errors as results."""
+"""The session's tools as the executor uses them: calls are tool_use blocks, errors are results."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from clew.record.rewind.watch import CallWatch, StateBefore
 
 # Calls that run in the read-only sandbox: shell commands that no user approved, and approved ones
-# that
-# could reach a denied file.
+# that could reach a denied file.
 
 
 class Confining(Protocol):
-    """A toolset with a sandbox."""
+    """A toolset that can run commands in a read-only sandbox."""
 
     @property
     def has_walls(self) -> bool:
@@ -49,13 +48,11 @@ class Confining(Protocol):
         ...
 
     async def can_confine(self) -> bool:
-        """Return whether the sandbox is available, determined by a test run; `has_walls` then
-        agrees.
-        """
+        """Test whether the sandbox is available. Afterwards `has_walls` returns the same result."""
         ...
 
     async def look_up(self) -> bool:
-        """Determine what decisions could not know; return whether anything was unknown."""
+        """Look up what decisions had to leave open; return whether anything was open."""
         ...
 
 
@@ -64,8 +61,9 @@ async def decide(
 ) -> tuple[Decision, bool]:
     """Return the decision on a call, and whether it must run in the read-only sandbox.
 
-    A decision relies on the sandbox. If it turns out to be unavailable, the call is judged again.
-    The same applies once `look_up` has determined what the decision could not know.
+    A decision may rely on the sandbox. If the sandbox turns out to be unavailable, the call is
+    judged again. The call is also judged again once `look_up` has found what the decision had to
+    leave open.
     """
     decision = judge(call)
     if await tools.look_up():
@@ -82,7 +80,7 @@ async def decide(
     return judge(call), False
 
 
-# Records what calls change: the file before a call, and its state after.
+# Records what calls change: the state of a file before a call, and its state afterward.
 
 
 # message UUID, tool_use ID, the changes, and the number of further changes
@@ -90,11 +88,11 @@ Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], None]"
 
 
 class FileRecord:
-    """Records file changes for a session; `record` writes a line of changes.
+    """Records file changes for a session; `record` writes the changes of one call as a line.
 
-    A call's changes are determined after its result is returned. The next call that may change
-    files waits for that, and so does the caller of `settled`. The watch is created with the first
-    such call.
+    The changes of a call are determined after its result is returned. The next call that may change
+    files waits for this, as does the caller of `settled`. The watch is created with the first such
+    call.
     """
 
     def __init__(self, make_watch: "Callable[[], CallWatch]", record: Record) -> None:
@@ -102,7 +100,7 @@ class FileRecord:
         self._record = record
         self._group = asyncio.TaskGroup()
         self._looking: set[asyncio.Task[None]] = set()
-        # Subagents make their own calls; only one looks at a time.
+        # Subagents make their own calls; only one call at a time is examined.
         self._one = asyncio.Lock()
 
     @cached_property
@@ -127,7 +125,7 @@ class FileRecord:
             await asyncio.wait(self._looking)
 
     async def run(self, call: BoundCall, ctx: ToolContext) -> ToolOutcome:
-        """Run the call and record its changes to files, however it ends."""
+        """Run the call and record the files it changes, however it ends."""
         await self.settled()
         async with self._one:
             state_before = await asyncio.to_thread(self._before, call, ctx.session)
@@ -174,7 +172,10 @@ Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
 
 
 class SessionTools:
-    """The tools of a session. `surroundings` returns the session's state; `secrets` are masked."""
+    """The tools of a session.
+
+    `surroundings` returns the session's state; `secrets` are masked in results.
+    """
 
     def __init__(
         self,
@@ -197,8 +198,9 @@ class SessionTools:
         return self._toolbox
 
     def note_seen(self, path: Path, mtime_ms: int) -> bool:
-        """Record that a host saw a file, so that edits may rely on it; False if it has changed
-        since.
+        """Record that a host saw a file, so that edits may rely on it.
+
+        Return False if the file has changed since.
         """
         from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 
@@ -210,7 +212,7 @@ class SessionTools:
         return True
 
     def take_up(self, todos: Sequence[TodoItem]) -> None:
-        """Take over the todo list of another conversation."""
+        """Adopt the todo list of another conversation."""
         self._session.todos = list_todos(todos)
 
     def definitions(self) -> list[Json]:
@@ -228,11 +230,11 @@ class SessionTools:
         return bind(tool, block, self._unknown(name) if tool is None else None)
 
     def title(self, block: Json) -> str:
-        """Return a call in one line, even one from an older transcript."""
+        """Return a one-line description of a call, which may be from an older transcript."""
         return self.bind(block).title
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
-        """Return why a call can't run even if approved: an unknown tool or an invalid input."""
+        """Return why a call can't run even if approved (unknown tool, invalid input), or None."""
         call = self._current(call)
         if call.tool is None or call.given is None:
             return call.fault
@@ -240,7 +242,7 @@ class SessionTools:
         return make_failure(wrap_in_tag("tool_use_error", objection)) if objection else None
 
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
-        """Return why a call would fail even if approved."""
+        """Return why a call would fail even if approved, or None. See `Toolset.doomed`."""
         call = self._current(call)
         if not all(map(may_look, call.paths)):
             return None
@@ -308,7 +310,7 @@ class SessionTools:
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        """Run a call of a tool, whether or not the model is offered it."""
+        """Run a call of any tool, whether or not the tool is offered to the model."""
         if call.tool is None:
             return call.fault or self._unknown(call.name)
 
@@ -345,5 +347,5 @@ class SessionTools:
 
 
 def list_todos(todos: Sequence[TodoItem]) -> list[Json]:
-    """Return the todo list as its tool stores it."""
+    """Return the todo list in the form in which its tool stores it."""
     return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

@@ -1,7 +1,8 @@
-"""Decides what follows a response: another request with an added text, or the end. No effects.
+"""Decides what follows a response: another request with an added text, or the end of the turn.
 
-Every stop reason has its branch, and an unknown one ends the turn. Continuing without tools is
-counted, so that no model can prolong a turn with empty responses.
+Has no side effects. Every stop reason has its own branch, and an unknown one ends the turn. The
+number of times a turn continues without tools is limited, so that no model can prolong the turn
+with empty responses.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -22,7 +23,7 @@ from clew.providers.base import Failure
 from clew.providers.failure_kinds import why_no_credit
 from clew.system.clock import format_local
 
-# Repeated calls: the user is asked before they continue, and they don't continue forever.
+# Repeated calls: first the user is asked whether they may continue; later the turn ends.
 
 
 ASK_AT = 5
@@ -30,7 +31,7 @@ END_AT = 15
 
 
 class Repetition:
-    """Counts how often in a row the turn made its last call, by name and input."""
+    """Counts how often in a row a turn made the same call (same name and input)."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Any] | None = None
@@ -47,7 +48,7 @@ class Repetition:
 
     @property
     def question(self) -> str:
-        """The reason to ask the user; empty below the limit."""
+        """The reason to ask the user about the repeated call; empty below the limit."""
         if self._count < ASK_AT:
             return ""
         return f"the same call was made {self._count} times in a row"
@@ -65,13 +66,13 @@ LONGEST_WAIT_S = 366 * 86_400.0
 
 
 def describe_api_error(failure: Failure) -> str:
-    """Return the failure as transcripts contain it."""
+    """Return the text that describes a failure in the transcript."""
     status = f"{failure.status} " if failure.status else ""
     return f"API Error: {status}{failure.message}"
 
 
 def with_advice(ended: GaveUp, now: str) -> str:
-    """Add when to try again, or why waiting does not help."""
+    """Return the failure's message, with when to try again or why waiting does not help."""
     words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
@@ -89,9 +90,9 @@ def make_failure_entry(
     max_attempts: int | None = None,
     delay_s: float | None = None,
 ) -> Json:
-    """Return the entry of one failed request; `delay_s` is None if no retry follows.
+    """Return the transcript entry for one failed request; `delay_s` is None if no retry follows.
 
-    It is part of the chain for readers of the transcript; requests don't include it.
+    The entry is part of the chain for readers of the transcript; requests don't include it.
     """
     error: Json = {"message": failure.message, "formatted": describe_api_error(failure)}
     fields = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
@@ -116,7 +117,7 @@ def make_failure_entry(
     )
 
 
-# How often in one turn to ask again, by reason.
+# How often one turn may ask again, by cause.
 MAX_RECOVERIES = {"max_tokens": 3, "full": 2, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
 
 AFTER_BREAK = (
@@ -130,7 +131,7 @@ AFTER_EMPTY = (
 Cause: TypeAlias = Literal[
     "tools", "max_tokens", "full", "broken_off", "paused", "empty", "hook", "budget"
 ]
-# These do work or have their own bounds, so they reset the counts of recoveries.
+# Continuing for these causes means work or is limited otherwise, so the recovery counts start over.
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
@@ -142,7 +143,7 @@ class TurnReply(Struct, frozen=True, kw_only=True):
     is_empty: bool = False
     has_results: bool = False
     is_stopped: bool = False  # the user or host denied a call and stopped the turn
-    # The call that was repeated too often to be work; empty if none was.
+    # The reason to ask about a call that was repeated too often; empty if none was.
     repeats: str = ""
     # The reason why a hook ends the session here.
     halt: str | None = None
@@ -173,7 +174,7 @@ FULL = TurnEnd(reason="prompt_too_long", message="the model's context window is 
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
-    """The number of times this turn continued for each cause since a tool last ran."""
+    """How many times this turn has continued for each cause since a tool last ran."""
 
     max_tokens: int = 0
     full: int = 0
@@ -257,7 +258,7 @@ WISH = lazy_pattern(
 )
 UNITS = {"k": 1_000, "m": 1_000_000}
 
-# So close to the goal, another round would exceed it.
+# This close to the goal, another round would exceed it.
 ENOUGH = 0.9
 FEW_TOKENS = 500
 FEW_TIMES = 2
@@ -269,7 +270,7 @@ GO_ON = (
 
 
 def read_wished_tokens(prompt: str) -> int | None:
-    """Return the tokens that a prompt sets aside for itself."""
+    """Return the number of tokens that a prompt asks the model to use (`+500k`), or None."""
     match = WISH.search(prompt)
     if match is None:
         return None
@@ -278,7 +279,7 @@ def read_wished_tokens(prompt: str) -> int | None:
 
 
 class TokenBudget:
-    """The tokens that one turn should use, and what it had used when it was last continued."""
+    """The number of tokens that a turn should use, and how many it had used when last continued."""
 
     def __init__(self, wished: int) -> None:
         self._wished = wished

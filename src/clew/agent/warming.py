@@ -1,9 +1,9 @@
-"""Keeps the prompt cache warm while waiting for the next request, if that pays at the session's
-prices.
+"""Keeps the prompt cache warm between requests, if this saves money at the session's prices.
 
 At most one warming request is sent at a time. It reads what the last request left in the cache and
 changes nothing in the conversation. It must never delay a turn: a request of the conversation
-cancels it. Its maximum cost is recorded before it is sent, its actual cost after.
+cancels it. The maximum cost of a warming request is recorded before it is sent, the actual cost
+afterward.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from clew.record.transcript.record import Recorder
 
 # The number of waits of each kind that are remembered.
 KNOWN_WAITS = 50
-# If a warming request reads less than this part of the expected tokens, the cache was gone.
+# If a warming request reads less than this fraction of the expected tokens, the cache was gone.
 FOUND = 0.9
-# After this many of those, the session's cache is no longer kept warm.
+# After the cache was gone this many times, it is no longer kept warm in this session.
 MAX_GONE = 2
 
 
 class WarmingContext(Struct, frozen=True, kw_only=True):
-    """The functions of a session that warming needs."""
+    """The session's functions that warming needs."""
 
     # Sends one request, once.
     put: Callable[[ModelRequest], Awaitable[Ended]]
     # Returns why the next request will begin differently or must not be delayed, or an empty
     # string.
     hindrance: Callable[[ModelRequest], str]
-    # Returns what may still be spent in total, or None.
+    # Returns how much money may still be spent in total, or None if there is no limit.
     left_usd: Callable[[], Decimal | None]
     # Returns the budget for warming from the settings; 0 disables it.
     budget_usd: Callable[[], Decimal]
@@ -60,7 +60,10 @@ class WarmingContext(Struct, frozen=True, kw_only=True):
 
 
 class Warmer:
-    """Warms between `answered` and the next `sent`. `recorded` are the lines of earlier runs."""
+    """Keeps the cache warm from `answered` until the next `sent`.
+
+    `recorded` has the lines of earlier runs.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class Warmer:
         )
         self.reserved_usd = unsettled_usd(entries)
         self.saved_usd = Decimal(0)
-        # Why it stopped permanently.
+        # Why warming stopped permanently.
         self.trouble = ""
         self._waits: dict[Waiting, deque[float]] = {
             "tools": deque(maxlen=KNOWN_WAITS),
@@ -147,7 +150,7 @@ class Warmer:
             self._task.add_done_callback(self._tasks.discard)
 
     def as_json(self) -> Json:
-        """Return the totals for programs."""
+        """Return the totals of warming as JSON, for programs."""
         return {
             "requests": self.spend.requests,
             "costUSD": float(self.spend.usd),
@@ -165,7 +168,7 @@ class Warmer:
     # -- while waiting
 
     async def _watch(self, request: ModelRequest, cached: Cached) -> None:
-        """Warm shortly before each expiry for as long as it pays."""
+        """Send a warming request shortly before each expiry, for as long as this saves money."""
         while True:
             due_s = self._touched_s + cached.due_s
             await self._clock.sleep(max(0.0, due_s - self._clock.now_s()))
@@ -248,7 +251,7 @@ class Warmer:
 
 
 def unsettled_usd(lines: Iterable[Json]) -> Decimal:
-    """Return the possible cost of requests whose end was never recorded."""
+    """Return the possible cost of warming requests whose end was never recorded."""
     open_usd: dict[str, Decimal] = {}
     for line in lines:
         name, reserved = str(line.get("warmingId")), line.get("reservedUSD")

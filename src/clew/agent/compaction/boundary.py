@@ -1,6 +1,6 @@
 """Compaction boundaries: where a conversation may be cut, and the entry that records the cut.
 
-Pure. A cut never separates a tool call from its result, or the parts of one answer. The format of
+Pure. A cut never separates a tool call from its result, or the parts of one response. The format of
 the boundary is described in docs/internals/transcript.md.
 
 Decision: docs/decisions/160-compaction.md
@@ -32,7 +32,7 @@ NO_MODEL = "no model wrote the summary: "
 def covers(
     covered: Sequence[Json], *, todos: Sequence[Json], by: str, left_out: Sequence[str] = ()
 ) -> Json:
-    """Return the receipt of a summary.
+    """Return the receipt of a summary, which lists what the summary covers.
 
     `by` names the author of the summary, and `left_out` lists what the author did not see.
     """
@@ -54,7 +54,7 @@ def covers(
 
 
 def list_used_files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
-    """Return the files that tools read and the files they changed, newest first."""
+    """Return the files that tools read and the files that tools changed, newest first."""
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     for entry in reversed(entries):
@@ -86,7 +86,7 @@ def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
 
 
 def describe_boundary(boundary: Json) -> str:
-    """Return a description of a compaction for the user: what was summarised and what was kept."""
+    """Return a description of a compaction for the user: what was summarized and what was kept."""
     metadata = boundary["compactMetadata"]
     receipt = metadata.get("covers") or {}
     uuids = (metadata.get("preservedMessages") or {}).get("uuids") or []
@@ -107,15 +107,15 @@ def describe_boundary(boundary: Json) -> str:
 
 
 def make_summary_entry(words: Sequence[str], *, uuid: str, at: str) -> Json:
-    """Return the entry that replaces the covered part."""
+    """Return the summary's entry, which replaces the summarized part of the conversation."""
     return factories.compact_summary("\n\n".join(filter(None, words)), uuid=uuid, at=at)
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """The entries that a compaction summarises, and those it keeps verbatim.
+    """The entries that a compaction summarizes, and those it keeps verbatim.
 
-    The kept ones come after the summary, or before it if `is_before` is set. `is_row` is true if
-    the kept entries were consecutive, so that the first and last identify all of them.
+    The kept entries come after the summary, or before it if `is_before` is set. `is_row` is true if
+    they were consecutive, so that the first and the last identify all of them.
     """
 
     covered: list[Json]
@@ -125,7 +125,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def entry_tokens(entry: Json) -> int:
-    """Return the estimated number of tokens of an entry in a request."""
+    """Return the estimated number of tokens that an entry takes in a request."""
     message = entry.get("message")
     if isinstance(message, dict):
         if entry.get("isApiErrorMessage") is True:
@@ -142,7 +142,7 @@ def rendered(entry: Json) -> Iterator[Json]:
 
 
 def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
-    """Select a compaction that keeps the longest tail that fits; the tail may be empty."""
+    """Select the entries so that the longest tail that fits is kept; the tail may be empty."""
     floor = select.find_beginning(entries)
     allowed = cuts(entries)
     cut, at, size = len(entries), len(entries), 0
@@ -153,20 +153,20 @@ def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
             break
         cut = at if allowed[at] else cut
     if cut <= floor:
-        # Otherwise this compaction would only summarise the previous summary again.
+        # Otherwise this compaction would only summarize the previous summary again.
         cut = next((at for at in range(floor + 1, len(entries)) if allowed[at]), len(entries))
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]))
 
 
 def select_up_to(entries: Sequence[Json], place: int) -> Selection:
-    """Select everything before a place for the summary and keep the rest."""
+    """Select everything before the index `place` for the summary and keep the rest."""
     cut = _allowed(entries, place)
     is_row = cut >= select.find_beginning(entries)
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]), is_row=is_row)
 
 
 def select_since(entries: Sequence[Json], place: int) -> Selection:
-    """Select everything from a place on for the summary and keep what precedes it."""
+    """Select everything from the index `place` on for the summary and keep what precedes it."""
     cut = _allowed(entries, place)
     kept_entries = _said(entries[:cut])
     return Selection(covered=list(entries[cut:]), kept=kept_entries, is_before=True, is_row=False)
@@ -186,7 +186,10 @@ def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selec
 
 
 def _with_ties(entries: Sequence[Json], uuids: frozenset[str]) -> frozenset[str]:
-    """Return these entries plus the rest of each answer and the matching tool calls and results."""
+    """Return the given IDs plus those of entries that can't be separated from them.
+
+    These are the rest of each response, and the matching tool calls and results.
+    """
     if not uuids:
         return uuids
     ties: set[tuple[str, object]] = set()
@@ -217,15 +220,15 @@ def _said(entries: Sequence[Json]) -> list[Json]:
 
 
 def _allowed(entries: Sequence[Json], place: int) -> int:
-    """Return the nearest place, at or before this one, where the conversation may be cut."""
+    """Return the nearest index, at or before `place`, where the conversation may be cut."""
     allowed = cuts(entries)
     return next((at for at in range(place, 0, -1) if allowed[at]), 0)
 
 
 def cuts(entries: Sequence[Json]) -> list[bool]:
-    """Return for each place whether the conversation may be cut before it.
+    """Return for each index whether the conversation may be cut before that entry.
 
-    This requires that a message begins there and that no answer or tool call spans the place.
+    A cut requires that a message begins there and that no response or tool call extends across it.
     """
     first: dict[tuple[str, object], int] = {}
     crossed = [0] * (len(entries) + 1)
@@ -278,7 +281,7 @@ def make_boundary(
 ) -> Json:
     """Return the boundary entry.
 
-    Kept entries follow the summary; if the end of the conversation was summarised, they are between
+    Kept entries follow the summary; if the end of the conversation was summarized, they are between
     the boundary and the summary.
     """
     kept_ids = [str(entry["uuid"]) for entry in selection.kept]

@@ -1,6 +1,6 @@
 """The token budget of a context window: when to compact, and how large each part may be.
 
-Pure. A window is divided once per model: space for the answer, the size at which the user is
+Pure. A window is divided once per model: space for the response, the size at which the user is
 warned, the size at which the conversation is compacted, and how much of it is kept verbatim.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-# Tokens reserved for an answer, and the margin for estimation errors.
+# Tokens reserved for a response, and the margin for estimation errors.
 ANSWER_TOKENS = 20_000
 MARGIN_TOKENS = 13_000
 # The window size that limits are derived from if the model's window is unknown.
@@ -34,8 +34,8 @@ class Room(Struct, frozen=True, kw_only=True):
     # The maximum size of a summary, and of the request for one.
     summary: int
     question: int
-    # Old results are removed if that frees at least `freed`, and with a cold cache only above
-    # `cold`.
+    # Old results are removed if this frees at least `freed` tokens; with a cold cache, only if the
+    # conversation has at least `cold` tokens.
     freed: int
     cold: int
 
@@ -45,7 +45,8 @@ def divide_window(
 ) -> Room:
     """Divide a window into its budget.
 
-    `at` is when to compact: a fraction of the window up to 1, otherwise a number of tokens.
+    `at` sets the size at which to compact: a fraction of the window if at most 1, otherwise a
+    number of tokens.
     """
     size = max(LEAST_WINDOW, window or USUAL_WINDOW)
     answer = min(output or ANSWER_TOKENS, ANSWER_TOKENS, size // 5)
@@ -86,8 +87,8 @@ def at_of(setting: Any, model: str) -> float | None:
 def choose_step(size: int, room: Room, *, freeable: int, is_cold: bool) -> Step:
     """Return what to do before a request of this size.
 
-    Old results are removed if that is sufficient, or if the cache is cold and nothing is lost by
-    it.
+    Old results are removed if this is sufficient, or if the cache is cold, so that removal costs
+    nothing.
     """
     if room.auto is None or room.warn is None:
         return "nothing"

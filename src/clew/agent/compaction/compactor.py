@@ -1,10 +1,10 @@
 """Keeps a conversation within its window: before a request, after an overflow, or on demand.
 
-Owns the sequence of a compaction. Hooks may prevent it and the summary is requested. Then the
-boundary, the restored facts and the summary are appended to the log in one write, the summary last;
-until its line is complete, the conversation is unchanged. Every failure has a fallback: a shorter
-request for the summary, a summary without a model, fewer kept messages. A compaction never runs
-concurrently with a round, because the loop waits for it.
+Controls the steps of a compaction. First, hooks may prevent it; then the summary is requested. Then
+the boundary, the restored facts and the summary are appended to the log in one write, the summary
+last; until the summary's line is complete, the conversation is unchanged. Every failure has a
+fallback: a shorter request for the summary, a summary without a model, fewer kept messages. A
+compaction never runs concurrently with a round, because the loop waits for the compaction.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -96,7 +96,7 @@ class Compactor:
     # -- triggers
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
-        """Remove old results, compact the conversation or warn, if any of this is due."""
+        """Remove old results, compact the conversation or warn the user, if any of these is due."""
         room = self._room(request.model)
         if room.auto is None or not self._around.is_on():
             return False
@@ -113,7 +113,7 @@ class Compactor:
             case "shorten" if size >= self._held:
                 selection = boundary.with_tail(list(deps.story.history), room.kept)
                 if not retelling.is_answered(selection.covered):
-                    return False  # nothing to summarise yet; the service decides whether the request fits
+                    return False  # nothing to summarize yet; the service decides if it fits
                 order = CompactSession()
                 work = Work(request=request, room=room, size=size, may_ask_whole=True)
                 done = await self._shorten(deps, "auto", order, selection, work, emit)
@@ -150,7 +150,7 @@ class Compactor:
         return await self._shorten(deps, "auto", CompactSession(), selection, work, emit) is None
 
     async def _tell_of_beginning(self, request: ModelRequest, emit: Emit) -> None:
-        """Tell the user what fills the window if compaction can't help."""
+        """Tell the user what fills the window when a compaction can't help."""
         window = self._room(request.model).window
         tools = request.tools or []
         system, described = (
@@ -214,7 +214,7 @@ class Compactor:
     # -- old results
 
     async def _free(self, deps: Deps, old: Sequence[micro.Old], size: int, emit: Emit) -> bool:
-        """Replace results with references to files; keep those that can't be saved."""
+        """Replace old tool results with references to files; keep results that can't be saved."""
         references: dict[str, str] = {}
         saved_tokens = 0
         for result in old:
@@ -248,7 +248,7 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> str | None:
-        """Replace the selection with its summary; return the reason if that fails."""
+        """Replace the selection with its summary; return the reason on failure, else None."""
         edits = deps.story.edits
         selection = boundary.with_edits(selection, edits, keeps_pins=not work.is_last)
         focus = order.focus
@@ -305,7 +305,7 @@ class Compactor:
     ) -> None:
         """Write the compaction to the log.
 
-        Everything after gathering the facts happens without an await up to the write, so that the
+        Once the facts are gathered, nothing is awaited until the write is done, so that the
         recorded selection matches the conversation.
         """
         room = work.room
@@ -367,7 +367,7 @@ class Compactor:
             await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
 
     def _last_request(self, selection: Selection, room: Room) -> str:
-        """Return the user's last request verbatim if only the summary would mention it."""
+        """Return the user's last request verbatim; an empty string if a kept entry has it."""
         if selection.is_before or retelling.list_prompts(selection.kept, last=1):
             return ""
         prompts = retelling.list_prompts(selection.covered, last=1)
@@ -385,7 +385,7 @@ class Compactor:
 
 
 def loose(story: Story) -> list[Json]:
-    """Return the entries that are not pinned."""
+    """Return the entries of the history that the user has not pinned."""
     pins = story.edits.pinned
     return [entry for entry in story.history if entry.get("uuid") not in pins]
 
@@ -404,7 +404,7 @@ class Work(Struct, frozen=True, kw_only=True):
 
 
 def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
-    """Return what the user's order summarises and keeps, or an error message."""
+    """Return what a user's compaction request summarizes and keeps, or an error message."""
     if not retelling.is_answered(entries):
         return "nothing to summarise yet"
     if order.up_to is None and order.since is None:
@@ -423,7 +423,7 @@ def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
 
 
 def place_of(entries: Sequence[Json], name: str) -> int | None:
-    """Return the index of a message by its ID or a unique ID prefix."""
+    """Return the index of the message with this ID or unique ID prefix, or None."""
     places = [
         at for at, e in enumerate(entries) if name and str(e.get("uuid", "")).startswith(name)
     ]

@@ -1,8 +1,8 @@
 """Facts that survive a compaction as data instead of prose: instructions, tasks, plan, files.
 
-Gathers facts from their owners and fits them into their share of the window. Attachments recorded
-in the conversation itself are carried over verbatim. Must never read a file directly: `read`
-applies the session's permissions.
+Collects facts from the components that own them and fits them into their share of the window.
+Attachments recorded in the conversation itself are carried over verbatim. This module must never
+read a file directly: `read` applies the session's permissions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from clew.core.messages.text import wrap_in_tag
 from clew.core.normalize.tokens import estimate_content_tokens, estimate_text_tokens
 
 MAX_FILES = 5
-# A conservative minimum; a token has more characters than this in most languages.
+# A conservative minimum: in most languages, a token has more characters than this.
 SAFE_CHARS = 2
 # Sent once when the model first touched a folder or file, and not sent again automatically. Active
 # skills are not included: `parts.skills.listing` gathers their texts again for each summary.
@@ -28,7 +28,7 @@ CARRIED = frozenset({"nested_memory", "memory_note"})
 
 
 def collect_carried_facts(covered: Iterable[Json]) -> Iterator[Fact]:
-    """Yield the attachments in the covered part that must be kept."""
+    """Yield the attachments in the summarized part that must be kept."""
     for entry in covered:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
         if isinstance(payload, dict) and payload.get("type") in CARRIED:
@@ -61,7 +61,7 @@ def _words(rendered: Any) -> tuple[Any, ...]:
 
 
 def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
-    """Return the facts, with oversized ones cut in the middle, and descriptions of the cuts."""
+    """Return the facts, oversized ones with the middle cut out, and descriptions of the cuts."""
     fitting_facts: list[Fact] = []
     shortened: list[str] = []
     for fact in facts:
@@ -80,7 +80,7 @@ def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], lis
 
 
 def todos_fact(todos: Sequence[Json]) -> Fact | None:
-    """Return the task list as a fact."""
+    """Return the task list as a fact, or None if it is empty."""
     if not todos:
         return None
     lines = [f"- [{todo.get('status')}] {todo.get('content')}" for todo in todos]
@@ -92,7 +92,10 @@ def todos_fact(todos: Sequence[Json]) -> Fact | None:
 
 
 def tasks_fact(rows: Sequence[Json]) -> Fact | None:
-    """Return the running background tasks, because the calls that started them may be summarised."""
+    """Return the running background tasks as a fact, or None.
+
+    The calls that started the tasks may be in the summarized part.
+    """
     if not rows:
         return None
     lines = [f"- {row['taskId']}: {row['kind']} “{row['title']}”" for row in rows]
@@ -143,7 +146,7 @@ def read_recent_files(
 
 
 def _newest(covered: Sequence[Json]) -> list[str]:
-    """Return the files by last use, whether they were read or written."""
+    """Return the files that were read or written, the most recently used first."""
     order: dict[str, None] = {}
     for entry in reversed(covered):
         for file in list_used_files([entry]):
@@ -152,7 +155,7 @@ def _newest(covered: Sequence[Json]) -> list[str]:
 
 
 def _fitted(text: str, tokens: int) -> str:
-    """Return the beginning of a text that fits, in complete lines."""
+    """Return the longest beginning of a text that fits, in complete lines."""
     if tokens <= 0 or estimate_text_tokens(text) <= tokens:
         return text if tokens > 0 else ""
     part = text[: tokens * 3]

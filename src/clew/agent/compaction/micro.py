@@ -1,4 +1,4 @@
-"""Removal of old tool results from a conversation, one by one, leaving a reference to a file.
+"""Replacement of single old tool results in a conversation by references to files.
 
 Pure. An entry in the chain records the replacement text for each removed result, so that a resumed
 session sends the same request. The text of the result remains in a file.
@@ -19,7 +19,7 @@ from clew.core.normalize.tokens import estimate_block_tokens
 # The latest results are kept regardless of size, because the model is working with them.
 RECENT = 6
 LEAST_TOKENS = 400
-# After an overflow, even the newest results are removed if they are larger than this.
+# After an overflow, even the newest results are removed if they have more tokens than this.
 LARGE_TOKENS = 2_000
 # Characters still shown: the beginning of an old result, both ends of a recent one.
 BEGIN_CHARS = 120
@@ -33,14 +33,15 @@ class Old(Struct, frozen=True, kw_only=True):
     tool: str
     text: str
     tokens: int
-    # The model has barely used it yet.
+    # Whether the model has barely used the result yet.
     is_recent: bool = False
 
 
 def removable(entries: Sequence[Json], *, recent: int, least_tokens: int) -> list[Old]:
     """Return the removable results, oldest first.
 
-    Results with anything but text are kept, because the model could not read them again.
+    Results that contain anything other than text are kept, because the model could not read them
+    again.
     """
     gone = select.find_references(entries)
     tools: dict[str, str] = {}
@@ -83,7 +84,7 @@ def _text(content: Any) -> str | None:
 
 
 def describe_reference(old: Old, path: str) -> str:
-    """Return the text that replaces a result for the model: its location, size and an excerpt."""
+    """Return the text that replaces a result: where the full text is, its size, and an excerpt."""
     half = SEEN_CHARS // 2 if old.is_recent else BEGIN_CHARS
     begin, end = old.text[:half].strip(), old.text[-half:].strip()
     words = (
@@ -96,7 +97,8 @@ def describe_reference(old: Old, path: str) -> str:
 def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
     """Return the results to remove from a conversation that is too long by `over_tokens`.
 
-    These are old results and, if those are not enough, large ones of the latest rounds.
+    These are old results. If removing them is not enough, but large results of the latest rounds
+    would make up the difference, those are included.
     """
     old = removable(entries, recent=RECENT, least_tokens=LEAST_TOKENS)
     if sum(result.tokens for result in old) > over_tokens:
@@ -120,7 +122,7 @@ def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
 def make_entry(
     references: dict[str, str], *, uuid: str, at: str, trigger: str, pre_tokens: int, saved: int
 ) -> Json:
-    """Return the entry that records which results are removed from here on."""
+    """Return the entry that records which results later requests omit."""
     words = f"{len(references)} old tool results were removed"
     metadata = {
         "trigger": trigger,

@@ -72,8 +72,8 @@ def compose_instruction(focus: str, *, keeps: bool) -> str:
 def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int]:
     """Append a question to the messages of a request.
 
-    Return the messages and how many of them at the end no later request will share. Roles must
-    alternate, so a trailing user message gets the question added.
+    Return the messages and how many of them, at the end, no later request will share. Because roles
+    must alternate, the question is added to a trailing user message.
     """
     request_messages = list(messages)
     question = {"type": "text", "text": words}
@@ -91,14 +91,14 @@ def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int
 
 
 def extract_summary(answer: str) -> str | None:
-    """Return the summary in an answer, or None if it has none."""
+    """Return the summary in a model's answer, or None if the answer contains none."""
     match = SUMMARY.search(answer)
     words = match[1].strip() if match else ""
     return words if len(words) >= LEAST_CHARS else None
 
 
 def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str]]:
-    """Return the newest part of the conversation that fits, as plain text, and what it omits."""
+    """Return the newest part of the conversation that fits, as plain text; and what that omits."""
     parts: list[str] = []
     lost: set[str] = set()
     size = 0
@@ -113,7 +113,7 @@ def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str
 
 
 def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
-    """Yield the text of an entry, one piece per block, and add what is omitted to `lost`."""
+    """Yield the text of an entry, one piece per block, and add to `lost` what is omitted."""
     message = entry.get("message")
     if not isinstance(message, dict) or entry.get("isApiErrorMessage") is True:
         return
@@ -162,7 +162,7 @@ def _result_text(content: Any, lost: set[str]) -> str:
 
 
 def cut_middle(text: str, limit: int, lost: set[str] | None = None) -> str:
-    """Return a text, with its middle removed and noted in `lost` if it exceeds the limit."""
+    """Return a text, without its middle if the text exceeds the limit; note the cut in `lost`."""
     if len(text) <= limit:
         return text
     if lost is not None:
@@ -172,7 +172,7 @@ def cut_middle(text: str, limit: int, lost: set[str] | None = None) -> str:
 
 
 def is_answered(entries: Sequence[Json]) -> bool:
-    """Return whether the entries contain an answer, so that a summary makes sense."""
+    """Return whether the entries contain a response, without which a summary makes no sense."""
     return any(entry.get("type") == "assistant" for entry in entries)
 
 
@@ -182,7 +182,7 @@ def list_prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Js
     for entry in reversed(entries):
         if len(prompt_entries) == last:
             break
-        # Most user entries are tool results, recognised by a field; the others must be parsed.
+        # Most user entries are tool results, recognized by a field; the others must be parsed.
         is_said = entry.get("type") == "user" and "toolUseResult" not in entry
         if is_said and UserMessage(entry).face == "typed":
             prompt_entries.append(entry)
@@ -196,7 +196,7 @@ def prompt_text(entry: Json) -> str:
 
 
 def without_model(entries: Sequence[Json]) -> str:
-    """Return a fallback summary without a model: the prompts and the text of the last answer."""
+    """Return a summary made without a model: the prompts and the text of the last response."""
     prompt_entries = list_prompts(entries)
     older = len(prompt_entries) - QUOTED_PROMPTS
     lines = ["No summary could be written. This was extracted from the record:", ""]
@@ -214,13 +214,13 @@ def without_model(entries: Sequence[Json]) -> str:
 
 
 def summarised_before(entries: Sequence[Json]) -> str:
-    """Return the text of the summary that the conversation begins with, if any."""
+    """Return the text of the latest earlier summary in these entries, or an empty string."""
     last = next((entry for entry in reversed(entries) if select.is_summary(entry)), None)
     return "" if last is None else prompt_text(last).removeprefix(CONTINUED).strip()
 
 
 def find_quote(entries: Sequence[Json]) -> str:
-    """Return the quoted request in an earlier summary, as a turn may be summarised twice."""
+    """Return the request quoted in an earlier summary, because a turn may be summarized twice."""
     match = QUOTE.search(summarised_before(entries))
     return "" if match is None else match[0]
 
@@ -235,6 +235,6 @@ def last_said(entries: Sequence[Json]) -> str:
 
 
 def quote_request(text: str, where: str) -> str:
-    """Return the user's last request verbatim, to be placed after a summary that covers it."""
+    """Return the user's last request as a quotation, to follow the summary that covers it."""
     note = f" (middle omitted; full text in {where})" if where else ""
     return f"The user's last request, verbatim{note}:\n<request>\n{text}\n</request>"

@@ -1,10 +1,10 @@
 """Requests a summary in the cheapest way that works.
 
-The first attempt uses the cached conversation as the prompt. Later attempts use its record in plain
-text, shortened each time it does not fit.
+The first attempt uses the cached conversation as the prompt. Later attempts use a plain-text record
+of the conversation, which is shortened each time it does not fit.
 
-The cost is charged to the session as compaction. A failure is returned as text; only a cancellation
-is raised.
+The cost is charged to the session under the purpose of compaction. A failure is returned as text;
+only a cancellation is raised.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -52,7 +52,7 @@ class Summaries:
     ) -> SummaryResult | str:
         """Return the summary of the selection, or an error message.
 
-        `is_full` allows the conversation itself to be the prompt.
+        With `is_full`, the conversation itself may be the prompt.
         """
         if not retelling.is_answered(selection.covered):
             return "the conversation has no answer yet"
@@ -95,7 +95,7 @@ class Summaries:
 
 
 def fits(size: int, room: Room) -> bool:
-    """Return whether a request and its answer fit, with a margin for the estimate."""
+    """Return whether a request and its response fit, with a margin for estimation errors."""
     return room.window is None or size + room.window // 50 <= room.window
 
 
@@ -113,7 +113,10 @@ def with_question(request: ModelRequest, words: str, max_tokens: int, size: int)
 
 
 def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
-    """Return the summary, or None; the last attempt also accepts untagged text of some length."""
+    """Return the summary in a response, or None.
+
+    The last attempt also accepts text without tags if it is long enough.
+    """
     if not isinstance(ended, Answered):
         return None
     text = AssistantMessage({"type": "assistant", "message": ended.message}).text

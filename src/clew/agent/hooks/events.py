@@ -28,7 +28,10 @@ TIMEOUTS_S: dict[Kind, float] = {"prompt": 30.0, "agent": 60.0, "callback": 60.0
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One event. `subject` is the input field that matchers are compared with; empty if none."""
+    """One event.
+
+    `subject` is the input field that matchers are compared with, or an empty string.
+    """
 
     name: str
     when: str

@@ -1,9 +1,9 @@
 """Execution of hooks: programs, HTTP requests, model questions and MCP tools.
 
 A program gets the event on standard input and replies on standard output. It runs in its own
-session without a terminal and is supervised like every child process; processes it leaves behind
-end with clew. Its output is stored up to a limit, and a program that exceeds the flood limit is
-killed.
+process session without a terminal and is supervised like every child process; processes it leaves
+behind end with clew. Its output is stored up to a limit, and a program that exceeds the flood limit
+is killed.
 """
 
 import fnmatch
@@ -76,14 +76,17 @@ def argv(handler: CommandHook, variables: dict[str, str]) -> list[str]:
 
 
 def fill_placeholders(text: str, variables: dict[str, str]) -> str:
-    """Expand `${CLAUDE_PROJECT_DIR}` and similar placeholders, the only ones without a shell."""
+    """Expand `${CLAUDE_PROJECT_DIR}` and similar placeholders.
+
+    Without a shell, nothing else is expanded.
+    """
     for name in PLACEHOLDERS:
         text = text.replace(f"${{{name}}}", variables.get(name, ""))
     return text
 
 
 def folder(reach: Reach) -> str:
-    """Return the shell's folder or, if it was deleted, the best existing alternative."""
+    """Return the shell's current folder or, if it was deleted, the project, home or root folder."""
     home = reach.environment().get("HOME", "/")
     places = (reach.cwd(), reach.project, home)
     return next((place for place in places if is_folder(place)), os.sep)
@@ -136,7 +139,7 @@ async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
 def fill_headers(
     handler: HttpHook, environment: Mapping[str, str], allowed: tuple[str, ...] | None
 ) -> dict[str, str]:
-    """Return the headers with allowed variables expanded; other variables become empty."""
+    """Return the headers with the allowed variables expanded; other variables become empty."""
     names = set(handler.allowed_variables)
     if allowed is not None:
         names &= set(allowed)
@@ -171,7 +174,7 @@ async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -
 
 
 async def look(hook: Hook, handler: AgentHook, hook_input: Json, reach: Reach) -> Ran:
-    """Ask an agent, which may use tools before it answers; its "no" never ends the turn."""
+    """Ask an agent, which may use tools before it answers; a "no" never ends the turn."""
     if reach.ask_agent is None:
         raise HookError("no agent is available here")
     words = await reach.ask_agent(asked(handler.prompt, hook_input, FORM), handler.model)
@@ -189,7 +192,10 @@ def asked(prompt: str, hook_input: Json, form: str) -> str:
 
 
 def verdict(words: str) -> Json:
-    """Return the JSON object in a model's answer. Raise HookError if it has no verdict."""
+    """Return the JSON object in a model's answer.
+
+    Raise HookError if the answer is not a verdict.
+    """
     match = OBJECT.search(words)
     try:
         value = json.decode(match[0]) if match else None
@@ -200,7 +206,8 @@ def verdict(words: str) -> Json:
     return value
 
 
-# MCP tool hooks: called with parts of the event, and parsed like a program's output.
+# MCP tool hooks: the tool is called with parts of the event, and its output is parsed like a
+# program's.
 
 
 # MCP servers are still starting during these events.
@@ -223,7 +230,10 @@ async def call_tool(handler: McpToolHook, hook_input: Json, reach: Reach) -> Ran
 
 
 def substituted(value: Any, hook_input: Json) -> Any:
-    """Return the input with `${tool_input.file_path}` and similar references filled from the event."""
+    """Return the input with references such as `${tool_input.file_path}` filled in.
+
+    The values come from the event.
+    """
     if isinstance(value, str):
         return PATH.sub(lambda match: told(hook_input, match[1]), value)
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Combines all hook replies to one event into one outcome, and the log entries for each. Pure.
+"""Combines the replies of all hooks at one event into one outcome and the log entries. Pure.
 
-The strictest reply wins: deny, then defer, ask and allow. If several hooks set the same field, the
-last one listed wins. The log entries have the format that other transcript readers expect.
+The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
+the hook listed last wins. The log entries have the format that other transcript readers expect.
 
 Decision: docs/decisions/130-hooks.md
 """
@@ -48,7 +48,7 @@ class Occasion(Struct, frozen=True, kw_only=True):
         return tool_use_id if isinstance(tool_use_id, str) else ""
 
     def spoken(self, words: str) -> str:
-        """Return a hook's text for the model, labelled with its source."""
+        """Return a hook's text for the model, labeled with its source."""
         return wrap_in_tag("system-reminder", f"\n{self.name} hook: {words}\n")
 
 
@@ -102,7 +102,7 @@ def last(values: Sequence[Any]) -> Any:
 
 
 def permitted(event: Event, replies: Sequence[HookReply]) -> tuple[Permission | None, str]:
-    """Return the strictest permission (for a call or a model switch) and its reasons."""
+    """Return the strictest permission (for a call or a model switch), and its reasons."""
     if event.name not in ("PreToolUse", "PreModelSwitch"):
         return None, ""
     answers = [word for reply in replies if (word := permission_of(reply)) is not None]
@@ -172,7 +172,10 @@ def watched(specifics: Sequence[Specific]) -> tuple[str, ...] | None:
 def worktree(
     event: Event, replies: Sequence[tuple[Hook, HookReply]], specifics: Sequence[Specific]
 ) -> str:
-    """Return the folder that a WorktreeCreate hook made, from the last line of its output."""
+    """Return the folder that a WorktreeCreate hook made.
+
+    The reply names it, or otherwise the last line of the hook's output.
+    """
     if event.name != "WorktreeCreate":
         return ""
     lines = [line.strip() for _, r in replies for line in r.words.split("\n") if line.strip()]
@@ -202,7 +205,7 @@ def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
 def kept(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Shorten
 ) -> list[HookAttachment]:
-    """Return the log entries of one hook in their fixed order."""
+    """Return the log entries of one hook, in a fixed order."""
     event, ran, hook_output = occasion.event, reply.ran, reply.said
     if not event.may_tell and not event.takes_context:
         return []
@@ -262,7 +265,7 @@ def summary(
     *,
     blocks: bool,
 ) -> Json:
-    """Return the summary entry for the hooks at the end of a turn."""
+    """Return the log entry that summarizes the hooks run at the end of a turn."""
     return {
         "hookCount": len(replies),
         "hookInfos": [

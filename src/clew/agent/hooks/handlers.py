@@ -1,6 +1,6 @@
 """Parsing of hooks in settings; invalid ones are reported and skipped. Pure.
 
-Owns the kinds of handlers and their fields in the published spelling.
+Defines the kinds of handlers and their fields in the published spelling.
 `system.config.layers.in_force` decides which layers apply; this module only applies what managed
 settings say about hooks.
 """
@@ -45,7 +45,7 @@ class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
     shell: Literal["bash", "powershell"] | None = None
     in_background: bool = field(name="async", default=False)
     wakes: bool = field(name="asyncRewake", default=False)
-    # Secrets of clew that it receives; it receives all other variables anyway.
+    # Secrets of clew that the program receives; it receives all other variables anyway.
     allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
 
     @property
@@ -54,7 +54,7 @@ class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
 
 
 class HttpHook(Handler, frozen=True, kw_only=True, tag="http"):
-    """A URL that the input is posted to."""
+    """A URL to which the hook input is posted."""
 
     url: str
     headers: dict[str, str] = {}
@@ -126,7 +126,7 @@ KINDS: dict[type[Anything], Kind] = {
 class Hook(Struct, frozen=True, kw_only=True):
     """One handler for one event.
 
-    `source` is the scope or component it came from, and `where` is its file and line.
+    `source` is the scope or component that the hook came from, and `where` is its file and line.
     """
 
     event: Event
@@ -157,7 +157,7 @@ def kind_of(handler: Anything) -> Kind:
 
 
 class HookListing(Struct, frozen=True, kw_only=True):
-    """The hooks in some settings, in listing order, and the errors in them."""
+    """The hooks found in settings, in listing order, and the errors found in them."""
 
     hooks: tuple[Hook, ...] = ()
     faults: tuple[str, ...] = ()
@@ -166,7 +166,10 @@ class HookListing(Struct, frozen=True, kw_only=True):
 
 
 def read_layers(layers: Iterable[Layer]) -> HookListing:
-    """Return the hooks of all layers that apply. A handler that occurs in two files runs once."""
+    """Return the hooks of all layers that apply.
+
+    A handler that is listed in two files runs once.
+    """
     layers = order_layers(layers)
     managed_only = any(
         layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
@@ -193,7 +196,10 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
 
 
 def disabled_by(layers: Sequence[Layer]) -> Scope | None:
-    """Return the highest-precedence scope that sets `disableAllHooks`, if it sets it to true."""
+    """Return the scope that disables all hooks, or None.
+
+    Only the highest-precedence scope that sets `disableAllHooks` counts.
+    """
     for layer in layers:
         is_disabled = select_usable(layer).get("disableAllHooks")
         if isinstance(is_disabled, bool):
@@ -212,7 +218,7 @@ def read_hooks(
     source: str = "",
     variables: tuple[tuple[str, str], ...] = (),
 ) -> HookListing:
-    """Parse an object `{event: [{matcher, hooks: [handler]}]}` from a layer or another source."""
+    """Parse an object `{event: [{matcher, hooks: [handler]}]}` from settings or another source."""
     hooks: list[Hook] = []
     faults: list[str] = []
     for path, name, matcher, raw_handler in each_handler(value, faults, layer):
@@ -275,7 +281,7 @@ def read_handler(raw_handler: Any) -> Written | str:
 
 
 def why_never(hook: Hook) -> str:
-    """Return why a hook as configured can never run, or an empty string."""
+    """Return why a hook can never run as configured, or an empty string."""
     if not is_readable(hook.matcher):
         return f'the matcher "{hook.matcher}" is not a valid regular expression'
     if hook.kind not in hook.event.kinds:

@@ -68,7 +68,10 @@ def findings(
 
 
 def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
-    """Return whether the rule needs more than the command's name, but the arguments are dynamic."""
+    """Return whether the shell's expansions decide if a command matches the rule.
+
+    This is so if the rule names more than the command, and the command line contains expansions.
+    """
     if rule.kind != "command":
         return False
     words = (rule.content or "").removesuffix("*").split()
@@ -116,14 +119,14 @@ Permission: TypeAlias = Literal["allow", "ask", "defer", "deny"]
 
 
 class HookAttachment(Struct, frozen=True, kw_only=True):
-    """A log entry for a hook, and the part of it that the model reads."""
+    """A log entry for a hook, and the part of the entry that the model reads."""
 
     payload: Json
     rendered: tuple[str, ...] = ()
 
 
 class HookOutcome(Struct, frozen=True, kw_only=True):
-    """The combined outcome of an event's hooks; all fields are unset in the common case."""
+    """The combined outcome of an event's hooks; usually, all fields are unset."""
 
     # PreToolUse: the permission, its reason, and replacement input.
     permission: Permission | None = None
@@ -168,8 +171,8 @@ NOTHING = HookOutcome()
 def with_hooks(decision: Decision, outcome: HookOutcome) -> Decision:
     """Return the decision after applying the hooks' outcome.
 
-    Hooks can restrict anything. They can allow only what no rule or guard restricts, just like the
-    user's approval.
+    Hooks can restrict anything. Like the user's approval, they can allow only what no rule or guard
+    restricts.
     """
     match outcome.permission:
         case None:
@@ -211,7 +214,7 @@ def granted(decision: Decision, reason: str) -> Decision:
 
 
 def rewrite_result(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]] | None:
-    """Return the replacement as result content, or None if it does not fit this tool."""
+    """Return a hook's replacement as result content, or None if it does not fit this tool."""
     if not is_mcp and not fits(raw, new):
         return None
     if isinstance(new, str):

@@ -1,7 +1,7 @@
-"""Parsing of one hook's reply, exit code and output, according to the published contract. Pure.
+"""Parsing of one hook's reply (its exit code and output) by the published contract. Pure.
 
-Owns both reply formats (exit codes, and a JSON object on standard output) and their validation. An
-invalid reply is reported and otherwise ignored. Exit code 2 blocks, whatever else was printed.
+Handles both reply formats (exit codes, and a JSON object on standard output) and their validation.
+An invalid reply is reported and otherwise ignored. Exit code 2 blocks, whatever else was printed.
 """
 
 import json
@@ -15,7 +15,7 @@ from clew.agent.hooks.events import Event
 from clew.core.json_object import Json
 
 BLOCKS = 2
-# Titles, notifications and the bell; nothing that moves the cursor, sets colours, or reads the
+# Titles, notifications and the bell; nothing that moves the cursor, sets colors, or reads the
 # clipboard.
 SEQUENCES = re.compile(
     r"(?:\x07|\x1b\](?:0|1|2|9|99|777);[^\x00-\x06\x08-\x1f\x7f\x1b]*(?:\x07|\x1b\\))+"
@@ -25,7 +25,7 @@ SEQUENCES = re.compile(
 class Ran(Struct, frozen=True, kw_only=True):
     """The result of running a handler.
 
-    `trouble` is set if it could not run or was stopped; its output is then ignored.
+    `trouble` is set if the handler could not run or was stopped; its output is then ignored.
     """
 
     exit_code: int = 0
@@ -41,7 +41,7 @@ class Ran(Struct, frozen=True, kw_only=True):
 
 
 class HookPermissionAnswer(Struct, frozen=True, kw_only=True):
-    """The `decision` of a PermissionRequest."""
+    """The `decision` in a reply to a PermissionRequest event."""
 
     behavior: Literal["allow", "deny"]
     input: Json | None = field(name="updatedInput", default=None)
@@ -51,7 +51,7 @@ class HookPermissionAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Specific(Struct, frozen=True, kw_only=True):
-    """`hookSpecificOutput` with the fields of all events; each event uses only its own."""
+    """The `hookSpecificOutput` of a reply: fields of all events; each event uses only its own."""
 
     event: str = field(name="hookEventName")
     permission: Literal["allow", "deny", "ask", "defer"] | None = field(
@@ -88,7 +88,7 @@ class HookOutput(Struct, frozen=True, kw_only=True):
 
 
 class HookReply(Struct, frozen=True, kw_only=True):
-    """The parsed reply of one hook; its exit code sets at most one of `error` and `block`."""
+    """The parsed reply of one hook; the exit code sets at most one of `error` and `block`."""
 
     ran: Ran
     said: HookOutput = HookOutput()
@@ -96,7 +96,7 @@ class HookReply(Struct, frozen=True, kw_only=True):
     words: str = ""
     # An error in the hook or its reply that does not block the event.
     error: str = ""
-    # The reason if its exit code blocks the event.
+    # The reason if the hook's exit code blocks the event.
     block: str | None = None
 
 
@@ -126,7 +126,7 @@ class Wrong(Struct, frozen=True):
 
 
 def parsed(event: Event, ran: Ran) -> HookOutput | Wrong | str:
-    """Return standard output as an object, as plain text, or as an error."""
+    """Return the standard output as an object, as plain text, or as an error."""
     text = ran.stdout.strip()
     if not (text.startswith("{") and text.endswith("}")):
         if ran.is_structured and text:
@@ -168,7 +168,7 @@ def validated(event: Event, value: Json) -> HookOutput | Wrong:
 
 
 def blocking_reason(output: HookOutput) -> str | None:
-    """Return the reason if the reply itself blocks the event, else None."""
+    """Return the reason if the JSON reply blocks the event, else None."""
     specific = output.specific
     if specific is not None and specific.permission == "deny":
         return specific.permission_reason
@@ -176,7 +176,7 @@ def blocking_reason(output: HookOutput) -> str | None:
 
 
 def read_sequence(output: HookOutput) -> str:
-    """Return the terminal control sequences if they are on the allowlist, else an empty string."""
+    """Return the reply's terminal control sequences if all are allowed, else an empty string."""
     sequence = output.sequence or ""
     return sequence if SEQUENCES.fullmatch(sequence) else ""
 
@@ -186,7 +186,10 @@ def first_line(text: str) -> str:
 
 
 def make_verdict(event: str, verdict: Json, *, continues: bool) -> Json:
-    """Return a model's verdict as a hook reply; `continues` means that "no" does not end the turn."""
+    """Return a model's verdict as a hook reply.
+
+    With `continues`, a "no" does not end the turn.
+    """
     if verdict.get("ok") is not False:
         return {}
     why = str(verdict.get("reason") or "no reason given")

@@ -18,11 +18,14 @@ CallTool: TypeAlias = Callable[[str, str, Json], Awaitable[tuple[str, bool]]]
 
 
 class HookError(OutsideError):
-    """A hook that can't run or did not reply; the message is the reason."""
+    """Raised if a hook can't run or does not reply; the message is the reason."""
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """The services for hooks; `project` is the session's fixed folder, `cwd` the shell's."""
+    """The services that hooks use.
+
+    `project` is the session's fixed folder, `cwd` the shell's current folder.
+    """
 
     launcher: Launcher
     environment: Callable[[], Mapping[str, str]]
@@ -33,7 +36,8 @@ class Reach(Struct, frozen=True, kw_only=True):
     ask_agent: AskModel | None = None
     call_tool: CallTool | None = None
     secrets: tuple[str, ...] = ()
-    # Saves texts that are too long for a conversation; the file with variables for later commands.
+    # Saves texts that are too long for a conversation. Below: the file with variables for later
+    # commands.
     spill: Callable[[str], Path | None] = lambda _: None
     env_file: Path | None = None
     # URL patterns that hooks may post to (None: any), and variables that their headers may use.
@@ -41,7 +45,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     allowed_variables: Callable[[], tuple[str, ...] | None] = lambda: None
 
     def shorten(self, text: str) -> str:
-        """Return the text, or its beginning and the location of the full text."""
+        """Return a short text unchanged, or a long text's beginning and the file with all of it."""
         if len(text) <= MOST_CHARS:
             return text
         path = self.spill(text)
@@ -61,7 +65,10 @@ Mark: TypeAlias = tuple[int, int, int] | None
 
 
 class HookFileWatch:
-    """Tracks the last known state of each file; a newly added file does not count as changed."""
+    """Tracks the last known state of each watched file.
+
+    A file that is newly watched does not count as changed.
+    """
 
     def __init__(self) -> None:
         self._marks: dict[str, Mark] = {}

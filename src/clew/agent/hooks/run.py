@@ -2,7 +2,7 @@
 
 This is one of the three places with a broad `except`: every failure inside a hook becomes part of
 its reply. A hook's errors, hangs or excessive output must never affect the session; limits apply
-here and in the handlers.
+here and in the executors.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Here(Struct, frozen=True, kw_only=True):
 class SessionHooks:
     """The hooks of one session.
 
-    `here` is called at every event; `base` returns the common input.
+    `read_state` is called at every event; `base` returns the input fields common to all events.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SessionHooks:
         base: Callable[[], Json],
         effort: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Create the hooks; `effort` returns the model's effort level, or None if it is not set."""
+        """Create the session's hooks; `effort` returns the model's effort level, if it is set."""
         self._reach = reach
         self._here = read_state
         self._base = base
@@ -114,7 +114,10 @@ class SessionHooks:
     async def fire(
         self, event: str, fields: Json, emit: Tell, call: BoundCall | None = None, /
     ) -> HookOutcome:
-        """Run the hooks of an event and return their outcome; `call` is the tool call it is about."""
+        """Run the hooks of an event; return their outcome.
+
+        `call` is the tool call that the event is about.
+        """
         if "prompt_id" in fields:
             self._prompt_id = fields["prompt_id"]
         row = BY_NAME[event]
@@ -137,11 +140,11 @@ class SessionHooks:
         return outcome
 
     def hears(self, event: str) -> bool:
-        """Return whether any hook exists for an event."""
+        """Return whether any hook is configured for an event."""
         return any(hook.event.name == event for hook in (*self._here().found.hooks, *self._added))
 
     async def aside(self, event: str, fields: Json, /) -> HookOutcome:
-        """Fire an event outside a turn; its output is delivered with the next prompt."""
+        """Fire an event outside a turn; the next prompt delivers the output of its hooks."""
         outcome = await self.fire(event, fields, self._keep)
         if outcome is not NOTHING:
             self._late.append(outcome)
@@ -154,7 +157,7 @@ class SessionHooks:
         task.add_done_callback(self._told.discard)
 
     async def settled(self, wait_s: float) -> None:
-        """Wait, with a time limit, for events that were fired without waiting."""
+        """Wait, with a time limit, for the hooks of events that `tell` fired."""
         if self._told:
             await asyncio.wait(self._told, timeout=wait_s)
 
@@ -227,7 +230,7 @@ class SessionHooks:
     # -- background work
 
     def begin(self, fields: Json, reload_skills: Callable[[], None]) -> None:
-        """Start the SessionStart hooks; the first prompt waits for them."""
+        """Start the SessionStart hooks in the background; the first prompt waits for them."""
 
         async def started() -> HookOutcome:
             outcome = await self.fire("SessionStart", fields, self._keep)
@@ -244,7 +247,7 @@ class SessionHooks:
             await asyncio.shield(self._begun)
 
     def _look_on(self) -> None:
-        """Start watching files if a hook asks for it."""
+        """Start watching files if a FileChanged hook exists."""
         if self._watching is None and self.hears("FileChanged"):
             self._watching = self._group.create_task(self._look())
 
@@ -281,7 +284,7 @@ class SessionHooks:
 
 
 def absolute(tool_input: Json, reach: Reach) -> Json:
-    """Return a call's input with an absolute file path, so that path checks see one spelling."""
+    """Return a call's input with an absolute file path, so that checks see a single spelling."""
     path = tool_input.get("file_path")
     if not isinstance(path, str):
         return tool_input
@@ -294,7 +297,7 @@ def absolute(tool_input: Json, reach: Reach) -> Json:
 def calls(
     hook: Hook, event: Event, fields: Json, state: Here, call: BoundCall | None = None
 ) -> bool:
-    """Return whether an event with these fields calls a hook."""
+    """Return whether an event with these fields triggers a hook."""
     if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
         return False
     subject = subject_of(event, fields)
@@ -317,7 +320,7 @@ def is_background(hook: Hook) -> bool:
 
 
 async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
-    """Run one hook. Only CancelledError is raised."""
+    """Run one hook and return its result. Raises only CancelledError."""
     begin_s = time.monotonic()
     timeout_s = hook.timeout_s
     if hook.event.name == "SessionEnd":
@@ -344,7 +347,7 @@ async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
 
 
 def blocks(hook: Hook, *, is_timeout: bool) -> bool:
-    """Return whether a hook that gave no reply blocks the event."""
+    """Return whether a hook blocks the event when it fails or times out."""
     if is_timeout and hook.event.name == "PreModelSwitch":
         return True
     if not isinstance(hook.handler, CallbackHook) or hook.event.name in NEVER_BLOCKED:
@@ -380,7 +383,7 @@ async def handled(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
 
 
 def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
-    """Return several outcomes in sequence as one."""
+    """Combine the outcomes of several events into one."""
     if not outcomes:
         return NOTHING
     return HookOutcome(
@@ -396,7 +399,7 @@ def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
 def late_words(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Callable[[str], str]
 ) -> HookOutcome:
-    """Return the outcome of a background hook: only its text, for the next request."""
+    """Return the outcome of a background hook, which is only its text for the next request."""
     output = reply.said
     words = [
         text
