@@ -180,8 +180,9 @@ def class_regex(body: str) -> str:
 def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
     """Return the expression for a path pattern below `base`.
 
-    The expression also matches everything below a path that the pattern matches. `floating` means that the pattern matches at any depth below the base. `itself` means that a
-    trailing `**` also matches the folder before it.
+    The expression also matches everything below a path that the pattern matches. `floating` means
+    that the pattern matches at any depth below the base. `itself` means that a trailing `**` also
+    matches the folder before it.
     """
     chunks = [re.escape(base.rstrip("/"))]
     if floating:

@@ -1,7 +1,7 @@
 """Hide this process's memory and environment, which contain the keys, from the programs it starts.
 
-Only root can read the environment, memory and descriptors of a process that is not dumpable, even
-if the reader has the same user. Imports almost nothing; see prctl(2), proc(5).
+Only root can read the environment, memory and descriptors of a process that is not dumpable. Other
+processes of the same user cannot. Imports almost nothing. See prctl(2), proc(5).
 """
 
 import os
@@ -15,9 +15,9 @@ SET_DUMPABLE = 4
 
 
 def hide() -> None:
-    """Make this process unreadable for others of its user.
+    """Make this process unreadable for other processes of the same user.
 
-    A program that it executes is readable again.
+    The effect ends when this process executes another program.
     """
     if sys.platform != "linux" or os.environ.get("CLEW_DUMPABLE") == "1":
         return

@@ -1,6 +1,6 @@
-"""The output of a child in bounded memory: its head and tail in memory, all of it in a file.
+"""The output of a child: its head and tail in bounded memory, and all of it in a file.
 
-A full disk never causes an error. Only the head and the tail are kept then.
+A full disk never causes an error. In that case, only the head and the tail are kept.
 """
 
 import os
@@ -15,7 +15,8 @@ SPILL_MAX_BYTES = 1 << 30
 class ProcessOutput:
     """The output of a child. `head` and `tail` have at most `keep_bytes` each and never overlap.
 
-    The file contains the first `file_max_bytes`, which must be at least as many.
+    The file contains the first `file_max_bytes` of the output. This limit must be at least
+    `keep_bytes`.
     """
 
     __slots__ = (
@@ -59,7 +60,7 @@ class ProcessOutput:
 
     @property
     def left_out(self) -> int:
-        """The number of bytes between head and tail that are no longer in memory."""
+        """The number of bytes between the head and the tail, which are not in memory."""
         return self.size - len(self.head) - len(self.tail)
 
     @property
@@ -68,23 +69,26 @@ class ProcessOutput:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the open file, or -1 without one."""
+        """The descriptor of the open file, or -1 if no file is open."""
         return self._file
 
     @property
     def path(self) -> Path | None:
-        """The path of the file, whether it contains anything yet or not."""
+        """The path of the file, even if the file does not exist yet."""
         return self._spill
 
     def move(self, to: Path) -> None:
-        """Move the file to another path, or create it there later."""
+        """Move the file to another path.
+
+        If there is no file yet, it will be created at that path.
+        """
         if self._file >= 0:
             assert self._spill is not None
             self._spill.rename(to)
         self._spill = to
 
     def look(self) -> None:
-        """Read output that does not come through `feed`. This class has none; subclasses do."""
+        """Read output that does not come through `feed`. Only subclasses have such output."""
 
     def feed(self, data: bytes | memoryview) -> None:
         if self._file < 0 and self.size <= 2 * self.keep_bytes < self.size + len(data):
@@ -101,9 +105,10 @@ class ProcessOutput:
             self._keep_tail(data[max(0, room) :])
 
     def take_from(self, pipe: int, most: int) -> int | None:
-        """Move bytes from a pipe to the file without copying them. Return None if impossible.
+        """Move bytes from a pipe to the file without copying them, and return how many were moved.
 
-        Return 0 at the end of the pipe. Raise BlockingIOError if the pipe is empty.
+        Return 0 at the end of the pipe, and None if bytes cannot be moved in this way. Raise
+        BlockingIOError if the pipe is empty.
         """
         most = min(most, self.file_max_bytes - self.saved_bytes)
         if sys.platform != "linux" or not self.moves_unseen or self._file < 0 or most <= 0:
@@ -137,7 +142,11 @@ class ProcessOutput:
             self._tail_bytes = 0
 
     def since(self, at: int, most: int) -> tuple[bytes, bytes]:
-        """Return the output after the first `at` bytes: all, or half of `most` from each end."""
+        """Return the output after the first `at` bytes, in two parts.
+
+        If it is longer than `most`, the parts are half of `most` from each end. Otherwise the first
+        part is all of it, and the second is empty.
+        """
         if self.size - at <= most:
             return self.span(at, self.size), b""
         return self.span(at, at + most // 2), self.span(self.size - most // 2, self.size)
@@ -166,7 +175,7 @@ class ProcessOutput:
             return b""
 
     def close(self) -> None:
-        """Close the file. Head, tail and counts remain."""
+        """Close the file. The head, the tail and the counts remain available."""
         if self._file >= 0:
             tail = self.tail
             os.close(self._file)
@@ -182,7 +191,10 @@ class ProcessOutput:
             self._tail_bytes -= len(self._tail.popleft())
 
     def _write(self, data: bytes | memoryview) -> memoryview:
-        """Write to the file. Return what could not be written, in which case the file is closed."""
+        """Write to the file, and return the data that does not fit.
+
+        If there is any, close the file.
+        """
         rest = memoryview(data)
         try:
             while rest and self.saved_bytes < self.file_max_bytes:
@@ -200,7 +212,7 @@ class ProcessOutput:
         return written
 
     def _give_back(self) -> None:
-        """Delete the incomplete file, because the disk is full and others need the space."""
+        """Delete the incomplete file. The disk is full, and other programs need the space."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

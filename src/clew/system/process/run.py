@@ -1,4 +1,4 @@
-"""Run one command to its end, with stored output, a time limit and cancellation."""
+"""Run one command to its end, keeping its output, with a time limit and cancellation."""
 
 import array
 import asyncio
@@ -25,7 +25,7 @@ from clew.system.process.walls import Walls
 
 @contextmanager
 def hold_data(data: bytes) -> Iterator[int]:
-    """Yield a descriptor at the start of `data`. Raise OSError if the disk has no space for it."""
+    """Yield a descriptor from which `data` can be read. Raise OSError if the disk is too full."""
     with nameless() as file:
         file.write(data)
         file.seek(0)
@@ -50,11 +50,11 @@ SETTLE_S = 0.05
 
 
 class FinishedCommand(Struct, frozen=True, kw_only=True):
-    """The end of a command.
+    """How a command ended.
 
-    `left` is the number of processes it left running, which end with clew. `called_off` means that
-    the command was kept and the user ended it from elsewhere. `is_unseen` means that its watcher
-    was killed, so its exit is unknown.
+    `left` is the number of processes that the command left running, which end with clew.
+    `called_off` means that the command was kept and the user ended it from elsewhere. `is_unseen`
+    means that its watcher was killed, so the exit of the command is unknown.
     """
 
     exit: ProcessExit
@@ -65,7 +65,7 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Hold:
-    """A running command that the user may keep beyond its time limit or beyond clew's end."""
+    """The means to keep a running command beyond its time limit or beyond the end of clew."""
 
     __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit", "when_unwatched")
 
@@ -85,19 +85,22 @@ class Hold:
             self._limit.reschedule(None)
 
     async def begun(self) -> int:
-        """Return its process ID once it has started, or 0 if it will not."""
+        """Wait until the command has started. Return its process ID, or 0 if it could not start."""
         await self._known.wait()
         return 0 if self._child is None else self._child.pid
 
     async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
-        """Let it continue without clew (see `Child.keep`). Return False if it is not running."""
-        # It may have closed its output and still be running.
+        """Let the command continue without clew. Return False if it is not running.
+
+        The parameters are those of `Child.keep`.
+        """
+        # The command may have closed its output and still be running.
         pipes = [stream.read_end for stream in self._streams if stream.read_end >= 0]
         child = self._child
         return child is not None and await child.keep(record, file, pipes, most_bytes=most_bytes)
 
     def give_up(self) -> None:
-        """Let it end with clew again, or earlier."""
+        """Stop keeping the command, so that it ends with clew or earlier."""
         if self._child is not None:
             self._child.is_kept = False
 
@@ -107,7 +110,7 @@ class Hold:
         self._known.set()
 
     def over(self) -> None:
-        """Record that it has ended, started or not."""
+        """Record that the command has ended or could not start."""
         self._known.set()
 
     def limited(self, limit: asyncio.Timeout) -> None:
@@ -117,7 +120,7 @@ class Hold:
 
 
 class Stream:
-    """The reading end of a child's pipe, fed into a `ProcessOutput` as it fills."""
+    """The reading end of a child's pipe. Passes what arrives to a `ProcessOutput`."""
 
     __slots__ = ("_loop", "_output", "read_end", "write_end")
     # One buffer shared by all streams: a new one would cost page faults, and each read is processed
@@ -128,7 +131,8 @@ class Stream:
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         if sys.platform == "linux":
-            # An unprivileged user with many pipes cannot get further large ones. A small one also works.
+            # Once an unprivileged user has many pipes, further ones cannot be large. A small one
+            # also works.
             with contextlib.suppress(PermissionError):
                 fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._output: ProcessOutput | None = output
@@ -141,7 +145,9 @@ class Stream:
             self.write_end = -1
 
     def settle(self) -> None:
-        """Read what was written so far, without waiting for a process that still holds the pipe."""
+        """Read what has been written so far, without waiting for processes that still hold the
+        pipe.
+        """
         waiting = array.array("i", [0])
         if self.read_end >= 0:
             fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)
@@ -185,10 +191,11 @@ async def run(
     walls: Walls | None = None,
     hold: Hold | None = None,
 ) -> FinishedCommand:
-    """Run a command, and return how it ended. Cancelling this ends it unless it is kept.
+    """Run a command, and return how it ended.
 
-    Without `stderr`, both streams go to `stdout` in the order they were written. `tick` is awaited
-    every second. Raises OSError if the program cannot be started.
+    Cancelling the call ends the command unless it is kept. Without `stderr`, both streams go to
+    `stdout` in the order they were written. `tick` is awaited every second. Raises OSError if the
+    program cannot be started.
     """
     streams: list[Stream] = []
     child: Child | None = None
@@ -264,7 +271,7 @@ async def ended_or_killed(child: Child) -> ProcessExit:
 
 
 class Programs:
-    """Runs such programs in a folder and an environment. None of them outlives `aclose`."""
+    """Runs small programs in a folder and an environment. None of them outlives `aclose`."""
 
     def __init__(
         self, cwd: str, environ: Mapping[str, str], launcher: Launcher | None = None
@@ -282,7 +289,10 @@ class Programs:
         most_bytes: int = 1 << 20,
         env: Mapping[str, str] | None = None,
     ) -> bytes | None:
-        """Return a program's standard output, or None if it failed or wrote too much."""
+        """Run a program, and return its standard output.
+
+        Return None if the program failed, wrote too much or exceeded the time limit.
+        """
         stdout, stderr = ProcessOutput(keep_bytes=most_bytes), ProcessOutput(keep_bytes=1)
         with hold_data(data) as source:
             try:

@@ -1,7 +1,7 @@
 """Start children through one keeper process, so that none of them can outlive clew.
 
-Owns the keeper (`watcher.py`) and the requests for children. Must never fork this process: a fork
-costs more the larger a process has become, and copies what other threads hold.
+Owns the keeper (`watcher.py`) and the requests to start children. Must never fork this process: the
+larger a process has become, the more a fork costs, and a fork copies what other threads hold.
 
 Decision: docs/decisions/070-child-processes.md
 """
@@ -37,16 +37,18 @@ def keeper_command(*, adopts: bool) -> list[str]:
 
 
 def own_environment() -> dict[str, str]:
-    """Return what an interpreter needs to start.
+    """Return the few variables that an interpreter needs to start.
 
-    The keeper gets no key that a command could read from it.
+    The keeper therefore has no key that a command could read from its environment.
     """
     wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
     return {name: os.environ[name] for name in wanted if name in os.environ}
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Return whether the other side is alive. A waiting watcher never sends anything."""
+    """Return whether the other side of a socket is alive and has sent nothing, like a waiting
+    watcher.
+    """
     try:
         sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -57,9 +59,9 @@ def is_silent(sock: socket.socket) -> bool:
 
 
 class Launcher:
-    """The starter of all children of one clew process. It keeps those that have not ended.
+    """Starts all children of one clew process, and tracks those that have not ended.
 
-    `adopts=False` turns the adoption of orphans off, as on systems without it.
+    `adopts=False` turns off the adoption of orphans, as on systems that do not support it.
     """
 
     __slots__ = ("_adopts", "_control", "_idle", "_keeper", "_living")
@@ -73,11 +75,14 @@ class Launcher:
 
     @property
     def living(self) -> int:
-        """The number of children that still run, or have descendants that do."""
+        """The number of children that are still running or have running descendants."""
         return len(self._living)
 
     def start(self) -> None:
-        """Start the keeper before the first child, which then need not wait for an interpreter."""
+        """Start the keeper, unless it is running.
+
+        If this is called early, the first child does not have to wait for an interpreter to start.
+        """
         if self._control is not None:
             return
         ours, theirs = socket.socketpair()
@@ -104,9 +109,10 @@ class Launcher:
         descriptors: Mapping[int, int],
         walls: Walls | None = None,
     ) -> Child:
-        """Start `argv` in its own session. `descriptors` maps the child's descriptors to ours.
+        """Start `argv` in a session of its own.
 
-        Of 0, 1 and 2, those not named become the null device. `walls` restrict the child (see
+        `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
+        those that are not mapped become the null device. `walls` restrict the child (see
         `system.process.walls`). Raises OSError as exec would, or if a restriction cannot be
         applied.
         """
@@ -151,7 +157,7 @@ class Launcher:
         return child
 
     def _watcher(self) -> socket.socket:
-        """Return the socket of a waiting watcher, or of a new one."""
+        """Return the socket to a waiting watcher, or to a new one if none is waiting."""
         if self._control is not None and not is_silent(self._control):
             self._drop_keeper()
         while self._idle:
@@ -201,7 +207,10 @@ class Launcher:
             task.cancel()
 
     def _wake(self) -> None:
-        """Wake the keeper, which wakes the watchers: a command may have stopped it."""
+        """Continue the keeper, which in turn continues the watchers.
+
+        A command may have stopped them.
+        """
         if self._control is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._keeper, signal.SIGCONT)
@@ -217,7 +226,7 @@ class Launcher:
             self._idle.pop().close()
 
     async def aclose(self, *, grace_s: float = 0.05) -> None:
-        """End all children and wait, within limits, until they are gone."""
+        """End all children, and wait for a limited time until they are gone."""
         living = list(self._living)
         self._wake()
         for child in living:
@@ -235,7 +244,7 @@ class Launcher:
             await self._end_keeper()
 
     async def _end_keeper(self) -> None:
-        """Let the keeper end what killed watchers left behind, before it ends itself."""
+        """Let the keeper end what killed watchers left behind, then end the keeper."""
         if self._control is None:
             return
         self._control.shutdown(socket.SHUT_WR)

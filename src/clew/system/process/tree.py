@@ -32,7 +32,7 @@ def read_start_ticks(pid: int) -> int:
 
 
 def is_alive(pid: int, since: int) -> bool:
-    """Return whether the process that started at `since` is still running, and is not a zombie."""
+    """Return whether a process is still the one that started at `since`, and is not a zombie."""
     words = stat(pid)
     return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
 
@@ -43,7 +43,10 @@ def read_parent(pid: int) -> int:
 
 
 def stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat after the name, which may contain anything, or none."""
+    """Return the fields of /proc/PID/stat after the name, or an empty list if it cannot be read.
+
+    The name may contain any characters.
+    """
     try:
         data = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -62,7 +65,11 @@ SIGNALLED = 128
 
 
 class ProcessExit(Struct, frozen=True, kw_only=True):
-    """The end of a process: `code` as a shell would report it, `signal` by name if one ended it."""
+    """How a process ended.
+
+    `code` is the exit code that a shell would report. `signal` is the name of the signal that ended
+    the process, if one did.
+    """
 
     code: int
     signal: str | None = None
@@ -83,15 +90,15 @@ def exit_of(wait_status: int) -> ProcessExit:
 
 
 def frame_value(message: Any) -> bytes:
-    """Return a message for a watcher: four bytes of length and a marshalled value."""
+    """Return a message to a watcher: its length in four bytes, and a marshalled value."""
     packed = marshal.dumps(message)
     return len(packed).to_bytes(4, "little") + packed
 
 
 class Child:
-    """A started process.
+    """A child process and its descendants.
 
-    `wait` is for its own end, `wait_gone` for the end of all its descendants.
+    `wait` waits for the end of the child itself, `wait_gone` also for the end of its descendants.
     """
 
     __slots__ = (
@@ -144,7 +151,7 @@ class Child:
         return self._gone.done()
 
     async def wait_started(self) -> None:
-        """Wait for the start. Raise OSError if the program could not be started."""
+        """Wait until the program has started. Raise OSError if it could not be started."""
         await asyncio.shield(self._started)
 
     async def wait(self) -> ProcessExit:
@@ -162,7 +169,7 @@ class Child:
     def end(self, *, grace_s: float) -> None:
         """Ask the tree to end (SIGTERM), and kill it (SIGKILL) after the grace period.
 
-        The watcher keeps the time, so this happens even if the caller is gone.
+        The watcher measures the time, so the tree is killed even if the caller is gone.
         """
         if self._is_left:
             self._kill()
@@ -173,10 +180,10 @@ class Child:
                 self.close()
 
     async def finish(self, *, grace_s: float) -> None:
-        """End the tree and wait for it within limits, in a cancelled task too.
+        """End the tree, and wait for a limited time until it is gone, even in a cancelled task.
 
-        A process that takes longer is stuck in the kernel. Its watcher stays until it can be
-        killed.
+        A process that takes longer is stuck in the kernel. Its watcher stays until the process can
+        be killed.
         """
         self.end(grace_s=grace_s)
         await self.gone_within(grace_s + GONE_WAIT_S)
@@ -187,10 +194,10 @@ class Child:
                 await self.wait_gone()
 
     async def keep(self, record: int, file: int, pipes: Sequence[int], *, most_bytes: int) -> bool:
-        """Let the child continue without clew. Return False if it has already ended.
+        """Let the child continue without clew. Return False if the child has already ended.
 
-        Its end is written to `record`. Its output in the pipes is written to `file`, at most
-        `most_bytes`.
+        How it ends is written to `record`. Once clew is gone, its output from the pipes is written
+        to `file`, at most `most_bytes`.
         """
         if not self.is_gone:
             order = frame_value({"most": most_bytes})
@@ -203,14 +210,17 @@ class Child:
         return self.is_kept
 
     def close(self) -> None:
-        """Close the socket. The watcher then kills whatever still runs, unless it is kept."""
+        """Close the socket.
+
+        The watcher then kills whatever is still running, unless the child is kept.
+        """
         if not self.is_gone:
             self._over(is_sound=False)
 
     def _over(self, *, is_sound: bool) -> None:
-        """Record that nothing is left.
+        """Record that nothing of the tree is left.
 
-        A watcher that reported this itself can start another child.
+        `is_sound` means that the watcher itself reported this, so it can start another child.
         """
         self._loop.remove_reader(self.sock)
         if not is_sound:
@@ -238,7 +248,10 @@ class Child:
             self._lost()
 
     def _lost(self) -> None:
-        """Handle a killed watcher. Possibly no other process ends its tree."""
+        """Handle the loss of the watcher. Kill the tree, because perhaps no other process does.
+
+        A kept child that is still running continues without a watcher.
+        """
         if not self.is_gone and self.is_kept and is_alive(self.pid, self._since):
             self._is_left = True
             self._loop.remove_reader(self.sock)
@@ -249,9 +262,9 @@ class Child:
         self.close()
 
     def _look(self, told_at: float) -> None:
-        """Check a kept child without a watcher.
+        """Check repeatedly on a kept child that has lost its watcher.
 
-        It continues, and its output is read while clew runs.
+        The child continues, and its output is read as long as clew runs.
         """
         if self.is_gone:
             return

@@ -1,10 +1,10 @@
 """Kernel restrictions on a child's access to the disk, the network and other processes.
 
 Landlock restricts files, TCP ports and signals; a system call filter restricts the rest; root loses
-its privileges. All restrictions apply to a process and its descendants and are permanent. The child
-applies them to itself before it executes its program, which costs a few system calls and no extra
-program. Imports almost nothing, like the keeper (see `watcher`). Formats: landlock(7), seccomp(2),
-capabilities(7).
+its privileges. All restrictions are permanent and also apply to the descendants of the process. The
+child applies them to itself before it executes its program, which costs a few system calls and no
+extra program. Imports almost nothing, like the keeper (see `watcher`). Formats: landlock(7),
+seccomp(2), capabilities(7).
 """
 
 import os
@@ -39,9 +39,9 @@ _libraries: "list[ctypes.CDLL]" = []
 
 
 def can_build_wall() -> bool:
-    """Return whether the read-only sandbox is probably available. The check is cheap.
+    """Return whether the read-only sandbox is probably available.
 
-    Only a command in the sandbox shows it for certain.
+    The check is cheap. Only running a command in the sandbox shows for certain that it works.
     """
     import shutil
 
@@ -60,7 +60,7 @@ def read_version() -> int:
 
 
 def load_system_calls() -> "ctypes.CDLL":
-    """Return the system library. The keeper loads it once, before it forks."""
+    """Return the system's C library. The keeper loads it once, before it forks."""
     if not _libraries:
         import ctypes
 
@@ -69,7 +69,7 @@ def load_system_calls() -> "ctypes.CDLL":
 
 
 def list_rights(version: int) -> int:
-    """Return all file access rights that a Landlock version supports."""
+    """Return all file access rights that a Landlock version supports, as a bit mask."""
     rights = FIRST
     for right, since in ((REFER, 2), (TRUNCATE, 3), (IOCTL_DEV, 5)):
         if version >= since:

@@ -1,4 +1,4 @@
-"""The parent of every child: a keeper for each clew process, and watchers that outlive clew.
+"""The parents of all children: a keeper for each clew process, and watchers that outlive clew.
 
 Runs in a separate bare interpreter (`python -I -S`) and imports almost nothing, because the size of
 the keeper determines the cost of each fork. The keeper forks a watcher for each socket it receives.
@@ -8,14 +8,14 @@ SIGKILL. When nothing of a tree is left, the watcher waits for the next request.
 user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM. Must
 never import the rest of clew.
 
-Wire format on each watcher's socket: clew sends messages of four bytes of length and a marshalled
-value. A message is a request `(argv, cwd, environment, targets, walls)`, with the child's
-descriptors attached to its first byte; a number, which is the grace period in ms after which the
-tree ends; or `{"most": bytes}` for a tree to keep. That message has descriptors attached: the
-record that receives the child's end as a line of JSON, the file that receives its output once clew
-is gone, and the pipes that it prints to. The watcher answers with lines: `started <pid>`, or
-`failed <errno>`; `kept`; `off`, if a kept tree was ended by another process before its child ended;
-`ended <wait status> <descendants left>`; `gone`.
+Wire format on each watcher's socket: clew sends messages, each consisting of its length in four
+bytes and a marshalled value. A message is a request `(argv, cwd, environment, targets, walls)`,
+with the child's descriptors attached to its first byte; a number, which is the grace period in ms
+after which the tree ends; or `{"most": bytes}` for a tree to keep. The last kind has descriptors
+attached: the record that receives the child's end as a line of JSON, the file that receives its
+output once clew is gone, and the pipes that it prints to. The watcher answers with lines:
+`started <pid>`, or `failed <errno>`; `kept`; `off`, if a kept tree was ended by another process
+before its child ended; `ended <wait status> <descendants left>`; `gone`.
 
 Decision: docs/decisions/070-child-processes.md
 Decision: docs/decisions/245-kept-commands.md
@@ -87,9 +87,9 @@ def drain(descriptor: int) -> None:
 
 
 def keep(control: _socket.socket, *, adopts: bool) -> None:
-    """Fork a watcher for each socket until clew is gone.
+    """Run as the keeper: fork a watcher for each socket until clew is gone.
 
-    End what a killed watcher leaves behind.
+    Also end what killed watchers leave behind.
     """
     watchers: set[int] = set()
     wake = wake_on_child()
@@ -124,8 +124,8 @@ def keep(control: _socket.socket, *, adopts: bool) -> None:
 def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
     """Reap ended children, and return their process IDs and wait statuses.
 
-    `wakes` continues stopped children: a watcher that was stopped by its own command could not end
-    it.
+    With `wakes`, also continue stopped children: a watcher that its own command has stopped could
+    not end that command.
     """
     dead: list[tuple[int, int]] = []
     how = os.WNOHANG | (os.WUNTRACED if wakes else 0)
@@ -141,7 +141,10 @@ def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
 
 
 def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Return at most `size` bytes with the descriptors attached to them, or no bytes at the end."""
+    """Return at most `size` bytes, and the descriptors attached to them.
+
+    At the end of the stream, there are no bytes.
+    """
     number = 4
     data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))
     descriptors: list[int] = []
@@ -205,7 +208,7 @@ def receive(clew: _socket.socket, size: int) -> bytes:
 def watch(
     clew: _socket.socket, wake: int, request: Request, descriptors: list[int], *, adopts: bool
 ) -> bool:
-    """Serve one tree from start to end. Return whether this watcher can serve another."""
+    """Serve one tree from start to end. Return whether this watcher can serve another one."""
     try:
         child = start(request, descriptors)
     except OSError as error:
@@ -239,7 +242,7 @@ def start(request: Request, descriptors: list[int]) -> int:
 
 
 def start_walled(request: Request, descriptors: list[int], walls: dict[str, object]) -> int:
-    """Start a child that restricts itself, while its watcher stays out of its reach.
+    """Start a child that restricts itself. The restrictions do not apply to its watcher.
 
     Raises OSError if a restriction cannot be applied or the program cannot be started.
     """
@@ -272,14 +275,17 @@ def start_walled(request: Request, descriptors: list[int], walls: dict[str, obje
 
 
 class KeptChild:
-    """A kept child: `record` receives its end, and `file` its output once clew is gone."""
+    """A kept child:
+
+    `record` receives how it ended, and `file` receives its output once clew is gone.
+    """
 
     def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:
         self._record = record
         self._file = file
         self._room = most_bytes
         self.pipes = pipes
-        # True once another process than the clew that started it has asked it to end.
+        # True once a process other than the clew that started the child has asked it to end.
         self.is_called_off = False
         signal.signal(signal.SIGTERM, self._call_off)
 
@@ -287,7 +293,10 @@ class KeptChild:
         self.is_called_off = True
 
     def told(self, status: int, *, takes_rest: bool) -> None:
-        """Write its end to the record, after all its output is in the file."""
+        """Write how the child ended to the record.
+
+        With `takes_rest`, first write the rest of its output to the file.
+        """
         if takes_rest:
             self._take_rest()
         with contextlib.suppress(OSError):
@@ -296,7 +305,10 @@ class KeptChild:
             os.write(self._record, end % (status, int(time.time()), how))
 
     def take(self, pipe: int) -> bool:
-        """Move data from a pipe to the file while space is left. Return whether more may come."""
+        """Move data from a pipe to the file while the file may grow.
+
+        Return whether more may come.
+        """
         try:
             data = os.read(pipe, READ_BYTES)
         except BlockingIOError:
@@ -313,7 +325,7 @@ class KeptChild:
         return bool(data)
 
     def close(self, *, takes_rest: bool) -> None:
-        """Save the last output from the pipes, and close all descriptors."""
+        """Close all descriptors. With `takes_rest`, first save the last output from the pipes."""
         if takes_rest:
             self._take_rest()
         close_all([self._record, self._file, *self.pipes])
@@ -328,7 +340,7 @@ class KeptChild:
 
 
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
-    """Serve a tree until nothing of it is left. End it when clew is gone.
+    """Serve a tree until nothing of it is left. End the tree when clew is gone, unless it is kept.
 
     Return whether clew is still there and has not kept the tree.
     """
@@ -402,7 +414,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
 
 
 def is_gone(clew: _socket.socket) -> bool:
-    """Return whether clew is gone, so that no reader is left for the output."""
+    """Return whether clew is gone, in which case nothing reads the output any longer."""
     poller = select.poll()
     poller.register(clew.fileno(), 0)
     return any(event & select.POLLHUP for _, event in poller.poll(0))
@@ -416,7 +428,10 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 
 
 def tree_lives(child: int, *, adopts: bool) -> bool:
-    """Return whether anything of the tree is left: our children if we adopt, or its group."""
+    """Return whether anything of the tree is left.
+
+    Checks our own children if we adopt orphans, otherwise the child's process group.
+    """
     try:
         if adopts:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -430,7 +445,7 @@ def tree_lives(child: int, *, adopts: bool) -> bool:
 
 
 def tell(clew: _socket.socket, line: bytes) -> None:
-    """Send a line to clew if it is still there. Its end is noticed when messages are read."""
+    """Send a line to clew. If clew is gone, do nothing: reading messages shows that."""
     with contextlib.suppress(ConnectionError):
         if line:
             clew.sendall(line)
@@ -446,7 +461,7 @@ def children_files(pid: int) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of `pid`, or none if the system has no such table."""
+    """Return the children of process `pid`, or none if the system does not list them."""
     pids: list[int] = []
     for file in children_files(pid):
         try:
@@ -480,7 +495,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def end_gently(group: int | None) -> None:
-    """Ask all processes of the tree to end, and continue stopped ones so that they can."""
+    """Ask all processes of the tree to end. Continue stopped ones, so that they can."""
     tree = find_descendants(os.getpid())
     for pid in tree if group is None else [-group, *tree]:
         send_signal(pid, signal.SIGTERM)
@@ -488,7 +503,10 @@ def end_gently(group: int | None) -> None:
 
 
 def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
-    """Send SIGKILL to the tree once. Orphans of this pass are children in the next pass."""
+    """Send SIGKILL to all processes of the tree, once.
+
+    Processes orphaned by this pass become our children and are found in the next pass.
+    """
     if group is not None:
         send_signal(-group, signal.SIGKILL)
     for top in children(os.getpid()):

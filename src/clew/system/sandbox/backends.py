@@ -1,9 +1,9 @@
 """Build sandboxes from a policy, for bubblewrap, Landlock and seatbelt.
 
-Landlock only ever grants access, and always to complete trees. An unreadable place is therefore
-left out by granting everything next to it. A place inside a writable folder cannot be made
-read-only (docs/using/sandbox.md says so). A system call filter covers what Landlock does not see in
-the read-only sandbox.
+Landlock can only grant access, and only to complete trees. To make a place unreadable, everything
+next to it is therefore granted instead. A place inside a writable folder cannot be made read-only
+(docs/using/sandbox.md says so). In the read-only sandbox, a system call filter covers what Landlock
+does not.
 
 Decision: docs/decisions/131-sandbox.md
 """
@@ -58,7 +58,7 @@ def make_bubblewrap_arguments(
     filter_fd: int | None = None,
     unprivileged: Sequence[str] = UNPRIVILEGED[0],
 ) -> list[str]:
-    """Return everything before the command. Later arguments override earlier ones."""
+    """Return all bubblewrap arguments before the command. Later arguments override earlier ones."""
     arguments = [
         BUBBLEWRAP,
         *unprivileged,
@@ -86,10 +86,11 @@ def make_bubblewrap_arguments(
 
 
 def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
-    """Return the existing places of a policy, and the folders between them.
+    """Return the places to mount, parents first, and whether each may be written.
 
-    Without its own mount, a folder could be moved away together with the protected place in it, and
-    be replaced by another.
+    These are the existing places of the policy, and the writable folders above protected places.
+    Without a mount of its own, such a folder could be moved away together with the protected place
+    in it, and be replaced by another folder.
     """
     every = dict(policy.written)
     places = {path: may for path, may in every.items() if may or covers(policy.write, path)}
@@ -110,7 +111,11 @@ def present(paths: Sequence[str]) -> list[str]:
 
 
 def make_bubblewrap_filter(policy: SandboxPolicy) -> bytes:
-    """Return the filter for sockets. The namespace has no network except its own loopback."""
+    """Return the system call filter for a command in bubblewrap.
+
+    For ordinary commands it only limits sockets, because the namespace has no network except its
+    own loopback.
+    """
     if policy.is_read_only:
         # Only processes of its own PID namespace can receive its signals.
         return read_only_filter(os.uname().machine, has_signals=True)
@@ -128,7 +133,7 @@ def make_walls(
 ) -> Walls:
     """Return the restrictions for a kernel with Landlock ABI `version`.
 
-    `port` is the proxy's port.
+    `port` is the port of the proxy.
     """
     filesystem_rules = each_rule(policy, version, listing or Listing())
     rules = [(os.fsencode(path), rights) for path, rights in filesystem_rules]
@@ -151,7 +156,10 @@ def landlock_filter_program(policy: SandboxPolicy, version: int, *, has_port: bo
 
 
 def why_not(policy: SandboxPolicy, version: int) -> str:
-    """Return why this kernel's Landlock cannot enforce a policy, or an empty string if it can."""
+    """Return why the kernel's Landlock cannot enforce a policy, or an empty string if it can.
+
+    `version` is the Landlock version of the kernel.
+    """
     if not version:
         return "the kernel does not support Landlock"
     if not landlock_filter_program(policy, version, has_port=False):
@@ -182,7 +190,7 @@ def each_rule(policy: SandboxPolicy, version: int, listing: Listing) -> Iterator
 
 
 class Shut:
-    """Places that may not be read, and the trees that remain without them."""
+    """Places that may not be read. Finds the trees that do not contain any of them."""
 
     def __init__(self, places: Iterable[str], listing: Listing) -> None:
         self._places = frozenset(places)
@@ -227,7 +235,7 @@ def make_seatbelt_arguments(policy: SandboxPolicy, *, port: int | None) -> list[
 
 
 def profile(policy: SandboxPolicy, *, port: int | None) -> str:
-    """Return a policy as a profile. Later rules override earlier ones."""
+    """Return a policy in seatbelt's profile language. Later rules override earlier ones."""
     lines = [
         "(version 1)",
         "(allow default)",

@@ -1,8 +1,9 @@
 """The sandbox of a session: it chooses the backend and wraps each command.
 
-The choice depends on a test command that must fail to write to a forbidden place, not on a version:
-systems that have the program often forbid what it does. A command that requires a sandbox never
-runs without one: if no backend works, `around` raises an error with the reason.
+The choice depends on a test command, which must fail to write to a forbidden place. A version check
+would not be enough, because systems that have the program often forbid what it does. A command that
+requires a sandbox never runs without one: if no backend works, `around` raises an error with the
+reason.
 """
 
 import asyncio
@@ -43,7 +44,8 @@ PROBE = f'if (: > "$0") 2>/dev/null; then exit {WROTE}; fi; exit 0'
 class Box:
     """The sandbox for one kind of policy: for ordinary commands, or for read-only commands.
 
-    `hidden` are values that are removed from the environment of every sandboxed command.
+    `hidden` are values, such as keys. Variables with such a value are removed from the environment
+    of every sandboxed command.
     """
 
     def __init__(
@@ -75,12 +77,12 @@ class Box:
 
     @property
     def works(self) -> bool:
-        """True once a working backend was found."""
+        """True once a working backend has been found."""
         return self._kind is not None
 
     @property
     def weakness(self) -> str:
-        """The restrictions that the working backend cannot enforce here, or an empty string."""
+        """What the working backend cannot enforce on this machine, or an empty string."""
         if self._kind != "bubblewrap" or self._unprivileged == backends.UNPRIVILEGED[0]:
             return ""
         return f"bubblewrap only supports {' '.join(self._unprivileged)} here"
@@ -88,7 +90,10 @@ class Box:
     # -- the choice of a backend
 
     async def kind(self) -> Kind:
-        """Return the backend that works here, chosen once. Raise `SandboxError` if none does."""
+        """Return the backend that works here. Raise `SandboxError` if none does.
+
+        The backend is chosen on the first call.
+        """
         async with self._choosing:
             if self._kind is None and not self._why:
                 self._kind, self._why = await self._choose()
@@ -144,7 +149,7 @@ class Box:
         return ""
 
     def _forbidden_place(self, kind: Kind) -> Path:
-        """Return a path that does not exist and that the policy does not allow writing."""
+        """Return a path that does not exist and that the policy does not allow to be written."""
         name = f".clew-probe-{os.getpid()}-{kind}"
         folders = (Path(self.temp).parent, *Path(self.temp).parents, Path.home())
         return next(
@@ -162,7 +167,7 @@ class Box:
         *,
         policy: SandboxPolicy | None = None,
     ) -> AsyncIterator[Walled]:
-        """Wrap a command in the sandbox of this policy or another.
+        """Wrap a command in a sandbox, with `policy` or by default the policy of this box.
 
         Raises `SandboxError` if no backend works.
         """
@@ -247,7 +252,10 @@ class Box:
     async def _loopback_port(
         self, opened: AsyncExitStack, policy: SandboxPolicy
     ) -> tuple[int | None, list[str]]:
-        """Return the port of a proxy for this command, or None if it may not use the network."""
+        """Start a proxy for this command if it may use the network.
+
+        Return the proxy's port, or None without one, and the list to which refused hosts are added.
+        """
         refused: list[str] = []
         if not policy.has_network:
             return None, refused
@@ -257,9 +265,9 @@ class Box:
 
 
 def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
-    """Return the backends to try, in order.
+    """Return the backends to try, in order of preference.
 
-    The cheaper one is first if both enforce the complete policy.
+    If both backends of a system enforce the complete policy, the cheaper one comes first.
     """
     if sys.platform == "darwin":
         return ("seatbelt",)
@@ -267,7 +275,10 @@ def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
 
 
 def unfit(kind: Kind, policy: SandboxPolicy) -> str:
-    """Return why a backend cannot work here, as far as that is known without running it."""
+    """Return why a backend cannot work here, or an empty string if it might.
+
+    The backend is not run to find out.
+    """
     match kind:
         case "bubblewrap":
             return "" if shutil.which(backends.BUBBLEWRAP) else "bwrap is not installed"
@@ -279,7 +290,7 @@ def unfit(kind: Kind, policy: SandboxPolicy) -> str:
 
 @contextmanager
 def folder_in(parent: str) -> Iterator[str]:
-    """Create a folder that is deleted at the end with its contents."""
+    """Create a temporary folder. It is deleted with its contents when the context ends."""
     folder = tempfile.mkdtemp(dir=parent)
     try:
         yield folder
@@ -289,9 +300,9 @@ def folder_in(parent: str) -> Iterator[str]:
 
 @contextmanager
 def kept_back(policy: SandboxPolicy) -> Iterator[None]:
-    """Create missing protected folders for the duration of a command.
+    """Create the missing protected folders for the duration of a command.
 
-    A place that does not exist cannot be protected by a mount.
+    A mount cannot protect a folder that does not exist.
     """
     paths: list[Path] = []
     try:
@@ -313,7 +324,7 @@ def kept_back(policy: SandboxPolicy) -> Iterator[None]:
 
 @asynccontextmanager
 async def serving(proxy: SandboxProxy, channel: socket.socket) -> AsyncIterator[None]:
-    """Serve the socket that is sent through the channel, until the command has ended."""
+    """Serve the socket that the command sends through the channel, until the command has ended."""
     channel.setblocking(False)
 
     async def take() -> None:

@@ -1,9 +1,9 @@
 """System call filters (seccomp) for what file restrictions do not cover. Pure.
 
-Owns the tables of system calls for each machine, and the construction of filters from them;
+Owns the tables of system calls for each machine, and builds filters from them;
 `system.process.walls` installs them. A filter lists what it refuses. The read-only filter also
-refuses every call newer than its tables, with "not implemented", which programs expect. Formats:
-seccomp(2), syscalls(2).
+refuses every call that is newer than its tables, with the error "not implemented", which programs
+can handle. Formats: seccomp(2), syscalls(2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ ASKING = (
 
 
 class FilterProgram:
-    """A filter under construction: steps that jump forward to labels."""
+    """A filter under construction: a list of steps, which can jump forward to labels."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[int, str, str, int]] = []
@@ -105,7 +105,10 @@ class FilterProgram:
         self._steps.append((MASK, "", "", bits))
 
     def when(self, test: int, value: int, yes: str = "", no: str = "") -> None:
-        """Jump depending on a test of the loaded value. An empty label is the next step."""
+        """Jump to `yes` or `no` by a test of the loaded value.
+
+        An empty label means the next step.
+        """
         self._steps.append((test, yes, no, value))
 
     def go(self, label: str) -> None:
@@ -124,11 +127,12 @@ class FilterProgram:
 
 @cache
 def make_socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
-    """Return a filter that allows sockets of these families. Empty for an unknown machine.
+    """Return a filter that allows only sockets of these families.
 
-    With `stream_only`, only TCP is allowed in the internet families. The filter also refuses calls
-    of another architecture, io_uring (which creates sockets without passing a filter), datagram
-    socket pairs (which can send anywhere), and inserting input into terminals.
+    For an unknown machine, the filter is empty. With `stream_only`, only TCP is allowed in the
+    internet families. The filter also refuses calls of another architecture, io_uring (which
+    creates sockets without passing a filter), datagram socket pairs (which can send anywhere), and
+    inserting input into terminals.
     """
     if machine not in MACHINES:
         return b""
@@ -197,7 +201,10 @@ def number(name: str, machine: str) -> int:
 
 
 def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
-    """Start a filter that checks the architecture, loads the call number and refuses calls."""
+    """Start a filter that checks the architecture and refuses the calls in `refused`.
+
+    The call number remains loaded for further steps.
+    """
     architecture, foreign = MACHINES[machine]
     program = FilterProgram()
     program.load(ARCHITECTURE)
@@ -212,7 +219,7 @@ def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
 
 
 def dispatch(program: FilterProgram, machine: str, names: Sequence[str]) -> None:
-    """Jump to the label with the name of the call, where its arguments are checked."""
+    """For each named call, jump to the label with its name, where its arguments are checked."""
     for name in names:
         program.when(EQUAL, number(name, machine), name)
 

@@ -1,8 +1,8 @@
 """Run inside a command's own network namespace: open a way to the proxy, then become the command.
 
-A socket belongs to the namespace it was created in, whichever process serves it. This one is
-created here, passed to clew through a descriptor, and served there. Runs as a bare interpreter, so
-it imports almost nothing.
+A socket belongs to the namespace in which it was created, whichever process serves it. This module
+creates the socket in the command's namespace and passes it through a descriptor to clew, which
+serves it. Runs as a bare interpreter, so it imports almost nothing.
 """
 
 import _socket
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def make_command(channel: int) -> list[str]:
-    """Return the command that starts this module before the sandboxed command."""
+    """Return the words to put before a command so that this module runs first."""
     source = __file__.rsplit(os.sep, 4)[0]
     program = f"import sys; sys.path.append({source!r}); from clew.system.sandbox.inside import main; main()"
     return [sys.executable, "-I", "-S", "-c", program, str(channel)]

@@ -1,7 +1,7 @@
-"""The permissions of a sandboxed command, as one value. Pure.
+"""What a sandboxed command may do, as one value. Pure.
 
-Owns the `sandbox` object of settings, and the rule that project settings can only tighten it: a
-model that can write those files must not be able to open its own sandbox.
+Owns the `sandbox` object of settings, and the rule that project settings can only tighten the
+sandbox: a model that can write those files must not be able to open its own sandbox.
 
 Decision: docs/decisions/131-sandbox.md
 """
@@ -24,7 +24,7 @@ from clew.system.config.settings import read_object
 
 
 class FilesystemSettings(Struct, frozen=True, kw_only=True):
-    """`sandbox.filesystem`: folders and files, as absolute paths once they are parsed."""
+    """The `sandbox.filesystem` object: files and folders, with absolute paths after parsing."""
 
     write: tuple[str, ...] = field(name="allowWrite", default=())
     no_write: tuple[str, ...] = field(name="denyWrite", default=())
@@ -33,9 +33,9 @@ class FilesystemSettings(Struct, frozen=True, kw_only=True):
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True):
-    """`sandbox.network`: hosts by name.
+    """The `sandbox.network` object: the names of hosts.
 
-    `*.example.com` matches its subdomains, `*` matches every host.
+    `*.example.com` matches the subdomains of example.com, and `*` matches every host.
     """
 
     domains: tuple[str, ...] = field(name="allowedDomains", default=())
@@ -46,7 +46,7 @@ class NetworkSettings(Struct, frozen=True, kw_only=True):
 class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The `sandbox` object.
 
-    If `enabled` is not set, it is on in auto and acceptEdits mode where it works.
+    If `enabled` is not set, the sandbox is on in auto and acceptEdits mode if a backend works.
     """
 
     enabled: bool | None = None
@@ -78,8 +78,8 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
         try:
             read = msgspec.convert(sandbox, SandboxSettings)
         except msgspec.ValidationError as error:
-            # What the invalid object would have restricted is unknown, so the sandbox is on with no
-            # additions.
+            # Nobody knows what the invalid object would have restricted, so the sandbox is on with
+            # no additions.
             what = str(error).replace("$.", "")
             faults.append(
                 f"{where}: sandbox: {what} (this object is ignored, and the sandbox is on)"
@@ -109,9 +109,10 @@ def placed(settings: SandboxSettings, root: str, home: str) -> SandboxSettings:
 
 
 def absolute(path: str, root: str, home: str) -> str:
-    """Resolve a path:
+    """Resolve a path in the settings.
 
-    `~/x` in the home folder, `/x` and `//x` on the disk, others in the layer's folder.
+    `~/x` is resolved in the home folder, any other relative path in the layer's folder. `/x` and
+    `//x` are absolute.
     """
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
@@ -119,7 +120,7 @@ def absolute(path: str, root: str, home: str) -> str:
 
 
 def joined(below: SandboxSettings, above: SandboxSettings) -> SandboxSettings:
-    """Merge two layers: single values of the higher one, lists of both."""
+    """Merge two layers. The higher layer's single values win; lists contain the entries of both."""
 
     return SandboxSettings(
         enabled=below.enabled if above.enabled is None else above.enabled,
@@ -148,9 +149,9 @@ def both(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
-    """The policy that a sandbox is built from: real, absolute paths.
+    """The policy that a sandbox is built from, with real, absolute paths.
 
-    Deeper paths override higher ones.
+    Entries for deeper paths override entries for the folders above them.
     """
 
     write: tuple[str, ...]
@@ -160,8 +161,9 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
     no_domains: tuple[str, ...] = ()
     unix_sockets: bool = False
-    # For a command that runs without asking: it may read, write its own temporary folder, and
-    # cannot use the network.
+    # For a command that runs without asking: it may read, and write to its own temporary folder,
+    # but
+    # it cannot use the network.
     is_read_only: bool = False
 
     @property
@@ -173,7 +175,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> list[tuple[str, bool]]:
-        """Each place and whether it may be written. Deeper and narrower entries come later."""
+        """Each place with whether it may be written. Entries that override others come later."""
         pairs = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
         return sorted(pairs, key=lambda pair: (pair[0].rstrip("/").count("/"), not pair[1]))
 
@@ -181,7 +183,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
         return not covers(self.no_read, path) or covers(self.read, path)
 
     def may_reach(self, host: str) -> bool:
-        """Return whether a command may connect to a host. A denial overrides everything else."""
+        """Return whether a command may connect to a host. Denied domains override allowed ones."""
         name = host.lower().rstrip(".")
         if any(is_domain(pattern, name) for pattern in self.no_domains):
             return False
@@ -189,7 +191,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
 
 def is_written(places: Mapping[str, bool], path: str) -> bool:
-    """Return whether a path may be written, as the deepest place that contains it says."""
+    """Return whether a path may be written, according to the deepest place that contains it."""
     place = path
     while place not in places:
         if place in ("", "/"):

@@ -31,7 +31,7 @@ NOTHING: Entries = ()
 
 
 class Listing:
-    """The contents of folders: names, and the kind of each entry. Links are not followed."""
+    """A cache of folder contents: the name and kind of each entry. Links are not followed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], Entries]] = {}
@@ -79,9 +79,9 @@ class Listing:
     def holding(
         self, top: str, names: Collection[str], *, passed_over: Collection[str], most: int
     ) -> Iterator[str]:
-        """Yield the paths with one of these names below the subfolders of a folder.
+        """Yield the paths below the subfolders of `top` whose last part is one of the names.
 
-        Entries of the folder itself and the folders in `passed_over` are skipped.
+        Entries of `top` itself are skipped, and so are the folders named in `passed_over`.
         """
         waiting, seen = [top], 0
         while waiting and seen < most:
@@ -100,8 +100,8 @@ def kind(entry: "os.DirEntry[str]") -> Kind:
     return "folder" if entry.is_dir(follow_symlinks=False) else "file"
 
 
-# The places outside a worktree that git uses: those a commit writes, and those that redirect git,
-# which no command writes.
+# The places outside a worktree that git uses: those that a commit writes, and those that redirect
+# git, which no command may write.
 
 
 LINE_BYTES = 4_096
@@ -112,9 +112,9 @@ LEADING = ("commondir", "config.worktree")
 
 
 def list_commit_paths(root: str) -> list[str]:
-    """Return what a commit in the worktree `root` writes outside it.
+    """Return the folders outside the linked worktree `root` that a commit in the worktree writes.
 
-    These are objects, branches and its own index.
+    They contain the objects, the branches, and git's own data about the worktree.
     """
     folders = linked(Path(root))
     if folders is None:
@@ -124,7 +124,10 @@ def list_commit_paths(root: str) -> list[str]:
 
 
 def linked(root: Path) -> tuple[Path, Path] | None:
-    """Return the git folders of a linked worktree: its own, and the shared one."""
+    """Return the git folders of a linked worktree: its own and the shared one.
+
+    Return None if `root` is not a linked worktree.
+    """
     try:
         word, _, name = line(root / ".git").partition(" ")
         own = Path(root, name).resolve(strict=True)
@@ -141,9 +144,9 @@ def line(path: Path) -> str:
 
 
 def pointers(roots: Iterable[str]) -> Iterator[Path]:
-    """Yield the files that lead git to a configuration, in all writable roots.
+    """Yield the files in all writable roots that tell git where to find its configuration.
 
-    They may not exist.
+    The files may not exist.
     """
     for root in map(Path, roots):
         for checkout in (root, *entries(root / OWN)):
@@ -180,9 +183,9 @@ Stamp = tuple[int, int, int, int]
 
 
 def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
-    """Yield the places of each root, and the existing places of the folders below it.
+    """Yield the protected places of each root, and the existing ones in folders below it.
 
-    Places of a root may not exist.
+    The places of a root itself may not exist.
     """
     for root in roots:
         yield from (f"{root}/{name}" for name in HEEDED)
@@ -192,7 +195,7 @@ def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
 
 
 def of_git(folder: str, listing: Listing) -> Iterator[str]:
-    """Yield what git runs and reads in a repository's own folder and those of its submodules."""
+    """Yield what git runs or reads automatically in a git folder and those of its submodules."""
     yield from (f"{folder}/{name}" for name in OF_GIT)
     for name, kind in listing.entries(f"{folder}/modules"):
         if kind == "folder":
@@ -203,7 +206,10 @@ class Watched:
     """The state of the protected places before a command."""
 
     def __init__(self, roots: Sequence[str], listing: Listing, *, own: str = "") -> None:
-        """Record the state. `own` is clew's own folder, which clew itself writes all the time."""
+        """Record the state.
+
+        `own` is clew's own folder, which is ignored because clew writes to it.
+        """
         self._roots, self._listing, self._own = roots, listing, own
         # What redirects git is only checked now, because clew creates worktrees while a command
         # runs.
@@ -217,13 +223,14 @@ class Watched:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """The existing places, which the sandbox can make read-only."""
+        """The protected places that exist. The sandbox can make them read-only."""
         return tuple(place for place in self._before if os.path.lexists(place))
 
     def settle(self, aside: Path, *, protected_places: Sequence[str]) -> list[str]:
-        """Move new files to the folder `aside`, and return a sentence for each thing done or found.
+        """Move new files to the folder `aside`, and return messages about moved and changed files.
 
-        `protected_places` were read-only for the command. Changes there come from other programs.
+        `protected_places` were read-only for the command. Changes in them come from other programs
+        and are ignored.
         """
         moved: list[str] = []
         changed: list[str] = []
@@ -251,7 +258,7 @@ class Watched:
 
 
 def files(place: str) -> dict[str, Stamp]:
-    """Return the files at or below a place with their stamps. Empty folders have none."""
+    """Return the files at or below a place, with their stamps. Empty folders are not included."""
     path = Path(place)
     if not is_there(path) and not is_link(path):
         return {}
@@ -276,7 +283,7 @@ def stamp(path: str) -> Stamp:
 
 
 def is_dangerous(path: str) -> bool:
-    """Return whether a new path is more than what `git init` and `git clone` create."""
+    """Return whether a new path is anything other than what `git init` and `git clone` create."""
     parts = path.split("/")
     if parts[-1].endswith(".sample") and "hooks" in parts:
         return False
@@ -292,7 +299,7 @@ def is_dangerous(path: str) -> bool:
 
 
 def move(path: str, aside: Path) -> bool:
-    """Move a path to the folder `aside` under a free name, and return whether that succeeded."""
+    """Move a path to an unused name in the folder `aside`. Return whether that succeeded."""
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = Path(path).name
     free = next(

@@ -1,8 +1,8 @@
 """The sandbox's only way to the network: an HTTP proxy on loopback for the hosts of the policy.
 
-Reads the head of a request, decides by the host name, and then passes bytes without reading them. A
-name that resolves to this machine or its local network is refused unless it is allowed by exactly
-that name, because the owner of a domain decides where it resolves.
+Reads the head of a request, decides by the name of the host, and then passes bytes on without
+reading them. A name that resolves to this machine or its local network is refused unless exactly
+that name is allowed, because the owner of a domain decides where it resolves.
 """
 
 import asyncio
@@ -21,11 +21,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class ProxyRefusedError(Exception):
-    """A request that is refused, with the HTTP status line to send."""
+    """The proxy refuses a request. The message is the HTTP status to send."""
 
 
 class SandboxProxy:
-    """A proxy for listening sockets from any namespace. Calls `refused` with each refused host."""
+    """A proxy that serves listening sockets from any namespace.
+
+    It calls `refused` with each host that it refuses.
+    """
 
     def __init__(self, policy: SandboxPolicy, refused: Callable[[str], None]) -> None:
         self._policy = policy
@@ -89,9 +92,9 @@ class SandboxProxy:
             raise ProxyRefusedError("502 Cannot connect to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
-        """Resolve a host to the one address that is connected to.
+        """Resolve a host to the one address to connect to.
 
-        A later answer of the name server changes nothing.
+        The host is not resolved again, so a different answer from the name server has no effect.
         """
         loop = asyncio.get_running_loop()
         getaddrinfo = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -105,14 +108,14 @@ class SandboxProxy:
 
 
 def request_line(head: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the method, the target, and the head from the version on."""
+    """Return the method and the target of a request, and its head from the HTTP version on."""
     line, _, rest = head.partition(b"\r\n")
     method, target, version = line.split(b" ")
     return method, target, version + b"\r\n" + rest
 
 
 def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
-    """Return the host, the port and the path of a target."""
+    """Return the host, the port and the path of a request's target."""
     text = target.decode("ascii")
     path = b"/"
     if not is_tunnel:
@@ -127,7 +130,10 @@ def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
 
 
 def forwarded(rest: bytes) -> bytes:
-    """Return the head without headers for the proxy. Each connection serves one request."""
+    """Return the head to send to the host, without the headers that are meant for the proxy.
+
+    The connection closes after one request.
+    """
     version, _, lines = rest.partition(b"\r\n")
     kept_lines = [
         line

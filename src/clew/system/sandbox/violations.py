@@ -18,7 +18,7 @@ HELD_BACK = re.compile(
     r"No such file or directory|Invalid cross-device link)"
 )
 MISSING = "No such file or directory"
-# A quoted path, otherwise what precedes the reason, otherwise what looks like a path.
+# Where to look for a path: in quotes, otherwise before the reason, otherwise anything like a path.
 QUOTED = re.compile(r"['\"‘`]([^'\"’`\n]+)['\"’`]")
 BEFORE = re.compile(rf"(?:^|: )([^:\s]+|[~./][^:]*): {HELD_BACK.pattern}")
 BARE = re.compile(r"((?:~|\.{0,2})/[^\s:;,'\"]+)")
@@ -27,7 +27,7 @@ NO_NETWORK = re.compile(
     r"Name or service not known|failed to connect|unable to resolve host address ['‘]?([^'’\s]+)",
     re.IGNORECASE,
 )
-# Refused for another reason than a path: a signal, a socket, a mode.
+# Refused for a reason other than a path: a signal, a socket, a mode.
 REFUSED = re.compile(r"Operation not permitted|Read-only file system")
 MOST_LINES = 200
 MOST_SHOWN = 5
@@ -63,7 +63,7 @@ def find_violations(
     refused: Iterable[str] = (),
     can_do: CanDo,
 ) -> list[SandboxViolation]:
-    """Return what was blocked, according to the end of an output and the refused hosts."""
+    """Return what was blocked, judging by the end of a command's output and the refused hosts."""
     violations = [SandboxViolation(kind="reaching", target=host) for host in refused]
     for line in output.split("\n")[-MOST_LINES:]:
         before = len(violations)
@@ -117,7 +117,7 @@ def list_violations(violations: Iterable[SandboxViolation]) -> str:
 
 
 def describe_violations(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
-    """Return the note for a command's result, or an empty string if nothing was blocked."""
+    """Return the note to add to a command's result, or an empty string if nothing was blocked."""
     if not violations:
         return ""
     if is_read_only:

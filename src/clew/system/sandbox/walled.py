@@ -1,4 +1,4 @@
-"""A command as it is started, with or without a sandbox."""
+"""A command ready to be started, with or without a sandbox."""
 
 from msgspec import Struct
 
@@ -8,15 +8,15 @@ from clew.system.sandbox.policy import SandboxPolicy
 
 
 class SandboxError(OutsideError):
-    """No sandbox works here; the message says why."""
+    """No sandbox works on this machine. The message says why."""
 
 
 class Walled(Struct, frozen=True, kw_only=True):
-    """A command to start.
+    """A command to start, with everything that its sandbox needs.
 
-    `policy` is the policy of its sandbox, or None without one. `refused` are the hosts that its
-    proxy refused. `told` are further messages for its result. `removed` are the session's variables
-    that it does not receive.
+    `policy` is the policy of its sandbox, or None without one. `refused` lists the hosts that its
+    proxy refused. `told` lists further messages for its result. `removed` lists the session's
+    variables that the command does not receive.
     """
 
     argv: tuple[str, ...]
