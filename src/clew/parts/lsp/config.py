@@ -1,8 +1,8 @@
 """The configuration of one language server, and the servers that clew knows.
 
-Pure. Owns the fields of an entry of `lspServers`, which are the same in a plugin's `.lsp.json`. An
-error in an entry is returned as text. A known server is used if its program is installed and no
-other server is configured for its files.
+Pure. Owns the fields of an entry in `lspServers`, which are the same in a plugin's `.lsp.json`. An
+error in an entry is returned as text. A server that clew knows is used if its program is installed
+and no other server is configured for its files.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ STARTUP_S = 30.0
 
 
 class LanguageServerSpec(Struct, frozen=True, kw_only=True):
-    """A server; `languages` maps file extensions to language IDs."""
+    """The configuration of a language server; `languages` maps file extensions to language IDs."""
 
     name: str
     command: str
@@ -33,7 +33,10 @@ class LanguageServerSpec(Struct, frozen=True, kw_only=True):
 
 
 class Specs(Struct, frozen=True, kw_only=True):
-    """The servers of a session. The first one that supports an extension is used for it."""
+    """The configured servers of a session.
+
+    A file is handled by the first that supports its extension.
+    """
 
     servers: tuple[LanguageServerSpec, ...] = ()
     faults: tuple[str, ...] = ()
@@ -49,7 +52,7 @@ def ending_of(path: str) -> str:
 
 
 def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | str:
-    """Return the server of an entry, or an error message."""
+    """Return the server that an entry describes, or an error message."""
     fields = as_object(entry)
     command, args = fields.get("command"), fields.get("args", [])
     languages, env = fields.get("extensionToLanguage"), fields.get("env", {})
@@ -82,7 +85,7 @@ def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | 
 
 
 def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], list[str]]:
-    """Return the servers of one file, and an error message for each invalid entry."""
+    """Return the servers that entries describe, and an error message for each invalid entry."""
     if not isinstance(entries, dict):
         return [], [f"{source}: expected an object of language servers"]
     specs: list[LanguageServerSpec] = []
@@ -99,7 +102,7 @@ def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], l
 def with_known(
     specs: Iterable[LanguageServerSpec], defaults: Iterable[LanguageServerSpec]
 ) -> tuple[LanguageServerSpec, ...]:
-    """Return the configured servers, and known ones for extensions that no other supports."""
+    """Return the configured servers, followed by known servers for extensions not yet supported."""
     chosen = list(specs)
     for spec in defaults:
         endings = {ending for spec in chosen for ending in spec.languages}

@@ -1,8 +1,8 @@
 """The language servers of a session: the LSP tool, and diagnostics after edits.
 
-Owns the connection between `lsp` and the rest. Without a configured or installed server, none of
-its code is loaded. Installed servers are used only in a trusted folder, because a language server
-runs what a project's configuration names.
+Owns the connection between `lsp` and the rest of clew. If no server is configured or installed,
+none of the code in `lsp` is loaded. Installed servers are used only in a trusted folder, because a
+language server runs what a project's configuration names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Code(Part):
-    """The language servers of a session. Everything is empty without a server."""
+    """The session part for language servers. If the session has none, all its results are empty."""
 
     name = "language servers"
 
@@ -46,7 +46,7 @@ class Code(Part):
         return self._notices
 
     def after(self, results: Sequence[Json], /) -> list[Fact]:
-        """Record which files these results changed."""
+        """Record which files were changed, according to these tool results."""
         if self._servers is not None:
             for path in edited(results):
                 self._servers.changed(os.path.realpath(path))
@@ -58,9 +58,9 @@ class Code(Part):
         return [] if fact is None else [fact]
 
     async def replace(self, code: Code) -> list[Tool[Any]]:
-        """Replace the servers with those of `code`, which has started none.
+        """Replace the servers with those of `code`, which has not started any.
 
-        Return tools that are new.
+        Return the tools that are new.
         """
         if self._servers is not None:
             from clew.parts.lsp.config import Specs
@@ -76,7 +76,7 @@ class Code(Part):
 
 
 def edited(results: Iterable[Json]) -> Iterator[str]:
-    """Return the files that tool calls wrote, from their results."""
+    """Yield the files that tool calls wrote, according to their results."""
     for result in results:
         raw = result.get("toolUseResult")
         if isinstance(raw, dict) and "structuredPatch" in raw:
@@ -93,9 +93,10 @@ def make_language_servers(
     plugins: Mapping[str, Any] | None = None,
     detects: bool = True,
 ) -> Code:
-    """Return the session's language servers.
+    """Return the part with the session's language servers.
 
-    `plugins` are the entries from plugins. If `detects`, installed servers may be used.
+    `plugins` are the entries that plugins contribute. If `detects`, installed servers may be used
+    too.
     """
     settings = standing.settings
     detects = detects and standing.is_trusted and bool(read_switch(settings, "lspDetection"))

@@ -1,8 +1,8 @@
 """The parts of the Language Server Protocol that clew uses: initialization, positions, symbols.
 
 Pure. Described at microsoft.github.io/language-server-protocol, version 3.17. Callers count lines
-and columns from 1, as editors show them. The protocol counts from 0, and columns in units of the
-negotiated encoding.
+and columns from 1, as editors show them. The protocol counts both from 0, and columns in units of
+the negotiated encoding.
 """
 
 from collections import Counter
@@ -75,16 +75,16 @@ def convert_column(line: str, column: int, encoding: str) -> int:
 
 
 def column_of(line: str, units: int, encoding: str) -> int:
-    """Convert the server's units to a column.
+    """Convert a column in the server's units to a column in characters, counted from 1.
 
-    A position past the end of the line becomes its end.
+    A position past the end of the line becomes the end of the line.
     """
     codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
     return len(line.encode(codec, "surrogatepass")[: units * width].decode(codec, "ignore")) + 1
 
 
 def read_locations(result: Any) -> list[tuple[str, int, int]]:
-    """Return the locations in a response: file, line and column as the server counts them."""
+    """Return the locations in a response: file, and line and column as the server counts them."""
     items = [result] if isinstance(result, dict) else as_list(result)
     return [place for item in items if (place := location(as_object(item))) is not None]
 
@@ -112,7 +112,7 @@ def read_hover(result: Any) -> str:
 
 
 def format_symbols(result: Any, depth: int = 0) -> list[str]:
-    """Format the symbols of a document, nested symbols indented below their parent."""
+    """Format the symbols of a document as lines; nested symbols are indented below their parent."""
     lines: list[str] = []
     for symbol in map(as_object, as_list(result)):
         span = symbol.get("selectionRange") or as_object(symbol.get("location")).get("range")
@@ -139,7 +139,7 @@ ERROR, WARNING = 1, 2
 
 
 class LspProblem(Struct, frozen=True, kw_only=True):
-    """One diagnostic. `line` and `column` are the server's, counted from 0."""
+    """One diagnostic. `line` and `column` are as the server counts them, from 0."""
 
     severity: int
     message: str
@@ -174,9 +174,9 @@ def problem_of(item: Json) -> LspProblem:
 
 
 def find_new_problems(before: Found, now: Found) -> dict[str, list[LspProblem]]:
-    """Return the errors and warnings that are new, by file.
+    """Return the errors and warnings in `now` that were not in `before`, by file.
 
-    For a file without earlier diagnostics, only errors count.
+    For a file without earlier diagnostics, only errors are returned.
     """
     new: dict[str, list[LspProblem]] = {}
     for path, problems in now.items():
@@ -193,7 +193,7 @@ def find_new_problems(before: Found, now: Found) -> dict[str, list[LspProblem]]:
 def format_problems(
     problems_by_path: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str]
 ) -> list[str]:
-    """Format one line for each problem, most severe first, within limits."""
+    """Format each problem as one line, the most severe first, up to a limit."""
     lines: list[str] = []
     for path in sorted(problems_by_path):
         problems = sorted(

@@ -1,6 +1,6 @@
-"""The life cycle of one language server: started on demand, and kept in sync with the files.
+"""The life cycle of one language server: started on demand and kept in sync with the files.
 
-Owns the process (through `process/`), the documents open in it, and its last diagnostics. The
+Owns the process (through `process/`), the documents open in it, and its latest diagnostics. The
 server's requests are answered from its configuration. None of its messages can change a file.
 """
 
@@ -44,11 +44,11 @@ CHANGED = 2
 
 
 class CannotServeError(OutsideError):
-    """The server is not available or has no response. The message is for the model."""
+    """An error: the server is not available or does not respond. The message is for the model."""
 
 
 class OpenDocument(Struct, frozen=True, kw_only=True):
-    """A file in the state that the server knows."""
+    """A file that is open in the server, with the content that the server has."""
 
     version: int
     text: str
@@ -57,7 +57,7 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
 class LanguageServer:
     """One language server.
 
-    `live` is its task and ends only when stopped or when the process exits.
+    `live` is the task that runs it; it ends only when the server is stopped or its process exits.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LanguageServer:
     # -- life cycle
 
     async def live(self) -> None:
-        """Start the server and serve until it is stopped or exits. Leave no process running."""
+        """Start the server and serve until it is stopped or exits. No process is left running."""
         why = "it was stopped"
         try:
             async with asyncio.TaskGroup() as group:
@@ -101,7 +101,7 @@ class LanguageServer:
     async def _serve(
         self, child: ChildLine, connection: Connection, group: asyncio.TaskGroup
     ) -> str:
-        """Serve until the server stops, and return the reason."""
+        """Serve until the server stops, and return why it stopped."""
         argv = [self.spec.command, *self.spec.args]
         try:
             await child.open(self._launcher, argv, cwd=self._root, env=self._environ)
@@ -136,9 +136,9 @@ class LanguageServer:
         return ""
 
     async def _leave(self, child: ChildLine, connection: Connection) -> None:
-        """Shut down as the protocol requires, within a time limit.
+        """Shut the server down as the protocol requires, within a time limit.
 
-        Then end the process in any case.
+        Afterwards, end the process in any case.
         """
         if self._connection is not None and not connection.is_lost:
             await connection.request("shutdown", limit_s=SHUTDOWN_S)
@@ -163,11 +163,11 @@ class LanguageServer:
     # -- requests
 
     def offers(self, provider: str) -> bool:
-        """Return whether the server has a capability, given as an object or as true."""
+        """Return whether the server declared a capability: as true, or as an object."""
         return self._capabilities.get(provider) not in (None, False)
 
     async def request(self, method: str, params: Params, *, limit_s: float = ANSWER_S) -> Any:
-        """Return the result of a request. Raise `CannotServeError` if it fails."""
+        """Send a request and return its result. Raise `CannotServeError` if it fails."""
         if self._connection is None:
             raise CannotServeError(f"The language server {self.spec.name} has stopped.")
         outcome: Outcome = await self._connection.request(method, params, limit_s=limit_s)
@@ -178,9 +178,10 @@ class LanguageServer:
                 raise CannotServeError(f"{self.spec.name}: {outcome.message}")
 
     def sync(self, path: str) -> str:
-        """Send the file's current content to the server and return it.
+        """Send a file's current content to the server if it has changed, and return the content.
 
-        Raise OSError if it is unreadable.
+        Raise OSError if the file is unreadable, and `CannotServeError` if it is too large or not
+        text.
         """
         data = read_content(Path(path), MAX_FILE_BYTES + 1)
         file_text = decode(data) if len(data) <= MAX_FILE_BYTES else None
@@ -211,7 +212,7 @@ class LanguageServer:
         self._tell("workspace/didChangeWatchedFiles", {"changes": changes})
 
     def sync_all(self) -> None:
-        """Sync all open files, and close those that no longer exist."""
+        """Sync all files that are open in the server; close those that can no longer be read."""
         for path in list(self._documents):
             try:
                 self.sync(path)
@@ -225,7 +226,7 @@ class LanguageServer:
             self._connection.notify(method, params)
 
     async def pull(self, path: str) -> None:
-        """Request a file's diagnostics from a server that supports it."""
+        """Request a file's diagnostics, from a server that supports such requests."""
         document = {"textDocument": {"uri": uri_of(path)}}
         report = as_object(await self.request("textDocument/diagnostic", document))
         if report.get("kind") == "full":
@@ -251,7 +252,7 @@ class LanguageServer:
                 waiting.set_result(None)
 
     def odd(self, why: str) -> None:
-        """Ignore output outside the protocol; it belongs to the server's own log."""
+        """Ignore output that is not part of the protocol."""
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
         match method:
@@ -275,7 +276,7 @@ class LanguageServer:
         return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not supported")
 
     def _setting(self, item: Any) -> Any:
-        """Return a section of the settings by its dotted name."""
+        """Return the section of the settings that the server asks for by a dotted name."""
         value: Any = self.spec.settings
         for part in filter(None, as_text(as_object(item).get("section")).split(".")):
             value = as_object(value).get(part)

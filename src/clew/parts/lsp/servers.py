@@ -1,7 +1,8 @@
 """The running language servers of a session: started on demand, queried after edits.
 
-Owns their tasks. A server starts when a file of its language is first used or changed, and stops
-with the session. A server that exits is restarted on the next use, a limited number of times.
+Owns the servers' tasks. A server starts when a file in its language is first used or changed, and
+stops with the session. A server that exits is restarted the next time it is needed, but only a
+limited number of times.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from clew.system.process.spawn import Launcher
 def find_specs(
     settings: Any, plugins: Mapping[str, Any], environ: Mapping[str, str], *, detects: bool
 ) -> Specs:
-    """Return the servers from the settings (`lspServers`), from plugins, and installed ones."""
+    """Return the servers from the settings (`lspServers`), those from plugins, and installed ones."""
     specs, faults = read_entries(settings or {}, "lspServers")
     plugin_specs, entry_faults = read_entries(dict(plugins), "plugins")
     path = environ.get("PATH", "")
@@ -47,7 +48,7 @@ HEAD = (
 
 
 class LanguageServers:
-    """The language servers of a session. None runs before a file needs it."""
+    """The language servers of a session. A server starts only when a file needs it."""
 
     def __init__(
         self, specs: Specs, root: str, launcher: Launcher, environ: Mapping[str, str]
@@ -63,9 +64,9 @@ class LanguageServers:
         self._before: Found = {}
 
     async def at(self, path: str) -> LanguageServer:
-        """Return the server for a file when it is ready.
+        """Return the server for a file, once it is ready.
 
-        Raise `CannotServeError` if it is not available.
+        Raise `CannotServeError` if none is available.
         """
         spec = self.specs.for_file(path)
         if spec is None:
@@ -93,7 +94,10 @@ class LanguageServers:
         return server
 
     async def replace(self, specs: Specs) -> None:
-        """Use other servers from now on. Running servers with the same configuration continue."""
+        """Use these servers from now on.
+
+        Running servers whose configuration is unchanged continue.
+        """
         self.specs = specs
         await self._end(
             [name for name, (s, _) in self._running.items() if s.spec not in specs.servers]
@@ -103,7 +107,7 @@ class LanguageServers:
         await self._end(list(self._running))
 
     async def _end(self, names: Sequence[str]) -> None:
-        """Stop some servers, at the same time."""
+        """Stop the named servers, all at the same time."""
         ending = [self._running.pop(name) for name in names]
         for server, _ in ending:
             server.stop()
@@ -113,7 +117,7 @@ class LanguageServers:
     # -- diagnostics of changed files
 
     def changed(self, path: str) -> None:
-        """Record that a tool changed a file. Its server is queried before the next request."""
+        """Record that a tool changed a file; its server is queried before the next request."""
         if self.specs.for_file(path) is None:
             return
         if not self._changed:
@@ -124,7 +128,7 @@ class LanguageServers:
         return {path: problems for s in self.running() for path, problems in s.problems.items()}
 
     async def news(self) -> Fact | None:
-        """Wait for a limited time, then return the problems that the last changes caused."""
+        """Wait for a limited time, then return the problems that are new since the changes."""
         if not self._changed:
             return None
         specs = {spec.name for path in self._changed if (spec := self.specs.for_file(path))}

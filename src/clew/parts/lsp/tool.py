@@ -1,4 +1,4 @@
-"""The LSP tool: query a language server for definitions, references, types and diagnostics."""
+"""The LSP tool: asks a language server about definitions, references, types and diagnostics."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -110,7 +110,7 @@ def shown_lines(path: str) -> list[str]:
 
 
 class LspQuestion:
-    """One query about a file, with its response formatted as lines."""
+    """One query about a file, and the formatting of the response as lines."""
 
     def __init__(self, server: LanguageServer, path: str, text: str, ctx: ToolContext) -> None:
         self._server = server
@@ -195,7 +195,10 @@ class LspQuestion:
         return {"line": arguments.line - 1, "character": units}
 
     def _places(self, places: list[tuple[str, int, int]]) -> list[str]:
-        """Format each location with its line of text. Files that may not be read are left out."""
+        """Format each location with its line of text.
+
+        Locations in files that may not be read are left out.
+        """
         shown_places = [place for place in dict.fromkeys(places) if self._is_shown(place[0])]
         lines = [self._place(*place) for place in shown_places[:MOST_PLACES]]
         if len(shown_places) > MOST_PLACES:

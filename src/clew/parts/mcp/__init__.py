@@ -1,1 +1,1 @@
-"""MCP servers: their tools, prompts and resources as part of the session."""
+"""MCP servers, whose tools, prompts and resources become available in the session."""

@@ -1,7 +1,8 @@
-"""Answer a server's requests: forms by the user, model requests by a rule or the user.
+"""Answer requests from MCP servers: requests for user input, and for a model response.
 
-Owns the path from a server's request to `ask`, which permission prompts use too. The user's input
-in a form goes only to the server, never to the log or the model.
+The user fills in forms; a permission rule or the user decides on model requests. Owns the path from
+a server's request to `ask`, which permission prompts use too. What the user enters in a form goes
+only to the server, never to the log or the model.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ MOST_WORDS = 100_000
 
 
 class ServerQuestions:
-    """Handles servers' requests, and counts how often each server asked the model."""
+    """Handles the servers' requests, and counts how often each server used the model."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class ServerQuestions:
         )
 
     def completed(self, server: str, _: Json) -> None:
-        """Notify the user that a server received what it sent the user to a page for."""
+        """Notify the user that a server received the input it requested on a web page."""
         self._notify("elicitation_complete", "Done", f"{server} received your input")
 
     def _notify(self, kind: str, title: str, words: str) -> None:
@@ -80,9 +81,10 @@ class ServerQuestions:
         return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": fields}
 
     async def elicit(self, server: str, params: Json) -> Any:
-        """Handle a form or a page.
+        """Handle a server's request that the user fill in a form or visit a web page.
 
-        Unanswered ones are declined; hooks may answer or change an answer.
+        An unanswered request is declined. Hooks may answer it in place of the user, or change the
+        answer.
         """
         if elicit.why_refused(params):
             return {"action": "decline"}
@@ -102,9 +104,9 @@ class ServerQuestions:
         return answer_of(outcome) or answer
 
     async def _given(self, server: str, params: Json, about: Json) -> Json:
-        """Ask the user, possibly through the host program.
+        """Ask the user, through the host program if it can ask.
 
-        Hooks are notified of the wait and the answer.
+        Hooks are notified if the user takes long to answer, and when the answer is sent.
         """
         why = f"the MCP server {server} asks for input"
         waits = asyncio.get_running_loop().call_later(
@@ -131,7 +133,7 @@ class ServerQuestions:
         )
 
     async def sample(self, server: str, params: Json) -> Any:
-        """Send a server's request to the model, if a rule or the user allows it."""
+        """Pass a server's prompt to the model, if a rule or the user allows it."""
         self._samples[server] = self._samples.get(server, 0) + 1
         if self._samples[server] > MOST_SAMPLES:
             return RpcFault(code=USER_REFUSED, message=f"limit of {MOST_SAMPLES} requests reached")
@@ -153,7 +155,10 @@ class ServerQuestions:
         }
 
     async def _refused(self, server: str, fields: Json) -> str:
-        """Return why a rule for `mcp__SERVER__sampling` or the user rejects a request, or ""."""
+        """Return why a request to use the model is rejected, or an empty string if it is allowed.
+
+        A permission rule for `mcp__SERVER__sampling` decides, or else the user.
+        """
         from clew.parts.mcp.config import tool_name
 
         block = self._block(tool_name(server, "sampling"), fields)
@@ -168,7 +173,7 @@ class ServerQuestions:
 
 
 def answered(server: str, params: Json, verdict: Granted) -> Json:
-    """Return the user's choice in the server's format."""
+    """Return the user's answer to a server's request, in the format of the protocol."""
     answer_fields = as_object((verdict.input or {}).get("answers"))
     answers = [
         answer_fields.get(question["question"])
@@ -181,7 +186,7 @@ def answered(server: str, params: Json, verdict: Granted) -> Json:
 
 
 def answer_of(outcome: HookOutcome) -> Json:
-    """Return the answer of hooks, or an empty object."""
+    """Return the answer that hooks gave to a server's request, or an empty object."""
     if not outcome.action:
         return {}
     content = outcome.content if outcome.action == "accept" else None
@@ -189,7 +194,7 @@ def answer_of(outcome: HookOutcome) -> Json:
 
 
 def conversation(messages: Any) -> str | None:
-    """Return the messages of a request as one prompt, or None if they contain other than text."""
+    """Return the messages of a request as one prompt, or None if any of them is not text."""
     listed = messages if isinstance(messages, list) else []
     turns: list[tuple[str, str]] = []
     for message in listed:

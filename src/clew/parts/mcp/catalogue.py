@@ -1,7 +1,8 @@
-"""The valid offers of a server: tools, prompts and resources.
+"""What a server offers: its tools, prompts and resources, after validation.
 
-All text is the server's own, marked as such for the model and limited in length. Annotations are
-untrusted hints: they may make a call wait for others, but never allow a call.
+All text comes from the server; it is marked as such for the model and limited in length.
+Annotations are untrusted hints: because of them, a call may wait for others to finish, but they
+never allow a call.
 """
 
 from typing import Any
@@ -21,9 +22,10 @@ CUT = "… [cut]"
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True):
-    """A tool.
+    """A tool that a server offers.
 
-    `name` is for the model, `tool` is the server's name, `schema_fault` an error in its schema.
+    `name` is the name that the model sees, `tool` is the server's own name for it, and
+    `schema_fault` describes what is wrong with its schema, if anything.
     """
 
     name: str
@@ -44,7 +46,7 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
 
 
 class PromptOffer(Struct, frozen=True, kw_only=True):
-    """A prompt as a command: `name` is `mcp__server__prompt`."""
+    """A prompt that a server offers. `name` is the command that calls it: `mcp__server__prompt`."""
 
     name: str
     server: str
@@ -59,7 +61,7 @@ class PromptOffer(Struct, frozen=True, kw_only=True):
 
 
 class ResourceOffer(Struct, frozen=True, kw_only=True):
-    """A resource. `is_template`: the URI contains variables."""
+    """A resource that a server offers. If `is_template`, its URI contains variables."""
 
     server: str
     uri: str
@@ -70,7 +72,7 @@ class ResourceOffer(Struct, frozen=True, kw_only=True):
 
 
 class Offers(Struct, frozen=True, kw_only=True):
-    """Everything a server offers, and the errors in it."""
+    """Everything that a server offers, and the errors found in its lists."""
 
     tools: tuple[ToolOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
@@ -84,7 +86,7 @@ def shorten(value: Any, most: int = MAX_DESCRIPTION) -> str:
 
 
 def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tuple[str, ...]]:
-    """Return the usable tools, ordered by name, and the errors in others."""
+    """Return the usable tools, ordered by name, and the errors found in the other tools."""
     by_name = {t["name"]: t for t in reversed(listed) if as_text(t.get("name"))}
     faults = [
         f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} a missing or duplicate name"

@@ -1,8 +1,7 @@
-"""Requests to one server over one connection, in its variant of the protocol.
+"""The client for one MCP server: sends requests over one connection, in either protocol variant.
 
-Owns the handshake, the metadata of stateless requests, requests for input from the server, and the
-pagination of lists. A server's response is checked for its structure, and its content is not
-trusted.
+Owns the handshake, the metadata of stateless requests, the server's requests for input, and the
+pagination of lists. The structure of a server's response is checked; its content is not trusted.
 """
 
 import asyncio
@@ -29,9 +28,10 @@ MAX_LINE = 500
 
 
 class Helpers:
-    """The handlers for a server's requests, each called with (server, params). None: not supported.
+    """The functions that answer a server's requests; None means that a request is not supported.
 
-    `completed` is called when the task of a web page is finished.
+    `elicit`, `sample` and `completed` are called with the server's name and the request's
+    parameters; `completed` when the user has finished on a web page that the server sent them to.
     """
 
     __slots__ = ("completed", "elicit", "roots", "sample")
@@ -51,9 +51,9 @@ class Helpers:
 
 
 class ServerHost:
-    """The client side of one connection.
+    """Answers the requests of one server and receives its notifications.
 
-    `changed` is called with the name of a list that changed.
+    `changed` is called with the name of a list that has changed.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ServerHost:
         self.note(why)
 
     def note(self, line: str) -> None:
-        """Keep a log line without control characters."""
+        """Add a line to the server's log, without control characters."""
         self.log.append("".join(c if c.isprintable() else " " for c in line[:MAX_LINE]))
 
 
@@ -143,11 +143,11 @@ AGAIN_AFTER_S = 0.1
 async def negotiate(
     connection: Connection, offered: Json, *, stateless: bool = False
 ) -> Agreement | PeerFailure:
-    """Negotiate the protocol: with a handshake, unless the server supports only stateless requests.
+    """Negotiate the protocol version, with a handshake unless `stateless` is true.
 
-    Nearly every server supports the handshake, and a stateless one rejects it with a list of its
-    versions, which costs one more exchange. `server/discover` first would cost older servers an
-    error or a long time-out.
+    Nearly every server supports the handshake. A server that supports only stateless requests
+    rejects it and lists its versions, which costs one more exchange. Sending `server/discover`
+    first would cost older servers an error or a long timeout.
     """
     if stateless:
         return await discover(connection, offered, protocol.STATELESS_VERSIONS[0])
@@ -176,7 +176,10 @@ async def discover(connection: Connection, offered: Json, version: str) -> Agree
 
 
 class McpClient:
-    """A client of one server. `ask` answers the server's requests, including those for input."""
+    """Sends requests to one server.
+
+    `ask` answers the server's own requests, such as those for input.
+    """
 
     def __init__(
         self, connection: Connection, agreement: Agreement, offered: Json, ask: Ask
@@ -205,7 +208,7 @@ class McpClient:
         patience_s: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
-        """Send a request, and repeat it with the input that the server asks for."""
+        """Send a request; if the server asks for input, send the request again with the input."""
         request_params = dict(params or {})
         for _ in range(MOST_ROUNDS):
             outcome = await self._once(method, request_params, patience_s, on_progress)
@@ -237,7 +240,7 @@ class McpClient:
         )
 
     async def _answers(self, wanted: Json) -> Json | PeerFailure:
-        """Return the fields for the next round: input under the server's keys, and the state."""
+        """Return the fields to add to a repeated request: the input, and the server's own state."""
         fields: Json = {}
         if isinstance(wanted.get("requestState"), str):
             fields["requestState"] = wanted["requestState"]
@@ -257,7 +260,7 @@ class McpClient:
         return fields | {"inputResponses": answers}
 
     async def listed(self, kind: str, method: str, key: str) -> list[Json] | PeerFailure:
-        """Return all pages of a list, or an empty list if the server does not support it."""
+        """Return all items of a list, from all its pages; empty if the server has no such list."""
         if not self.agreement.offers(kind):
             return []
         listing: list[Json] = []

@@ -1,7 +1,7 @@
-"""Completions from MCP servers: arguments of their prompts, and `@server:uri`.
+"""Completions from MCP servers, for the arguments of their prompts and for `@server:uri`.
 
-A server is asked once for each word and may take a few seconds at most. Its suggestions are
-untrusted, so those that do not fit on a line are left out.
+Each server is asked only once for a word and may take a few seconds at most. Its suggestions are
+untrusted; those that do not fit on a line are left out.
 """
 
 import re
@@ -19,7 +19,7 @@ PLACE = re.compile(r"([^{}]*)\{([\w.-]+)\}([^{}]*)\Z")
 async def arguments_of(
     mcp: Connected, command: str, before: Sequence[str], word: str
 ) -> Sequence[str]:
-    """Return values for the argument being typed; the last argument takes the rest of the line."""
+    """Return suggestions for the argument being typed; the last argument may have several words."""
     for server in mcp.clients():
         for offer in server.offers.prompts:
             if offer.name != command or not offer.arguments:
@@ -33,7 +33,7 @@ async def arguments_of(
 
 
 async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
-    """Return resources as `server:uri`, with the server's values for URI templates."""
+    """Return matching resources as `server:uri`; the server suggests values for URI templates."""
     name, colon, uri = word.partition(":")
     resources = [
         f"{server.name}:{offer.uri}"

@@ -1,6 +1,6 @@
-"""The configuration of one server, validated and with its variables expanded.
+"""The configuration of one MCP server, validated and with its variables expanded.
 
-Owns the fields of an entry of `mcpServers`, which are the same in every MCP client. An error in an
+Owns the fields of an entry in `mcpServers`, which are the same in every MCP client. An error in an
 entry is returned as text; nothing is guessed. A value may contain a secret, so it is shown only
 through `clew.system.config.mask`.
 
@@ -34,7 +34,7 @@ def server_part(name: str) -> str:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """Return a tool's full name. A name that is too long is cut and gets a hash."""
+    """Return a tool's full name. A name that is too long is truncated and ends in a hash."""
     full = f"{PREFIX}{server_part(server)}__{_OTHER.sub('_', tool)}"
     if len(full) <= LONGEST:
         return full
@@ -46,9 +46,9 @@ def compute_digest(text: str) -> str:
 
 
 def make_distinct_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """Map the name for the model to the server's name.
+    """Return a server's own tool names by the name that the model sees.
 
-    On a collision, the later one gets a hash.
+    If two tools would have the same name, the name of the later tool gets a hash.
     """
     distinct_names: dict[str, str] = {}
     for tool in tools:
@@ -74,7 +74,7 @@ _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):
-    """A program that is started and communicates over its pipes."""
+    """The configuration of a server that clew starts as a program and talks to over pipes."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class StdioServer(Struct, frozen=True, kw_only=True):
 
 
 class OAuthSettings(Struct, frozen=True, kw_only=True):
-    """The user's OAuth settings for a server; usually empty."""
+    """The OAuth settings in a server's entry; usually empty."""
 
     client_id: str | None = None
     callback_port: int | None = None
@@ -91,9 +91,10 @@ class OAuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class HttpServer(Struct, frozen=True, kw_only=True):
-    """A server at a URL.
+    """The configuration of a server at a URL.
 
-    `is_sse`: it uses the transport of 2024, with one stream for all messages.
+    If `is_sse`, it uses the HTTP transport of 2024, with one stream for all of the server's
+    messages.
     """
 
     url: str
@@ -104,7 +105,7 @@ class HttpServer(Struct, frozen=True, kw_only=True):
 
 
 class InProcessServer(Struct, frozen=True, kw_only=True):
-    """A server in the program that started clew, reached over that program's own channel."""
+    """The configuration of a server inside the host program, reached over the host's channel."""
 
     name: str
 
@@ -113,7 +114,7 @@ Reach: TypeAlias = StdioServer | HttpServer | InProcessServer
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """A server that may be used; `raw` is the original entry, with variables not expanded."""
+    """The configuration of a server; `raw` is the original entry, without expansion of variables."""
 
     name: str
     scope: Scope
@@ -137,9 +138,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 def read_server(
     name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str] | None, source: str = ""
 ) -> ServerConfig | str:
-    """Return the server of an entry, or an error message.
+    """Return the server that an entry describes, or an error message.
 
-    Without `environ`, the entry is literal.
+    Without `environ`, variables in the entry are not expanded.
     """
     if not isinstance(entry, dict):
         return "expected an object"
@@ -176,7 +177,7 @@ def read_server(
 
 
 def kind_of(entry: Json) -> str | None:
-    """Return the type that an entry names, or that its fields imply."""
+    """Return the type of server that an entry names or that its fields imply."""
     if "type" in entry:
         kind = entry["type"]
         return KINDS.get(kind) if isinstance(kind, str) else None
@@ -195,7 +196,10 @@ def misnamed(entry: Json, kind: str) -> str:
 
 
 def mistyped(entry: Json) -> str:
-    """Return an error message for the first value of a wrong type. Unknown fields are ignored."""
+    """Return an error message for the first value that has the wrong type.
+
+    Unknown fields are ignored.
+    """
     for field in ("command", "url", "cwd", "headersHelper", "name", "protocol"):
         if field in entry and not isinstance(entry[field], str):
             return f"{field}: expected a string"
@@ -253,9 +257,9 @@ def oauth_of(fields: Json) -> OAuthSettings | str:
 
 
 def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
-    """Expand `${NAME}` and `${NAME:-default}` in all strings.
+    """Return a value with `${NAME}` and `${NAME:-default}` expanded in all of its strings.
 
-    Unset names are added to `missing`.
+    The names of unset variables without a default are added to `missing`.
     """
 
     def one(match: re.Match[str]) -> str:
@@ -274,7 +278,7 @@ def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
 
 
 def find_variables(value: Any) -> list[str]:
-    """Return the names of the variables that an entry uses."""
+    """Return the names of the variables that an entry uses without a default."""
     names: list[str] = []
     expanded(value, {}, names)
     return names
@@ -284,7 +288,7 @@ def find_variables(value: Any) -> list[str]:
 
 
 def why_forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
-    """Return why a server may not be used, or an empty string."""
+    """Return why the administrator's lists forbid a server, or an empty string."""
     if any(names(entry, server) for entry in listed(denied)):
         return "denied by deniedMcpServers"
     if isinstance(allowed, list) and not may(server, allowed):
@@ -293,7 +297,11 @@ def why_forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
 
 
 def may(server: ServerConfig, allowed: list[Any]) -> bool:
-    """Return whether the list allows a server: by command or URL if it lists any, else by name."""
+    """Return whether the list allows a server.
+
+    If the list has entries with a command (or, for a server at a URL, with a URL), only those
+    count; otherwise the server is looked up by name.
+    """
     key = {"stdio": "serverCommand", "http": "serverUrl", "sse": "serverUrl"}.get(server.kind)
     entries = [e for e in allowed if isinstance(e, dict) and key in e]
     return any(names(entry, server) for entry in entries or allowed)
@@ -318,7 +326,10 @@ def names(entry: Any, server: ServerConfig) -> bool:
 
 
 def fits(pattern: Any, url: str) -> bool:
-    """Return whether a URL matches a pattern. A star matches only within the host or the path."""
+    """Return whether a URL matches a pattern.
+
+    A `*` does not match beyond the host or the path it is in.
+    """
     if not isinstance(pattern, str):
         return False
     scheme, separator, rest = pattern.partition("://")

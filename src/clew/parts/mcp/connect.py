@@ -1,7 +1,4 @@
-"""Check servers from the command line: whether they can be reached and what they offer.
-
-Also log in.
-"""
+"""Connect to MCP servers: choose the transport, check servers for the command line, and log in."""
 
 import asyncio
 import os
@@ -81,7 +78,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
-    """Start all servers, record the outcome of each, and stop them."""
+    """Start all servers, record whether each works and what it offers, and stop them again."""
     launcher = Launcher()
     transport = HttpTransport(read_network(freeze(os.environ)))
     servers = Servers(
@@ -130,7 +127,7 @@ def first_line(text: str) -> str:
 async def log_in(
     reach: HttpServer, places: Places, *, browser: bool, show: Callable[[str], None]
 ) -> str:
-    """Lead the user through the login. Return where the tokens were saved."""
+    """Guide the user through the login to a server. Return where the tokens were saved."""
     from clew.parts.mcp.oauth import obtain_tokens
 
     transport = HttpTransport(read_network(freeze(os.environ)))
@@ -150,7 +147,7 @@ async def log_in(
 
 
 async def challenge_of(reach: HttpServer, transport: Transport) -> str:
-    """Return the server's challenge to a request without a token."""
+    """Send a request without a token, and return the server's authentication challenge."""
     exchange = transport.exchange(
         HttpRequest(
             method="POST",
@@ -173,7 +170,10 @@ async def challenge_of(reach: HttpServer, transport: Transport) -> str:
 
 
 def open_browser(url: str) -> None:
-    """Open a URL in a browser if possible. The URL was printed in any case."""
+    """Open a URL in the browser if possible.
+
+    The URL was already printed, so failure does not matter.
+    """
     import webbrowser
 
     webbrowser.open(url)

@@ -1,7 +1,7 @@
-"""Convert a server's content to blocks for the model, limited in size and checked.
+"""Convert a server's content to blocks for the model, checked and limited in size.
 
 Owns the conversion from MCP content to the API's blocks. Content that the API would reject (an
-unsupported image format, invalid base64) becomes a line of text that describes it.
+unsupported image format, invalid base64) is replaced by a line of text that describes it.
 """
 
 import binascii
@@ -20,7 +20,7 @@ MAX_BLOCKS = 200
 
 
 class ServerReply(Struct, frozen=True, kw_only=True):
-    """A result as blocks; `structured` is for programs."""
+    """The result of a tool call as blocks for the model; `structured` is the same for programs."""
 
     blocks: list[Json]
     is_error: bool = False
@@ -32,7 +32,7 @@ class ServerReply(Struct, frozen=True, kw_only=True):
 
 
 def reply_of(result: Any) -> ServerReply:
-    """Convert the result of a tool call, valid or not."""
+    """Convert the result of a tool call, which may be malformed."""
     if not isinstance(result, dict):
         return ServerReply(
             blocks=[make_text("The server's response is not an object.")], is_error=True
@@ -75,7 +75,10 @@ def block_of(part: Any) -> Json:
 
 
 def image(data: Any, kind: Any) -> Json:
-    """Return an image block if the data is an image: the API rejects a request with other data."""
+    """Return an image block, or a text that describes data which is not a valid image.
+
+    The API would reject the entire request because of an invalid image.
+    """
     raw = decoded(data)
     if raw is None:
         return make_text("[an image with invalid data]")
@@ -109,7 +112,7 @@ def kind_by_bytes(raw: bytes) -> str | None:
 
 
 def resource(value: Any) -> Json:
-    """Return a resource's text, its image, or a description of it."""
+    """Return a block with the resource's text or image, or else a description of the resource."""
     if not isinstance(value, dict):
         return make_text("[a resource that is not an object]")
     uri, kind = said(value.get("uri")), said(value.get("mimeType"))

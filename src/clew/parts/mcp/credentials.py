@@ -1,4 +1,4 @@
-"""The headers that authenticate requests to a server: configured, from a helper, or a token.
+"""The headers that authenticate requests to a server: from its entry, a helper program, or a token.
 
 Owns when a helper runs and when a token is renewed. A configured Authorization header takes
 precedence over a token, because the user knows the server.
@@ -28,7 +28,10 @@ SERVICE = "clew-mcp"
 
 
 class TokenStore:
-    """`keyring` is the module of that name, or None to use only the file."""
+    """Stores the OAuth tokens of servers in the system's keyring or in a file.
+
+    `keyring` is the module of that name, or None to use only the file.
+    """
 
     def __init__(self, places: Places, keyring: Any = None) -> None:
         self._path: Path = places.own / "mcp-tokens.json"
@@ -48,7 +51,7 @@ class TokenStore:
             return None
 
     def save(self, url: str, tokens: OAuthTokens) -> str:
-        """Save the tokens. Return a description of the place for display."""
+        """Save the tokens. Return a description of where they were saved, for display."""
         record = msgspec.to_builtins(tokens)
         if self._keyring is not None:
             try:
@@ -61,7 +64,7 @@ class TokenStore:
         return str(self._path)
 
     def forget(self, url: str) -> bool:
-        """Delete the tokens. Return whether any existed."""
+        """Delete the tokens for a URL. Return whether there were any."""
         is_known = self.load(url) is not None
         if self._keyring is not None and self._asked(url) is not None:
             self._keyring.delete_password(SERVICE, url)
@@ -71,7 +74,7 @@ class TokenStore:
         return is_known
 
     def _asked(self, url: str) -> Any:
-        """Return the keyring's entry, or None if it has none or no keyring works."""
+        """Return the keyring's entry for a URL, or None if it has none or no keyring works."""
         try:
             return json.loads(ask_keyring(self._keyring, SERVICE, url) or "null")
         except ValueError:
@@ -84,7 +87,7 @@ RunHelper = Callable[[str], Awaitable[str | None]]
 class Proof:
     """The credentials for one server.
 
-    A helper runs only after a rejection, not for every request.
+    A helper runs before the first request and after a rejection, not for every request.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class Proof:
         )
 
     async def renew(self, challenge: str) -> bool:
-        """Return whether other credentials are available than those that were rejected."""
+        """Replace rejected credentials. Return whether different ones are available now."""
         if self._reach.headers_helper is not None:
             before = self._helped
             self._helped = await self._asked(self._reach.headers_helper)
@@ -139,7 +142,10 @@ class Proof:
         return await self._renew(tokens)
 
     async def _renew(self, stale: OAuthTokens | None) -> OAuthTokens | None:
-        """Renew a token once, even if several requests found it expired."""
+        """Renew an expired token only once, even if several requests find it expired.
+
+        Return the new token.
+        """
         if stale is None:
             return None
         async with self._renewing:
@@ -154,7 +160,7 @@ class Proof:
             return self._tokens
 
     async def _asked(self, helper: str) -> Mapping[str, str]:
-        """Return the headers that a helper prints as a JSON object."""
+        """Run a helper and return the headers that it prints as a JSON object."""
         printed = await self._run_helper(helper)
         try:
             reply = json.loads(printed or "")

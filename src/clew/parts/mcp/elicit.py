@@ -1,8 +1,8 @@
-"""A server's form as questions to the user, and the answers in the server's format.
+"""Turn a server's form into questions for the user, and their answers into the server's format.
 
-A form is for answers that a stranger may know. One that asks for a secret is not shown. For
-secrets, the protocol has another way, a page of the server's own, and a password typed here would
-go to a program that the model also talks to.
+A form is meant for answers that a stranger may know, so a form that asks for a secret is not shown.
+For secrets, the protocol provides another way: a web page of the server. A password typed here
+would go to a program that the model also talks to.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -29,7 +29,7 @@ SECRET = re.compile(
 
 
 def why_refused(params: Json) -> str:
-    """Return why the user is not asked, or an empty string."""
+    """Return why a request for input is declined without asking the user, or an empty string."""
     if params.get("mode") == "url":
         return "" if is_web(params.get("url")) else "the URL is not a web page"
     fields = fields_of(params)
@@ -50,7 +50,7 @@ def fields_of(params: Json) -> dict[str, Json]:
 
 
 def make_questions(server: str, params: Json) -> list[Json]:
-    """Return the questions for the user, each with the server's name."""
+    """Return the questions to ask the user, each of which mentions the server's name."""
     message = as_text(params.get("message"))[:MAX_WORDS]
     head = f"[MCP server {server}] {message}".strip()
     if params.get("mode") == "url":
@@ -82,7 +82,7 @@ def labelled(name: str, schema: Json) -> str:
 
 
 def options(schema: Json) -> tuple[list[str], bool]:
-    """Return the options of a field, and whether several may be chosen."""
+    """Return the options that a form field offers, and whether several may be chosen."""
     if schema.get("type") == "array":
         return [*choices(as_object(schema.get("items"))), DECLINE], True
     if schema.get("type") == "boolean":
@@ -96,7 +96,7 @@ def options(schema: Json) -> tuple[list[str], bool]:
 
 
 def choices(schema: Json) -> dict[str, Any]:
-    """Return the values by label, if the schema lists them."""
+    """Return the values that a schema lists, by label; empty if it lists none."""
     for key in ("oneOf", "anyOf"):
         listed = schema.get(key)
         if isinstance(listed, list):
@@ -131,7 +131,7 @@ def read_form(params: Json, answers: list[Any]) -> Json | None:
 
 
 def value_of(schema: Json, answer: Any) -> Any:
-    """Return an answer in the type of the schema, or None if it is empty or invalid."""
+    """Convert an answer to the type that the schema requires; None if it is empty or invalid."""
     if schema.get("type") == "array":
         options = choices(as_object(schema.get("items")))
         words = answer if isinstance(answer, list) else str(answer).split(", ")

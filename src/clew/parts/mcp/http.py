@@ -1,7 +1,7 @@
-"""A server at a URL: each message is an HTTP request, with a JSON response or an event stream.
+"""The connection to a server at a URL, in which every message is an HTTP request.
 
-Both variants of the protocol use it: the one with a session ID, and the stateless one. Described as
-"Streamable HTTP" at modelcontextprotocol.io.
+A response is JSON or an event stream. Both variants of the protocol use this transport: sessions
+with an ID, and stateless requests. Described as "Streamable HTTP" at modelcontextprotocol.io.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ GOODBYE_S = 1.0
 
 
 class HttpLine(WebLine):
-    """Requests run concurrently.
+    """A connection over "Streamable HTTP", on which several requests may run at the same time.
 
-    Messages without a response are sent in order, before later requests.
+    Messages that need no response are sent in order, and before any later request.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class HttpLine(WebLine):
         self.connection = Connection(self._send, host, DIALECT, group)
 
     async def open(self) -> None:
-        """Do nothing more than start the sender: the first message opens the connection."""
+        """Only start the task that sends messages; the first message opens the connection."""
         self._begin(self._sending())
 
     def settled(self, agreement: Agreement) -> None:
@@ -100,7 +100,7 @@ class HttpLine(WebLine):
         self._queue.put_nowait(message)
 
     async def _sending(self) -> None:
-        """Send messages in order: a request waits for the notifications before it."""
+        """Send messages in order; a request waits for the notifications before it to be sent."""
         while True:
             message = await self._queue.get()
             if "id" in message and "method" in message:
@@ -176,7 +176,7 @@ class HttpLine(WebLine):
         return headers
 
     def _arguments(self, params: Json) -> dict[str, str]:
-        """Return the arguments that the tool's schema wants repeated in headers."""
+        """Return the headers that repeat arguments, as the tool's schema requires."""
         headers: dict[str, str] = {}
         for path, header in self._host.headers_of(as_text(params.get("name"))).items():
             value: Any = params.get("arguments")
@@ -199,7 +199,7 @@ class HttpLine(WebLine):
             self.connection.deliver([message])
 
     async def _turned_down(self, exchange: Exchange, head: Head, identity: Id) -> None:
-        """Handle a response with an error status, which often still contains a message."""
+        """Handle a response with an error status; its body often contains a message anyway."""
         if head.status == 404 and self._session_id:
             self._end(CannotReachError("the server no longer knows the session"))
             return
@@ -213,7 +213,10 @@ class HttpLine(WebLine):
         self.connection.fail(identity, f"the server responded with status {head.status}{hint}")
 
     async def _streamed(self, exchange: Exchange, identity: Id) -> None:
-        """Deliver messages from a stream up to the response. Resume the stream if it breaks."""
+        """Deliver the messages of a stream until the response arrives.
+
+        Resume the stream if it breaks.
+        """
         decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
         resumes = 0
         while not await self._heard(exchange, decoder, identity):
@@ -236,7 +239,10 @@ class HttpLine(WebLine):
         await exchange.close()
 
     async def _heard(self, exchange: Exchange, decoder: SseDecoder, identity: Id | None) -> bool:
-        """Deliver a stream's messages until it ends. Return whether it contained the response."""
+        """Deliver a stream's messages until it ends.
+
+        Return whether the awaited response was among them.
+        """
         try:
             while data := await exchange.read():
                 for event in decoder.feed(data):
@@ -253,7 +259,7 @@ class HttpLine(WebLine):
         return identity is not None and not self.connection.waits_for(identity)
 
     async def _listening(self) -> None:
-        """Read the stream for messages that no request caused, if the server has one."""
+        """Read the stream for messages that do not belong to a request, if there is one."""
         decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
         while failures < MOST_RESUMES:
             headers = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
@@ -281,7 +287,7 @@ class HttpLine(WebLine):
 
 
 async def whole(exchange: Exchange) -> bytes:
-    """Return a body. Raise `TransportError` if it is too large."""
+    """Return the entire body of a response. Raise `TransportError` if it is too large."""
     body = bytearray()
     while data := await exchange.read():
         body += data
@@ -293,13 +299,13 @@ async def whole(exchange: Exchange) -> bytes:
 
 
 def pause_s(decoder: SseDecoder) -> float:
-    """Return the delay that a stream requests, within a limit."""
+    """Return the reconnection delay that a stream asked for, within limits."""
     retry_ms = decoder.retry_ms
     return RESUME_AFTER_S if retry_ms is None else min(retry_ms / 1000, LONGEST_RESUME_S)
 
 
 def in_header(value: str) -> str:
-    """Return a value for a header, base64-encoded if necessary."""
+    """Encode a value for use in a header, as base64 if necessary."""
     plain = value.isascii() and value.isprintable() and value == value.strip()
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
@@ -311,7 +317,7 @@ def in_header(value: str) -> str:
 
 
 class SseLine(WebLine):
-    """The stream is the connection: when it ends, the connection ends."""
+    """A connection over the HTTP transport of 2024; it ends when the server's event stream ends."""
 
     def __init__(
         self,
@@ -395,7 +401,7 @@ class SseLine(WebLine):
 
 
 def within(base: str, location: str) -> str:
-    """Return the URL of an endpoint, which must have the same origin as the server."""
+    """Return the URL for messages to the server, which must have the same origin as the server."""
     own = split_url(base)
     if location.startswith("/"):
         return f"{own.scheme}://{own.authority}{location}"

@@ -1,7 +1,7 @@
 """The connections that carry the messages of one server, and their errors.
 
-Each implements `ServerConnection`: open, wait for the end, close. The implementations are a child
-process, a URL with either of two transports, and the program that started clew.
+Each of them implements `ServerConnection`: open, wait for the end, close. The server may be a child
+process, a URL (with either of two transports), or part of the program that started clew.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 
 
 class CannotReachError(OutsideError):
-    """The server cannot be reached. If `is_final`, a retry would not help."""
+    """An error: the server cannot be reached. If `is_final`, retrying would not help."""
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CannotReachError(OutsideError):
 
 
 class UnauthorizedError(OutsideError):
-    """The server requires a token; `challenge` is its `WWW-Authenticate` header."""
+    """An error: the server requires a token; `challenge` is its `WWW-Authenticate` header."""
 
     def __init__(self, message: str, challenge: str = "") -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class UnauthorizedError(OutsideError):
 
 
 class ServerConnection(Protocol):
-    """One connection. An instance is used once."""
+    """A connection to a server. An instance is used only once; to reconnect, create another."""
 
     @property
     def connection(self) -> Connection: ...
@@ -55,14 +55,14 @@ class ServerConnection(Protocol):
         ...
 
     async def ended(self) -> str:
-        """Wait for the end of the connection and return its reason."""
+        """Wait for the connection to end, and return why it ended."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class StdioLine:
-    """A server that runs as a child process."""
+    """A connection to a server that runs as a child process."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class StdioLine:
         self._child.listen(self.connection)
 
     def settled(self, agreement: Agreement) -> None:
-        """Do nothing: pipes carry only messages."""
+        """Do nothing: messages sent over pipes do not repeat the protocol version."""
 
     async def ended(self) -> str:
         return await self._child.ended()
@@ -105,17 +105,20 @@ class StdioLine:
 
 
 class Credentials(Protocol):
-    """The credentials for a server."""
+    """The credentials for a server, as headers that are added to each request."""
 
     async def headers(self) -> Mapping[str, str]: ...
 
     async def renew(self, challenge: str) -> bool:
-        """Return whether other credentials are available than those the server just rejected."""
+        """Replace the credentials that the server rejected.
+
+        Return whether different ones are available.
+        """
         ...
 
 
 class WebLine:
-    """HTTP exchanges with one server, each with the current credentials.
+    """Base class for connections over HTTP: sends each request with the current credentials.
 
     Subclasses set `connection`.
     """
@@ -145,7 +148,7 @@ class WebLine:
     async def _asked(
         self, method: str, url: str, headers: Mapping[str, str], message: Json | None
     ) -> tuple[Exchange, Head]:
-        """Send a request, and once more with other credentials if they are rejected."""
+        """Send a request; if its credentials are rejected, retry once with different ones."""
         for is_last in (False, True):
             exchange = await self._exchange(method, url, headers, message)
             done = False
@@ -206,7 +209,10 @@ ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class InProcessLine:
-    """A connection to the host. `to_host` returns a message's response, or raises `ClewError`."""
+    """A connection to a server in the host program.
+
+    `to_host` returns the response to a message, or raises `ClewError`.
+    """
 
     def __init__(
         self,
@@ -230,7 +236,7 @@ class InProcessLine:
         self._begin(self._sending(self._to_host))
 
     def settled(self, agreement: Agreement) -> None:
-        """Do nothing: the host tracks the protocol itself."""
+        """Do nothing: the host keeps track of the protocol itself."""
 
     async def ended(self) -> str:
         return await asyncio.shield(self._over)

@@ -1,7 +1,7 @@
-"""Log in at an authorization server and renew tokens: the IO for `oauth_words`.
+"""Log in to a server through its authorization server, and renew tokens: the IO for `oauth_words`.
 
-Owns the order of the steps: the server's metadata, the authorization server's metadata, a client
-ID, the user's consent in a browser, and the code that arrives at a local port.
+Owns the sequence of steps: get the server's metadata, then the authorization server's, then a
+client ID, then the user's consent in a browser; finally, the code arrives at a local port.
 """
 
 import asyncio
@@ -36,7 +36,10 @@ STRANGE = "This request does not belong to a login that clew started."
 
 
 class LoginCallback(Struct, frozen=True, kw_only=True):
-    """The parameters of the redirect. They contain a code, so `repr` does not show their values."""
+    """The parameters of the redirect that ends a login.
+
+    They contain the authorization code, so `repr` does not show their values.
+    """
 
     parameters: Mapping[str, str]
 
@@ -45,7 +48,7 @@ class LoginCallback(Struct, frozen=True, kw_only=True):
 
 
 class Loopback:
-    """A local HTTP server for the redirect, running while entered."""
+    """A local HTTP server that receives the redirect; a context manager."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -75,7 +78,7 @@ class Loopback:
         await self._server.wait_closed()
 
     async def answer(self, state: str) -> LoginCallback:
-        """Wait for the redirect with this state; others are ignored."""
+        """Wait for the redirect that has this state; ignore all others."""
         self._state = state
         while True:
             callback = await self._answers.get()
@@ -123,11 +126,11 @@ PERSON_S = 600.0
 
 
 class LoginError(OutsideError):
-    """The reason why a login failed. The message contains no secret."""
+    """An error that says why a login failed. The message contains no secrets."""
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):
-    """Clew's identity at an authorization server."""
+    """The client ID, and possibly the secret, that identify clew to an authorization server."""
 
     client_id: str
     client_secret: str = ""
@@ -144,7 +147,7 @@ async def obtain_tokens(
     challenge: str = "",
     person_s: float = PERSON_S,
 ) -> OAuthTokens:
-    """Perform a complete login. `show` opens a URL for the user."""
+    """Perform a complete login and return the tokens. `show` opens a URL for the user."""
     parameters = words.challenge_of(challenge)
     issuer, wanted = await discover(reach.url, transport, parameters)
     scope = reach.oauth.scopes or parameters.get("scope", "") or wanted
@@ -186,7 +189,11 @@ async def obtain_tokens(
 
 
 def code_of(answer: LoginCallback, issuer: Issuer) -> str:
-    """Return the code, if the redirect came from the right authorization server."""
+    """Return the authorization code from a redirect.
+
+    Raise `LoginError` if the redirect came from another authorization server, or the login was
+    denied.
+    """
     parameters = answer.parameters
     issuer_name = parameters.get("iss", "")
     if issuer_name != issuer.issuer and (issuer_name or issuer.says_issuer):
@@ -197,7 +204,7 @@ def code_of(answer: LoginCallback, issuer: Issuer) -> str:
 
 
 async def renew_tokens(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
-    """Return new tokens in place of expired ones."""
+    """Get new tokens from the authorization server in exchange for expired ones."""
     if not tokens.refresh:
         raise LoginError("no refresh token")
     client = OAuthClient(client_id=tokens.client_id, client_secret=tokens.client_secret)
@@ -251,7 +258,7 @@ async def exchanged(
 async def discover(
     url: str, transport: Transport, challenge: Mapping[str, str]
 ) -> tuple[Issuer, str]:
-    """Return a server's authorization server, and the scopes that the server names."""
+    """Return the authorization server that a server uses, and the scopes that the server names."""
     if not words.is_safe(url):
         raise LoginError("a login requires https, or a server on this machine")
     issuers, wanted = [words.parse_origin(url)], ""
@@ -279,7 +286,7 @@ async def discover(
 async def registered(
     reach: HttpServer, issuer: Issuer, transport: Transport, redirect_uri: str, scope: str
 ) -> OAuthClient:
-    """Return the configured client ID, or register a new one."""
+    """Return the client with the configured ID, or register a new client."""
     if reach.oauth.client_id:
         return OAuthClient(client_id=reach.oauth.client_id)
     if not issuer.register:
@@ -303,7 +310,10 @@ async def registered(
 async def ask(
     transport: Transport, method: str, url: str, *, body: bytes = b"", content_type: str = ""
 ) -> tuple[int, Any]:
-    """Return status and decoded body, or None for a body that is not JSON."""
+    """Send a request.
+
+    Return the status and the decoded body, or None as the body if it is not JSON.
+    """
     headers = [("Accept", "application/json")]
     if content_type:
         headers.append(("Content-Type", content_type))

@@ -1,8 +1,8 @@
-"""OAuth as MCP uses it: challenges, metadata, forms and tokens, without IO.
+"""OAuth as MCP uses it: challenges, metadata, forms and tokens. Performs no IO.
 
-Owns what is accepted from servers. URLs must be https or on this machine, and PKCE with S256 is
-required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749, 7591, 7636, 8414,
-8707, 9207, 9728.
+Owns what is accepted from servers. URLs must use https or point to this machine, and PKCE with S256
+is required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749, 7591, 7636,
+8414, 8707, 9207 and 9728.
 """
 
 import re
@@ -23,7 +23,7 @@ _PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))
 
 
 class Issuer(Struct, frozen=True, kw_only=True):
-    """The metadata of an authorization server."""
+    """An authorization server, as described by its metadata."""
 
     issuer: str
     authorize: str
@@ -35,7 +35,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
 
 
 class OAuthTokens(Struct, frozen=True, kw_only=True):
-    """The tokens for one server, and the data for renewing them. `repr` does not show them."""
+    """The tokens for one server, and the data needed to renew them. `repr` does not show them."""
 
     access: str
     token_url: str
@@ -57,7 +57,7 @@ class OAuthTokens(Struct, frozen=True, kw_only=True):
 
 
 def challenge_of(header: str) -> dict[str, str]:
-    """Parse the parameters of `WWW-Authenticate: Bearer ...`."""
+    """Return the parameters in a `WWW-Authenticate: Bearer ...` header."""
     return {
         m[1].lower(): re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3]
         for m in _PARAMETER.finditer(header)
@@ -83,7 +83,7 @@ def list_resource_urls(url: str, challenge: Mapping[str, str]) -> list[str]:
 
 
 def list_issuer_urls(issuer: str) -> list[str]:
-    """Return the URLs of an authorization server's metadata."""
+    """Return the URLs where an authorization server may publish its metadata."""
     base, path = parse_origin(issuer), path_of(issuer)
     if not path:
         names = ("oauth-authorization-server", "openid-configuration")
@@ -103,7 +103,7 @@ def same_origin(url: str, other: str) -> bool:
 
 
 def is_safe(url: Any) -> bool:
-    """Return whether a URL is safe to send a token or the user to."""
+    """Return whether it is safe to send a token or the user to a URL."""
     if not isinstance(url, str) or not url.isprintable():
         return False
     try:
@@ -116,7 +116,7 @@ def is_safe(url: Any) -> bool:
 
 
 def is_web(url: Any) -> bool:
-    """Return whether a URL is a web page that may be shown to the user."""
+    """Return whether a URL is an http or https URL that may be shown to the user."""
     if not isinstance(url, str) or not url.isprintable():
         return False
     try:
@@ -129,9 +129,9 @@ def is_web(url: Any) -> bool:
 
 
 def issuers_of(metadata: Any, url: str) -> tuple[list[str], str]:
-    """Return a server's authorization servers and scopes.
+    """Return the authorization servers and scopes that a server's metadata lists.
 
-    Raise ValueError if the metadata belongs to another resource.
+    Raise ValueError if the metadata is for a different server.
     """
     fields = metadata if isinstance(metadata, dict) else {}
     resource = fields.get("resource")
@@ -153,7 +153,10 @@ def covers(resource: str, url: str) -> bool:
 
 
 def issuer_of(metadata: Any, issuer: str) -> Issuer:
-    """Return an authorization server's metadata. Raise ValueError if it is not usable."""
+    """Return the authorization server that metadata describes.
+
+    Raise ValueError if it is not usable.
+    """
     fields = metadata if isinstance(metadata, dict) else {}
     issuer_url = fields.get("issuer")
     if isinstance(issuer_url, str) and issuer_url.rstrip("/") != issuer.rstrip("/"):
@@ -181,7 +184,7 @@ def safe_or_none(url: Any) -> str:
 
 
 def without_metadata(base: str) -> Issuer:
-    """Return the default endpoints for an authorization server without metadata."""
+    """Return an authorization server that publishes no metadata, with the default endpoints."""
     return Issuer(
         issuer=base,
         authorize=f"{base}/authorize",
@@ -194,7 +197,7 @@ def without_metadata(base: str) -> Issuer:
 
 
 def proof_of(verifier: str) -> str:
-    """Return the S256 challenge of a verifier."""
+    """Return the S256 code challenge for a PKCE verifier."""
     return urlsafe_b64encode(sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
@@ -226,7 +229,10 @@ def quoted(text: str) -> str:
 
 
 def query_of(target: str) -> dict[str, str]:
-    """Parse the query parameters of a request target. Of a repeated one, the first counts."""
+    """Parse the query parameters of a request target.
+
+    The first value of a repeated parameter counts.
+    """
     parameters: dict[str, str] = {}
     for pair in target.partition("?")[2].split("&"):
         name, _, value = pair.partition("=")
@@ -247,7 +253,7 @@ def tokens_of(
     resource: str,
     refresh: str = "",
 ) -> OAuthTokens:
-    """Return the tokens in a response. Raise ValueError if it has none."""
+    """Return the tokens in a token response. Raise ValueError if the response contains none."""
     fields = answer if isinstance(answer, dict) else {}
     access = fields.get("access_token")
     if not isinstance(access, str) or not access or not access.isprintable():
@@ -270,7 +276,7 @@ def tokens_of(
 
 
 def describe_refusal(fields: Json) -> str:
-    """Return an authorization server's error as one line."""
+    """Describe an authorization server's error response in one line."""
     code = fields.get("error")
     why = fields.get("error_description")
     words = [w for w in (code, why) if isinstance(w, str)]

@@ -1,7 +1,7 @@
 """The MCP servers of a session: they start in the background, and their tools join the toolbox.
 
-Owns the connection between `mcp` and the rest. A session without servers imports none of their
-code.
+Owns the connection between `mcp` and the rest of clew. A session without servers imports none of
+the code for them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ EXCHANGE_WAIT_S = 30.0
 
 
 class Connected(Part):
-    """The session's servers. Everything is empty if it has none."""
+    """The session part for MCP servers. If the session has none, all its results are empty."""
 
     name = "mcp"
     _context: PartContext
@@ -89,7 +89,7 @@ class Connected(Part):
             self._notices += tuple(self.servers.add(self.found.servers))
 
     def _is_denied(self, name: str) -> bool:
-        """Return whether every call of a tool would be denied, so that the tool is not offered."""
+        """Return whether every call of a tool would be denied; if so, the tool is not offered."""
         ground = self._context.ground
         lead = ground.options.lead
         return is_denied(ground.rules, name) or (lead is not None and not has(lead, name))
@@ -130,13 +130,13 @@ class Connected(Part):
         return self._notices
 
     def separate(self) -> Servers:
-        """Return additional servers whose tools are available only to the caller."""
+        """Return a new, empty set of servers, whose tools are available only to the caller."""
         return self._made(nothing, defers=False)
 
     async def exchange(
         self, listing: ServerListing, by: str = HOST
     ) -> tuple[list[str], list[str], dict[str, str]]:
-        """Add these servers and remove those that the same source added before.
+        """Replace the servers that a source (`by`) added before with the servers in `listing`.
 
         Return the names that were added, the names that were removed, and an error for each name
         that failed.
@@ -171,7 +171,7 @@ class Connected(Part):
     async def exchange_plugins(
         self, listing: ServerListing
     ) -> tuple[list[str], list[str], dict[str, str]]:
-        """Replace the servers that plugins contributed."""
+        """Replace the servers that come from plugins. The result is that of `exchange`."""
         mine = ServerListing(servers=of_plugins(listing.servers), held=of_plugins(listing.held))
         others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
         entries = [s for s in self.found.held if s not in of_plugins(self.found.held)]
@@ -185,8 +185,8 @@ class Connected(Part):
     def _gather(self) -> None:
         """Update the toolbox to the tools that the servers offer now.
 
-        Not before the first request: until then, the order of the tools, which is part of the
-        cached prefix, would depend on the order in which the servers started.
+        Does nothing before the first request: until then, the order of the tools, which is part of
+        the cached prefix, would depend on the order in which the servers started.
         """
         if self.servers is None or not self._is_open:
             return
@@ -201,7 +201,10 @@ class Connected(Part):
             self._toolbox.gain(new)
 
     async def facts(self, history: History, /) -> Sequence[Fact]:
-        """Wait once, for a limited time, for the servers. Return the facts for the next request."""
+        """Return the facts for the next request.
+
+        The first call waits for the servers, for a limited time.
+        """
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
             await self.servers.settled(most_s)
@@ -216,7 +219,7 @@ class Connected(Part):
         return [fact for fact in facts if fact is not None]
 
     def _instructions(self, history: History) -> list[Fact | None]:
-        """Return the instructions of servers that were not sent to the model yet."""
+        """Return the instructions that servers provided and that the model has not received yet."""
         words = {s.name: s.instructions for s in self.clients() if s.instructions}
         if not words.keys() - (self._instructed or set()):
             return []
@@ -227,7 +230,10 @@ class Connected(Part):
         return [make_instructions_fact(new)]
 
     def _changed(self) -> dict[str, list[str]]:
-        """Return the resources that changed since they were read, each only once."""
+        """Return the resources that changed since they were read, by server.
+
+        Each change is reported only once.
+        """
         changed = {}
         for server in self.clients():
             if server.changed_resources:
@@ -236,12 +242,12 @@ class Connected(Part):
         return changed
 
     async def settled(self) -> None:
-        """Wait for all servers, at most as long as the first request would."""
+        """Wait for all servers, but no longer than the first request would."""
         if self.servers is not None:
             await self.servers.settled(self.most_s)
 
     async def in_host(self) -> None:
-        """Wait for the servers inside the host, which respond at once or not at all."""
+        """Wait for the servers inside the host program, which respond at once or not at all."""
         if self.servers is None or not any(s.config.kind == "sdk" for s in self.clients()):
             return
         await self.servers.settled(self._first_wait_s or 0, kind="sdk")
@@ -249,7 +255,7 @@ class Connected(Part):
         self._gather()
 
     async def resource(self, text: str) -> Fact | None:
-        """Return the resource that `@server:uri` in a prompt names, or None for an unknown server."""
+        """Return the resource that `@server:uri` in a prompt names; None for an unknown server."""
         name, separator, uri = text.partition(":")
         server = None if self.servers is None or not separator else self.servers.get(name)
         if server is None or not uri:
@@ -259,7 +265,10 @@ class Connected(Part):
         return await make_resource_fact(server, uri, text)
 
     async def asked(self, name: str, arguments: Json) -> str:
-        """Return the text result of a tool call that clew makes. Raise `UserError` if it fails."""
+        """Call a tool on clew's own behalf and return its text.
+
+        Raise `UserError` if the call fails.
+        """
         await self.settled()
         if self.servers is None:
             raise UserError("no MCP servers configured")
@@ -276,7 +285,7 @@ class Connected(Part):
 
 
 def nothing() -> None:
-    """Do nothing on a change. Owners of additional servers query the tools themselves."""
+    """Do nothing when servers change. Owners of separate servers query the tools themselves."""
 
 
 def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
@@ -284,12 +293,12 @@ def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
 
 
 def is_denied(rules: SessionRules, name: str) -> bool:
-    """Return whether a rule denies all calls of the tool."""
+    """Return whether a rule denies all calls of a tool."""
     return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
 def shown(listing: ServerListing) -> Iterable[Any]:
-    """Return the servers that do not start, except those that the user rejected."""
+    """Return the servers that do not start and that the user should know of: not rejected ones."""
     return (entry for entry in listing.held if "rejected" not in entry.held)
 
 
@@ -300,7 +309,10 @@ def servers_of(
     brought: HostParts = NOTHING,
     plugins: Sequence[ServerEntry] = (),
 ) -> Connected:
-    """Return the session's servers. Raise `SettingsError` if --mcp-config is invalid."""
+    """Return the part with the session's servers.
+
+    Raise `SettingsError` if --mcp-config is invalid.
+    """
     listing = find_servers(options, standing, brought, plugins)
     return Connected(listing, seconds(environment, "mcp_wait_ms"), brought)
 
@@ -333,5 +345,5 @@ def of_lead(spec: AgentSpec | None) -> list[ServerEntry]:
 
 
 def seconds(environment: Environment, field: str) -> float:
-    """Return a time limit in seconds. The variable provides the default."""
+    """Return a time limit in seconds, from an environment variable or its default."""
     return (environment.number(field) or 0) / 1000

@@ -1,4 +1,4 @@
-"""Prompts of MCP servers: fill in the arguments and convert the messages for the model."""
+"""Prompts that MCP servers offer: fill in the arguments and convert the messages for the model."""
 
 import shlex
 
@@ -12,7 +12,7 @@ from clew.system.jsonrpc.peer import PeerFailure
 
 
 async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) -> str:
-    """Return the text of a server's prompt. Raise ToolError if it fails."""
+    """Fetch a prompt from its server and return the text. Raise ToolError if that fails."""
     values = fill_arguments(offer, arguments)
     missing = [name for name, is_needed in offer.arguments if is_needed and name not in values]
     if missing:
@@ -39,9 +39,9 @@ async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) ->
 
 
 def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:
-    """Assign the words to the arguments in the server's order.
+    """Assign the words that the user typed to the prompt's arguments, in the server's order.
 
-    The last argument gets all the rest.
+    The last argument gets all remaining words.
     """
     names = [name for name, _ in offer.arguments]
     try:

@@ -1,7 +1,7 @@
 """The MCP protocol in both of its variants: a session with a handshake, or stateless requests.
 
 Owns versions, capabilities and the metadata of each request. Described at modelcontextprotocol.io,
-in the revisions 2024-11-05 to 2025-11-25 (handshake) and 2026-07-28 (stateless).
+in the revisions from 2024-11-05 to 2025-11-25 (handshake) and 2026-07-28 (stateless).
 """
 
 from typing import Any, Literal, TypeAlias, get_args
@@ -48,7 +48,7 @@ LIST_CHANGES = {
 
 
 def capabilities(*, elicits: bool, samples: bool) -> Json:
-    """Return the client's capabilities, most of them empty objects."""
+    """Return the capabilities that clew declares to servers; most of them are empty objects."""
     offered: Json = {"roots": {"listChanged": True}}
     if elicits:
         offered["elicitation"] = {"form": {}, "url": {}}
@@ -58,7 +58,7 @@ def capabilities(*, elicits: bool, samples: bool) -> Json:
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """The result of the negotiation. `server` and `instructions` are provided by the server."""
+    """The result of negotiating the protocol. `server` and `instructions` come from the server."""
 
     era: Era
     version: str
@@ -67,7 +67,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     instructions: str = ""
 
     def offers(self, kind: str) -> bool:
-        """Return whether the server has tools, prompts, resources, completions or logging."""
+        """Return whether the server offers a kind of feature, such as tools, prompts or logging."""
         return isinstance(self.capabilities.get(kind), dict)
 
     def feature(self, kind: str, name: str) -> bool:
@@ -116,7 +116,7 @@ def read_discovery(result: Any) -> Agreement | str:
 
 
 def wants_stateless(failure: PeerFailure) -> str | None:
-    """Return the stateless version that a failed handshake requires, or None if unsupported."""
+    """Return the stateless version to use after a failed handshake, or None if there is none."""
     if failure.code != UNSUPPORTED_VERSION:
         return None
     supported = as_object(failure.data).get("supported")
@@ -125,7 +125,7 @@ def wants_stateless(failure: PeerFailure) -> str | None:
 
 
 def make_meta(version: str, offered: Json, log_level: str | None) -> Json:
-    """Return the `_meta` of a stateless request."""
+    """Return the `_meta` field of a stateless request."""
     meta: Json = {
         META + "protocolVersion": version,
         META + "clientInfo": CLIENT_INFO,
@@ -142,7 +142,7 @@ def with_meta(params: Json | None, meta: Json) -> Json:
 
 
 def needs_input(result: Any) -> bool:
-    """Return whether a result is only a request for input."""
+    """Return whether a result is not an answer but a request for input."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
@@ -221,7 +221,7 @@ def compute_delay_s(attempt: int, *, random: float) -> float | None:
 
 
 def name_state(state: State) -> str:
-    """Return the state's name in the SDK protocol."""
+    """Return the name that the SDK protocol uses for a state."""
     match state:
         case "ready":
             return "connected"

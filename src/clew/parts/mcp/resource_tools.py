@@ -1,4 +1,4 @@
-"""The tools that list and read the resources of MCP servers."""
+"""The tools with which the model lists and reads the resources of MCP servers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from clew.system.jsonrpc.peer import PeerAnswer
 
 
 class ResourceTool(Tool[Input]):
-    """A read-only tool for the servers' resources."""
+    """Base class of the read-only tools for the servers' resources."""
 
     is_mcp = True
 
@@ -34,7 +34,7 @@ class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListMcpResourcesTool(ResourceTool[ListInput]):
-    """Lists the available resources."""
+    """The tool that lists the available resources."""
 
     name = "ListMcpResourcesTool"
     description = "List the resources of MCP servers"
@@ -72,7 +72,7 @@ class ReadResourceInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
-    """Reads one resource."""
+    """The tool that reads one resource."""
 
     name = "ReadMcpResourceTool"
     description = "Read a resource of an MCP server"
@@ -88,7 +88,7 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
 
 
 async def make_resource_fact(server: McpServer, uri: str, label: str) -> Fact:
-    """Return the fact for a resource that a prompt names."""
+    """Read a resource that a prompt names, and return it as a fact."""
     result = await read_resource(server, uri)
     head = f"The user's prompt refers to {label}. The MCP server {server.name} returned:"
     content = result.content

@@ -1,8 +1,8 @@
-"""Adapt a server's input schema of a tool to the API's rules.
+"""Adapt the input schemas of a server's tools to the API's rules.
 
-A single schema that the API rejects would fail every request of the session. A valid schema is kept
-unchanged. For an invalid one, the tool accepts any object, and its description contains the
-server's schema.
+A single schema that the API rejects would make every request of the session fail. A valid schema is
+not changed. An invalid schema is replaced by one that accepts any object, and the tool's
+description contains the server's schema.
 """
 
 import re
@@ -26,7 +26,7 @@ _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 
 
 def make_usable(schema: Any) -> tuple[Json, str]:
-    """Return the schema to send, and why it replaces the server's, or an empty string."""
+    """Return the schema to send, and why it differs from the server's, or an empty string."""
     why = fault(schema)
     if not why:
         assert isinstance(schema, dict)
@@ -51,7 +51,10 @@ def fault(schema: Any) -> str:
 
 
 def walked(schema: Any) -> str:
-    """Check all nested schemas, without recursion because the server controls the depth."""
+    """Return the first problem in a schema or the schemas inside it, or an empty string.
+
+    Does not use recursion, because the server controls the depth.
+    """
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     seen = 0
     while waiting:
@@ -92,7 +95,7 @@ def keywords(node: Any) -> str:
 
 
 def elsewhere(reference: str) -> str:
-    """Check a reference. References to other documents are never fetched."""
+    """Return an error if a reference points to another document. References are never fetched."""
     return "" if reference.startswith("#") else "it refers to another document"
 
 
@@ -119,7 +122,7 @@ TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
 def find_headers(schema: Json) -> dict[tuple[str, ...], str]:
-    """Return the properties to repeat in request headers: path -> header."""
+    """Return the properties that must be repeated in request headers: header names by path."""
     headers: dict[tuple[str, ...], str] = {}
     waiting: list[tuple[tuple[str, ...], Json]] = [((), schema)]
     while waiting:

@@ -1,8 +1,8 @@
-"""Find the servers of a session in arguments, settings, `.mcp.json` and other tools' files.
+"""Find a session's MCP servers in arguments, settings, `.mcp.json` files and other tools' files.
 
-Owns the order of the scopes and which servers need approval. Only reads. If several scopes define a
-server, the one with the highest precedence wins. A project's server requires a trusted folder and
-the user's approval.
+Owns the order of the scopes, and the rule for which servers need approval. Only reads files, except
+for the user's choices. If several scopes define the same server, the scope with the highest
+precedence wins. A project's server requires a trusted folder and the user's approval.
 """
 
 import json
@@ -29,13 +29,17 @@ from clew.system.files import hold_lock, is_there, read_content, replace
 
 
 class ServerChoices(Struct, frozen=True, kw_only=True):
-    """The approved servers of one project, with the digest of their entry, and the rejected ones."""
+    """The user's choices for one project.
+
+    `approved` maps the names of approved servers to digests of their entries; `denied` contains the
+    names of rejected servers.
+    """
 
     approved: dict[str, str] = {}
     denied: frozenset[str] = frozenset()
 
     def says(self, name: str, entry: Any) -> bool | None:
-        """Return True if approved, False if rejected, None if neither."""
+        """Return True if a server is approved, False if it is rejected, None if it is neither."""
         if name in self.denied:
             return False
         return True if self.approved.get(name) == mark(entry) else None
@@ -50,7 +54,10 @@ def path_of(places: Places) -> Path:
 
 
 def read_all(places: Places) -> Json:
-    """Return the choices of all projects, empty if the file is invalid, so nothing is approved."""
+    """Return the user's choices for all projects.
+
+    If the file is invalid, nothing counts as approved.
+    """
     try:
         data = json.loads(path_of(places).read_text("utf-8"))
     except (OSError, ValueError):
@@ -64,7 +71,7 @@ def choices_of_project(places: Places) -> Json:
 
 
 def keep(places: Places, choices: Json) -> None:
-    """Write this project's choices; those of other projects stay."""
+    """Save the choices for this project, without changing those for other projects."""
     everything = read_all(places)
     if any(choices.values()):
         everything[str(places.root.resolve())] = {k: v for k, v in choices.items() if v}
@@ -90,13 +97,13 @@ def write(places: Places, choices: ServerChoices) -> None:
 
 
 def forget(places: Places) -> None:
-    """Remove all approvals and rejections; personal servers stay."""
+    """Remove this project's approvals and rejections, but keep the user's personal servers."""
     with hold_lock(places.config_home):
         write(places, ServerChoices())
 
 
 def read_servers(places: Places) -> Json:
-    """Return the user's personal servers in this project."""
+    """Return the servers that the user added for this project only."""
     entries = choices_of_project(places).get("servers")
     return entries if isinstance(entries, dict) else {}
 
@@ -142,7 +149,7 @@ OF_LAYER: dict[Layered, Scope] = {
 
 
 class ServerEntry(Struct, frozen=True, kw_only=True):
-    """One definition of a server, its source, and the reason why it does not start, if any."""
+    """One definition of a server; `held` says why the server does not start, if it does not."""
 
     name: str
     scope: Scope
@@ -154,7 +161,10 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
 
 
 class ServerListing(Struct, frozen=True, kw_only=True):
-    """`servers` start; `held` do not; `faults` are errors in the definitions."""
+    """The servers of a session, in two groups: `servers` start, `held` do not start.
+
+    `faults` are errors in the definitions.
+    """
 
     servers: tuple[ServerConfig, ...] = ()
     held: tuple[ServerEntry, ...] = ()
@@ -166,7 +176,7 @@ class _Project(Struct):
 
 
 class _Others(Struct):
-    """The part about servers in the file where other tools keep their state."""
+    """The part of other tools' state file that lists MCP servers."""
 
     mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
     projects: dict[str, _Project] = {}
@@ -185,8 +195,8 @@ def find_configured_servers(
 ) -> ServerListing:
     """Return the servers of a session.
 
-    `arguments` are the values of --mcp-config, `brought` are the servers of the host program. If
-    `strict`, only these are used.
+    `arguments` are the values of --mcp-config; `brought` are the servers from the host program. If
+    `strict`, only these two are used.
     """
     faults: list[str] = []
     entries = [
@@ -208,7 +218,10 @@ def settle_entries(
     settings: Json,
     environ: Mapping[str, str],
 ) -> ServerListing:
-    """Decide which of these definitions, highest precedence first, start, and why others do not."""
+    """Decide which of the defined servers start, and why others do not.
+
+    `entries` are ordered by precedence, highest first; the first definition of a name counts.
+    """
     faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
     entries_by_name: dict[str, ServerEntry] = {}
@@ -239,7 +252,7 @@ def settle_entries(
 
 
 def allow_list(layers: Iterable[Layer]) -> Any:
-    """Return the administrator's list of allowed servers, or None."""
+    """Return the administrator's list of allowed servers, or None if there is no such list."""
     for layer in layers:
         if layer.scope == "managed" and "allowedMcpServers" in select_usable(layer):
             return select_usable(layer)["allowedMcpServers"]
@@ -253,7 +266,7 @@ def read_entries(
     environ: Mapping[str, str],
     faults: list[str],
 ) -> list[ServerEntry]:
-    """Return all definitions in files, highest precedence first."""
+    """Return all definitions found in files, those with the highest precedence first."""
     entries: list[ServerEntry] = []
     for layer in order_layers(layers):
         mcp_servers = select_usable(layer).get("mcpServers")
@@ -275,7 +288,7 @@ def each(section: Any, scope: Scope, source: str) -> Iterator[ServerEntry]:
 
 
 def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]:
-    """Yield the servers of --mcp-config. Each value is JSON or a file name."""
+    """Yield the servers given with --mcp-config. Each value is JSON or the name of a JSON file."""
     for text in arguments:
         is_json = text.lstrip().startswith("{")
         source = "--mcp-config" if is_json else str(cwd / text)
@@ -293,7 +306,10 @@ def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]
 
 
 def find_project_files(places: Places) -> list[Path]:
-    """Return `.mcp.json` in this folder and its parents within the repository, nearest first."""
+    """Return the `.mcp.json` files in this folder and its parents, nearest first.
+
+    Parents outside the repository are not included.
+    """
     files = []
     for folder in (places.cwd, *places.cwd.parents):
         files.append(folder / ".mcp.json")
@@ -305,7 +321,7 @@ def find_project_files(places: Places) -> list[Path]:
 
 
 def read_project(path: Path, faults: list[str]) -> Json:
-    """Return the servers of one file. If it is invalid, add an error to `faults`."""
+    """Return the servers defined in one file. If the file is invalid, add an error to `faults`."""
     try:
         data = json.loads(read_content(path).decode("utf-8-sig"))
     except FileNotFoundError:
@@ -350,7 +366,7 @@ def waiting(
 
 
 def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[ServerEntry]:
-    """Yield servers that the user added with another tool that shares this config home."""
+    """Yield the servers that the user added with another tool that uses the same config home."""
     clew_config_dir = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
     folder = Path(clew_config_dir) if clew_config_dir else places.home
     path = (places.cwd / folder) / ".claude.json"

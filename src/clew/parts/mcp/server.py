@@ -1,8 +1,8 @@
-"""The life cycle of one server: started, negotiated, lost and restarted, closed.
+"""The life cycle of one MCP server: started, negotiated, lost and restarted, closed.
 
-Owns its state (`protocol.State`) and the task that changes it. Whatever the server does, this task
-ends only when it is cancelled or a retry cannot help. Others see the state, the problem and the
-offers.
+Owns the server's state (`protocol.State`) and the task that changes it. Whatever the server does,
+this task ends only when it is cancelled or when retrying cannot help. Other code sees only the
+state, the problem and what the server offers.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ LISTS = ("tools", "prompts", "resources")
 
 
 class McpServer:
-    """One server. `on_change` is called whenever the state or the offers change."""
+    """One MCP server. `on_change` is called whenever its state or what it offers changes."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class McpServer:
 
     @property
     def instructions(self) -> str:
-        """The server's usage instructions, which are untrusted text."""
+        """The instructions that the server provides for using it; they are untrusted text."""
         agreement = self.agreement
         return "" if agreement is None else shorten(agreement.instructions, MAX_INSTRUCTIONS)
 
     @property
     def is_settled(self) -> bool:
-        """True if the state will not change soon without an event."""
+        """True if the state will not change soon by itself."""
         return self.state not in ("disconnected", "connecting", "initializing", "waiting")
 
     def _to(self, event: Event, problem: str = "") -> None:
@@ -121,9 +121,9 @@ class McpServer:
     # -- the task
 
     async def live(self) -> None:
-        """Connect, stay connected, and reconnect after a loss with increasing delays.
+        """Connect, stay connected, and reconnect with increasing delays after a loss.
 
-        Returns if a retry would not help. Cancel it to close the connection.
+        Returns if retrying would not help. To close the connection, cancel the task.
         """
         try:
             while self.state in ("disconnected", "waiting"):
@@ -145,7 +145,7 @@ class McpServer:
             await asyncio.sleep(delay_s)
 
     async def _stand(self) -> None:
-        """Run one connection from start to end. The state tells how it ended."""
+        """Run one connection from start to end. Afterwards, the state tells how it ended."""
         async with asyncio.TaskGroup() as group:
             line = self._make_line(self.config, self.host, group)
             try:
@@ -199,7 +199,7 @@ class McpServer:
                 ending.exception()
 
     async def _failed(self, failure: PeerFailure, ending: "asyncio.Future[str]") -> None:
-        """Handle a failed handshake: a lost server may return, one that rejects it will not."""
+        """Handle a failed handshake: try again if the server was lost, but not if it refused."""
         if failure.kind == "lost":
             self._to("lost", await ending)
         elif failure.kind == "timeout":
@@ -222,7 +222,7 @@ class McpServer:
         return await self._list(set(LISTS))
 
     async def _ready(self, ending: "asyncio.Future[str]") -> None:
-        """Stay until the connection ends. Reload lists that changed."""
+        """Stay connected until the connection ends. Reload lists that change."""
         while not ending.done():
             waking = asyncio.ensure_future(self._wake.wait())
             try:
@@ -238,7 +238,7 @@ class McpServer:
         self._to("lost", ending.result())
 
     async def _listen(self) -> None:
-        """Subscribe to changes at a stateless server, which sends no notifications otherwise."""
+        """Subscribe to changes at a stateless server, which otherwise sends no notifications."""
         client = self._client
         if client is None or not client.is_stateless:
             return
@@ -253,7 +253,7 @@ class McpServer:
             await asyncio.sleep(RELIST_PAUSE_S)
 
     async def _list(self, kinds: set[str]) -> PeerFailure | None:
-        """Reload lists. A server that does not respond keeps its previous offers."""
+        """Reload lists. If the server does not respond, its previous lists stay."""
         client = self._client
         assert client is not None
         tools, prompts, resources = self.offers.tools, self.offers.prompts, self.offers.resources
@@ -286,7 +286,7 @@ class McpServer:
     # -- requests from outside
 
     def reset(self) -> None:
-        """Reset the count of attempts, so that `live` may be called again."""
+        """Reset the number of attempts, so that `live` may be called again."""
         self._attempt = 0
         self._to("reset")
 
@@ -316,7 +316,7 @@ class McpServer:
                     await self.moved()
 
     async def watch(self, uri: str) -> None:
-        """Subscribe to changes of a resource that was just read, if the server supports it."""
+        """Subscribe to changes of a resource that was just read, if the server supports that."""
         self.changed_resources.discard(uri)
         client = self._client
         if client is None or uri in self.watched or len(self.watched) >= MOST_WATCHED:
@@ -328,16 +328,16 @@ class McpServer:
     async def completed(
         self, prompt: str, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Return the server's completions of `value` for a prompt's argument.
+        """Return the server's suggestions for completing `value`, an argument of a prompt.
 
-        `context` are the arguments before it.
+        `context` contains the arguments before it.
         """
         return await self._completed(
             {"type": "ref/prompt", "name": prompt}, argument, value, context
         )
 
     async def completed_uri(self, template: str, argument: str, value: str) -> list[str]:
-        """Return the server's completions of `value` for a variable of a URI template."""
+        """Return the server's suggestions for completing `value`, a variable of a URI template."""
         return await self._completed({"type": "ref/resource", "uri": template}, argument, value, {})
 
     async def _completed(
@@ -361,7 +361,7 @@ class McpServer:
         )
 
     def hear(self, message: Json) -> None:
-        """Handle a message from the server that did not arrive over its connection."""
+        """Handle a message that the server sent by another way than its connection."""
         if self._client is not None:
             self._client.hear(message)
 
@@ -374,7 +374,7 @@ class McpServer:
         on_progress: OnProgress | None = None,
         wait_s: float = 0.0,
     ) -> Outcome:
-        """Send one request. If the server is connecting, wait for a limited time."""
+        """Send one request. If the server is still connecting, wait for it for a limited time."""
         if not self._is_there:
             await self._back_within(wait_s)
         client = self._client

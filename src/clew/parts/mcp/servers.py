@@ -1,6 +1,6 @@
-"""All servers of a session: started together in the background, stopped with the session.
+"""All MCP servers of a session: started together in the background, stopped with the session.
 
-Owns their tasks. Nothing waits for a server unless requested, and never without a time limit.
+Owns the servers' tasks. Code waits for a server only on request, and never without a time limit.
 """
 
 import asyncio
@@ -21,7 +21,10 @@ from clew.system.jsonrpc.peer import PeerFailure
 
 
 class Servers:
-    """The servers of a session. `on_change` is called when what they offer has changed."""
+    """The MCP servers of a session.
+
+    `on_change` is called when a server's state or offers change.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class Servers:
         return self._servers.get(name)
 
     def add(self, configs: Iterable[ServerConfig]) -> list[str]:
-        """Start these servers. Return error messages for those that could not be added."""
+        """Start these servers. Return an error message for each server that could not be added."""
         problems: list[str] = []
         for config in configs:
             part = names.server_part(config.name)
@@ -83,9 +86,9 @@ class Servers:
         self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
 
     async def settled(self, most_s: float, *, kind: str | None = None) -> tuple[str, ...]:
-        """Wait until every server is connected or failed.
+        """Wait, for a limited time, until every server has connected or failed.
 
-        Return the names of those still pending.
+        Return the names of the servers that are still pending.
         """
         meant = [s for s in self._servers.values() if kind in (None, s.config.kind)]
         waiting = [server for server in meant if not server.is_settled]
@@ -113,7 +116,7 @@ class Servers:
         return tuple(tools)
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
-        """Return a server's tools, the same objects as long as its list is unchanged."""
+        """Return a server's tools; the objects stay the same as long as the server's list does."""
         cached = self._tools.get(server.name)
         if cached is None or cached[0] is not server.offers.tools:
             offers = server.offers.tools
@@ -149,7 +152,7 @@ class Servers:
         self._on_change()
 
     async def aclose(self) -> None:
-        """Stop all servers at once."""
+        """Stop all servers at the same time."""
         await self._end(list(self._tasks))
 
     async def _end(self, server_names: list[str]) -> None:
@@ -161,7 +164,7 @@ class Servers:
 
 
 async def answer_of(servers: Servers, name: str, arguments: Json) -> str:
-    """Return the text result of a tool call that clew makes."""
+    """Call a server's tool on clew's own behalf and return its text."""
     offers = {
         offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
     }

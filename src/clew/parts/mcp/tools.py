@@ -1,8 +1,8 @@
-"""A server's tools as tools of the session.
+"""Tools of MCP servers as tools of the session.
 
-A server's statements about its tools are untrusted hints: they affect the order of calls and the
-text of a permission prompt, never whether a call is allowed. A failed call is a result that the
-model can act on.
+What a server says about its tools is an untrusted hint: it affects the order of calls and the text
+of a permission prompt, never whether a call is allowed. If a call fails, the model receives the
+error as a result that it can act on.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ MAX_DATA = 2000
 
 
 class ServerArguments(Struct, frozen=True):
-    """Arguments for a server's own schema."""
+    """The arguments of a call, which follow the server's own schema."""
 
     values: dict[str, Any]
 
 
 class McpTool(Tool[ServerArguments]):
-    """One tool of one server; `server` is the one that currently has that name."""
+    """One tool of an MCP server, which the model can call."""
 
     is_mcp = True
     owns_its_time = True
@@ -101,7 +101,7 @@ class McpTool(Tool[ServerArguments]):
             await news.aclose()
 
     async def _visited(self, failure: PeerFailure) -> bool:
-        """Return whether the user visited the page that the server requires."""
+        """Return whether the user visited the pages that the server requires before a call."""
         wanted = as_object(failure.data).get("elicitations")
         if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
             return False
@@ -113,9 +113,9 @@ class McpTool(Tool[ServerArguments]):
 
 
 class ProgressNews:
-    """Forwards a server's progress messages. Of several at once, only the last is sent.
+    """Forwards a server's progress messages. If several arrive at once, only the last one is sent.
 
-    The task starts with the first message, because most calls send none.
+    The task for sending starts with the first message, because most calls have none.
     """
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -134,7 +134,7 @@ class ProgressNews:
             await self._ctx.emit(Progress(text=in_words(step), data={"type": "mcp_progress"}))
 
     async def aclose(self) -> None:
-        """Send the last message."""
+        """Wait until the last message has been sent."""
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
@@ -168,7 +168,7 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
 
 
 def describe_refusal(server: str, failure: PeerFailure, patience_s: float) -> str:
-    """Return the model's error message for a failed call."""
+    """Return the error message that the model receives for a failed call."""
     match failure.kind:
         case "timeout":
             return (
