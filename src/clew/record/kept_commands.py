@@ -28,8 +28,8 @@ from clew.system.process.run import Hold
 from clew.system.process.tree import ProcessExit, exit_of, is_alive, read_parent, read_start_ticks
 from clew.system.process.watcher import find_descendants, send_signal
 
-# The record of an ended command is useful only until its session reports the result. If the session
-# is never resumed, nothing else is lost.
+# The record of an ended command is useful only until its session reports the result. A session that
+# is never resumed does not need it.
 FORGOTTEN_S = 30 * 24 * 3600
 # Names are made from session and task IDs. No other file in the folder is a record.
 SUFFIX = ".jsonl"
@@ -44,7 +44,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A kept command: its session, task, tool call, process and output file.
 
     `since` is the start time of process `pid` in clock ticks since `boot`, the boot ID of the
-    machine. They are 0 and empty on platforms that do not report them.
+    machine. `since` is 0 and `boot` is empty on platforms that do not report them.
     """
 
     session_id: str

@@ -30,7 +30,7 @@ from clew.record.transcript.source import TranscriptSource
 STEP_BYTES = 64 << 20
 SEAM_BYTES = 64
 AUTOMERGE = 4  # SQLite's default
-# Request logs by other programs: most of their bytes, but no conversation.
+# Request logs by other programs: most of the bytes in their files, but no conversation.
 _REQUEST_LOG = b'"type":"api-request'
 # The share of deleted data in the index at which it is rebuilt.
 GARBAGE_SHARE = 0.4

@@ -316,7 +316,7 @@ def _scrubbed(value: Any, text: str) -> Any:
             if "tool_use" in str(value.get("type")):
                 changed["name"] = value.get("name")
             if changed != value and value.get("type") in ("thinking", "redacted_thinking"):
-                # The signature does not match the changed text.
+                # The signature would not match the changed text.
                 return {"type": "text", "text": ERASED}
             return changed
     return value

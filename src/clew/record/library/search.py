@@ -197,7 +197,7 @@ def _text(entry: Entry, key: str) -> str | None:
     return value if type(value) is str else None
 
 
-# Up to this size is indexed before a search; anything more is searched in the files.
+# Up to this amount of data is indexed before a search; a larger amount is searched in the files.
 AT_ONCE_BYTES = 8 << 20
 
 

@@ -235,7 +235,7 @@ def list_below(path: str) -> Iterator[str]:
             continue
 
 
-# An overview of a working folder: its files and their metadata. Reads only ignore files.
+# An overview of a working folder: its files and their metadata. Only ignore files are read.
 
 
 # Size, times, inode and mode: a change in any of them means a changed content or mode.
@@ -305,9 +305,7 @@ class FolderTree:
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Return the rules that apply in this folder because of its repository and the folders
-        above.
-        """
+        """Return the repository's own ignore rules and those of its folders above this one."""
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):

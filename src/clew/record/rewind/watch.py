@@ -252,7 +252,8 @@ def _unseen(path: str, before: StateBefore) -> FileState:
     """
     look = _signature(path)
     if before.snapshot is not None and before.whole is not None:
-        # A file that was ignored before and no longer is did not have to be created.
+        # A file that was ignored before but no longer is appears in the scan without having been
+        # created.
         is_new = look is None or look[2] >= before.begin_ns
         if is_new or before.snapshot.rules == before.rules:
             return ABSENT

@@ -178,7 +178,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 ANSWER_MAX_BYTES = 64 << 20
-# No session is as large; the limit protects against a response without an end.
+# No session is this large; the limit protects against an endless response.
 TRANSCRIPT_MAX_BYTES = 2 << 30
 
 

@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 
 
 class Mark(Struct, frozen=True):
-    """The part of a transcript that was sent: the number of lines, and the offset where they end."""
+    """The part of a transcript that was sent: the number of lines, and the offset of their end."""
 
     lines: int = 0
     at: int = 0
@@ -279,7 +279,10 @@ async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
 
 
 def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
-    """Compare the copies and, if the remote has more, replace the local file with the merged lines."""
+    """Compare the copies and, if the remote has more, replace the local file.
+
+    The new file has the merged lines.
+    """
     files = Files()
     remote = select_whole_lines(fetched.read_bytes())
     fd = files.open(path) if path.exists() else None

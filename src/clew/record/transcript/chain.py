@@ -161,7 +161,7 @@ class _Ways:
         self.ends: dict[int, list[int]] = {}
         for b, tail in tails.items():
             self.ends.setdefault(tail, []).append(self._summaries[b])
-        # For each such entry, the file offsets from which it belongs to one of them or to none.
+        # For each such entry, pairs of an offset and the compaction it belongs to from there on.
         self._turns: dict[int, list[tuple[int, int]]] = {}
         if tails:
             self._find_turns(tails, markers)
@@ -188,7 +188,8 @@ class _Ways:
     def _owner(self, i: int, at: int) -> int:
         """Return the compaction that entry `i` belongs to for a child written at offset `at`.
 
-        That is the last compaction before `at` that kept the entry, or ROOT.
+        ROOT means that it belongs to none. Each compaction that keeps the entry, and each marker that
+        names it, can change the result from its offset on.
         """
         owner = ROOT
         for since, boundary in self._turns.get(i, ()):
@@ -251,7 +252,7 @@ def _summarized(links: Links) -> dict[int, int]:
 
 
 def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
-    """Return the entries that a compaction kept; it cannot keep its own boundary or summary."""
+    """Return the entries that a compaction kept, which never include its boundary or summary."""
     own = (ROOT, boundary, summary)
     meta = body(links.nodes[boundary]).get("compactMetadata")
     meta = meta if isinstance(meta, dict) else {}

@@ -181,7 +181,7 @@ def _keys_of(data: dict[str, Any]) -> Keys:
 _SPACE = lazy_pattern(rb"[ \t\r\n]*")
 _STRING = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = lazy_pattern(rb"[^ \t\r\n,}]*")
-# Matches up to the next bracket outside a string. Possessive, so that no string is too long.
+# Matches up to the next bracket outside a string. Possessive, so that strings of any length match.
 _BRACKET = lazy_pattern(
     rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL
 )

@@ -5,8 +5,8 @@ The rules, in this order (docs/internals/transcript.md gives the reasons):
 1. The newest marker (`last-prompt` with a known leaf) counts, unless a newer entry contradicts it.
 2. An explicit marker (a rewind) means exactly its entry. After it, only descendants of that entry,
    or a prompt that the user typed later, move the leaf. A summary descends from what it closed.
-3. A marker that is not explicit is contradicted by anything written elsewhere after it, because a
-   crash left it there. Otherwise the newest leaf below its entry counts.
+3. A marker that is not explicit is contradicted by anything written elsewhere after it: a crash left
+   such a marker behind. Otherwise the newest leaf below its entry counts.
 4. Without a marker the newest leaf counts. Newest means last in the file; timestamps are ignored.
 """
 
@@ -31,8 +31,9 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     leaf_uuid: str
     is_explicit: bool
     at: int
-    # Only clew says so, in `atStart`: the conversation was rewound to before its first message. Other
-    # programs write an explicit all-zero leaf to withdraw the marker of a rewind once a prompt follows.
+    # Only clew writes this, as `atStart`: the conversation was rewound to before its first message.
+    # Other programs write an explicit all-zero leaf to withdraw the marker of a rewind once a
+    # prompt follows.
     is_start: bool = False
     boundary: str | msgspec.UnsetType | None = msgspec.UNSET
 

@@ -82,7 +82,7 @@ class Links(msgspec.Struct, kw_only=True):
         return ROOT
 
     def past_boundary(self, i: int) -> int:
-        """Return the entry before a boundary: the one the boundary names, or else the previous one."""
+        """Return the entry before a boundary: the one that it names, or else the previous one."""
         keys = self.nodes[i].keys
         for uuid in (keys.logical_parent_uuid, keys.parent_uuid):
             position = self.index.get(uuid) if isinstance(uuid, str) else None

@@ -118,7 +118,7 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
-        return None  # it was withdrawn: an earlier boundary counts, and what that one kept
+        return None  # that boundary was withdrawn, so an earlier one counts, with what it kept
     return loaded if _stands_alone(loaded, has_kept=kept_id is not None) else None
 
 

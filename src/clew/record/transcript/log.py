@@ -56,7 +56,7 @@ class _Flush(msgspec.Struct, frozen=True):
 
 
 class _Close(msgspec.Struct, frozen=True):
-    """Release one file; without a path, stop the writer."""
+    """A job for the writer: release one file or, without a path, stop."""
 
     path: Path | None
     answer: Future[Saved]
@@ -121,7 +121,7 @@ class Log:
         return answer.result(timeout_s)
 
     def release(self, path: Path) -> Future[Saved]:
-        """Save one file and release its lock, after everything appended to it.
+        """Save everything appended to one file, and then release its lock.
 
         Other files stay open.
         """

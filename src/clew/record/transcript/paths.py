@@ -174,7 +174,7 @@ class SessionPaths:
         self.place = SessionPlace(
             session_id=session_id, project_dir=get_project_dir(home, self.cwd)
         )
-        # The temporary folder for such files in a run without persistence; deleted with the run.
+        # The temporary folder for tool outputs in a run without persistence; deleted with the run.
         self.aside: Path | None = None
         self._groups: dict[str, str] = {}
 

@@ -144,8 +144,8 @@ class Recorder:
         """Record a tool call before it runs.
 
         `answer` contains the entries of its response so far, including the call. Those up to and
-        including `after` were recorded with an earlier call. The entries move to the chain with the
-        end of the response and its final usage; until then, this line preserves them in case of a
+        including `after` were recorded with an earlier call. The entries move to the chain when the
+        response ends, with its final usage; until then, this line preserves them in case of a
         crash.
         """
         self._note("tool-started", toolUseId=tool_use_id, owed=self._owe(answer, after))
@@ -208,7 +208,7 @@ class Recorder:
         )
 
     def beside(self, lines: Sequence[Message]) -> None:
-        """Append complete side lines that other code made for this session."""
+        """Append complete side lines for this session that were made elsewhere."""
         self._append(lines)
 
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
@@ -220,7 +220,7 @@ class Recorder:
         self._note("content-replacement", replacements=list(replacements), **fields)
 
     def title(self, text: str) -> None:
-        """Set the user's title; an empty one removes it. No line of the chain changes."""
+        """Set the user's title; an empty text removes it. No line of the chain changes."""
         self._note("custom-title", customTitle=text)
         if self._registration is not None:
             self._registration.update(name=text)
@@ -342,7 +342,7 @@ class Recorder:
     def switch(self, session_id: str, folder: Path | None = None) -> None:
         """Switch to another session; its first message creates its file.
 
-        Everything recorded before is in the old files, and nothing recorded later is.
+        Everything recorded before goes to the old files, everything recorded later to the new ones.
         """
         if self._log is not None:
             self._log.release(self._main.path)
@@ -461,7 +461,7 @@ class Recorder:
         }
 
     def _repeat_titles(self) -> None:
-        """Repeat titles and tag near the end of the file, as they were last set."""
+        """Repeat the titles and the tag near the end of the file, as they were last set."""
         ends = light.read_ends(self.transcript)
         self._bytes_since_titles = 0
         for kind, key in _REPEATED.items():

@@ -24,7 +24,7 @@ class LockedError(OSError):
 
 
 def copies_of(name: str, folders: Sequence[Path], files: Files) -> Iterator[Path]:
-    """Yield the existing recovery files with this name in folders that only this user can change."""
+    """Yield existing recovery files with this name in folders that only this user can write to."""
     for folder in folders:
         if files.exists(folder / name) and files.is_private(folder):
             yield folder / name
