@@ -82,7 +82,7 @@ class FrontInput(Protocol):
         ...
 
     def put(self, _: Taken) -> None:
-        """Queue something that the user requested during a turn and that has to wait for its end."""
+        """Queue something that the user requested during a turn, to be done when the turn ends."""
         return
 
     def end(self) -> None:
@@ -91,7 +91,7 @@ class FrontInput(Protocol):
 
 
 class FrontView(Protocol):
-    """The output of a session, which also asks its user.
+    """The place where a session's output is shown and its user is asked.
 
     The defaults suit a view without a user.
     """
@@ -149,8 +149,7 @@ class FrontView(Protocol):
 class Driver:
     """The main loop of one session.
 
-    `idle` is given if a user is at the keyboard; it runs the hooks for the time when clew waits for
-    that user.
+    `idle` is given if a user is at the keyboard; it tells hooks when clew waits for that user.
     """
 
     def __init__(
@@ -254,7 +253,7 @@ class Driver:
         return await self._do(outcome, event)
 
     async def _take(self, line: Line) -> Taken | None:
-        """Process a line, which the user can interrupt; return None if that happened."""
+        """Process a line of input; return None if the user interrupted the processing."""
         self._begin()
         try:
             async with self._view.taking(line), asyncio.TaskGroup() as group:
@@ -337,7 +336,7 @@ class Driver:
         self._rest(is_waiting=False)
 
     def _rest(self, *, is_waiting: bool) -> None:
-        """Start or stop the time in which clew waits for the user."""
+        """Tell `idle`, if given, that clew starts or stops waiting for the user."""
         if self._idle is not None:
             (self._idle.begin if is_waiting else self._idle.end)()
 
@@ -361,9 +360,10 @@ NEVER = TurnEnded(
 
 
 class Shaped:
-    """Runs turns of a conversation, and requests a result that matches a schema if `is_wanted`.
+    """Runs turns and, if `is_wanted`, requires a result that matches the session's schema.
 
-    A turn that ends without such a result is followed by one reminder.
+    If a turn ends without such a result, the model is reminded once. Repeated failures, or no result
+    after the reminder, are an error.
     """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:

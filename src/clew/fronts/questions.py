@@ -197,7 +197,7 @@ def make_title(call: Json) -> str:
 
 
 def verdict_of(key: str, words: str) -> Verdict:
-    """Return the verdict for the key of an answer: approval, rejection with a reason, or rejection."""
+    """Return the verdict for an answer: approval, rejection with a reason, or plain rejection."""
     if key == "y":
         return Granted()
     if key == "w":
@@ -206,7 +206,7 @@ def verdict_of(key: str, words: str) -> Verdict:
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """Return the possible answers that apply beyond this call."""
+    """Return the answers on offer that also apply to later calls."""
     is_trusted = rules.standing.is_trusted
     return list(
         list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)

@@ -37,7 +37,7 @@ class LineKeyboard:
         self._is_free.set()
 
     async def prompted(self, prompt: str) -> str | None:
-        """Ask for a line at the prompt and return it, after any open question has been answered."""
+        """Wait until no question is open, then ask for a line and return it."""
         await self._is_free.wait()
         line = await self.line(prompt)
         if line is None:

@@ -133,7 +133,7 @@ class LineInput(FrontInput):
         return typed(text)
 
     async def _line(self) -> str | None:
-        """Return the next line; an empty line if background subagents have news before it arrives."""
+        """Return the line that the user enters, or an empty line if subagents have news first."""
         self._news.clear()
         async with asyncio.TaskGroup() as group:
             line = group.create_task(self._keyboard.prompted(PERSON))
@@ -178,7 +178,11 @@ class LineView(FrontView):
         self._told = ""
 
     def heed_signal(self, number: int) -> None:
-        """Handle a signal. A second Ctrl-C ends the session, whose messages are on disk by then."""
+        """Handle a signal.
+
+        The first Ctrl-C interrupts the turn. A second one ends the session, whose messages are on disk by
+        then.
+        """
         if number != signal.SIGINT:
             self.driver.end(code_of(number))
             return

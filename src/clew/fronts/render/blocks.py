@@ -365,7 +365,7 @@ class Blocks:
             self._sink.begin(leaf)
 
     def _turned_into(self) -> str:
-        """Remove the open paragraph and return its text, because the current line changes its kind."""
+        """Remove the open paragraph and return its text, which becomes part of another block."""
         assert self._leaf is not None
         text, self._gap = self._text, self._leaf.has_gap
         self._leaf, self._text = None, ""

@@ -264,7 +264,7 @@ def _by_tables(
 def _ruled(
     lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
 ) -> tuple[list[Piece], int, Any] | None:
-    """Return the tokens of the first matching rule, their end, and the transition to make."""
+    """Return the tokens of the first matching rule, the position after them, and the transition."""
     from pygments.token import _TokenType
 
     for match, kind, then in rules:

@@ -17,7 +17,7 @@ _BY_HOOK = re.compile(r"(\w+):\S+ hook error: ")
 
 
 def describe_for_user(name: str, raw: Json) -> str:
-    """Return the text that the user sees in place of a result; empty if the result can be shown."""
+    """Return the text that the user sees instead of a result; empty to show the result itself."""
     describe = _DESCRIPTIONS.get(name)
     return "" if describe is None else describe(raw)
 

@@ -31,7 +31,7 @@ _SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", 
 def find_cut(text: str) -> int:
     """Return a position to split a paragraph without splitting code, emphasis or a link.
 
-    Return 0 if there is no such position yet. A very long paragraph is split at any point.
+    Return 0 if there is no such position yet. A very long paragraph is split wherever necessary.
     """
     open_signs: set[str] = set()
     good = last = 0
@@ -91,7 +91,7 @@ _HTML_ALONE = re.compile(
 
 
 class Html(Struct, frozen=True):
-    """The start of an HTML block. `until` ends the block; if it is None, a blank line does."""
+    """The start of an HTML block. `until` matches its end; if None, a blank line ends the block."""
 
     until: re.Pattern[str] | None
 

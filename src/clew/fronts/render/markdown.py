@@ -64,7 +64,7 @@ class Table:
             yield from self.end()
 
     def end(self, last: int | None = None) -> Iterator[Row]:
-        """Yield the rows that were held back.
+        """Yield the table rows that were held back to measure the columns.
 
         With `last`, only that many of the table's last rows are needed.
         """
@@ -367,6 +367,6 @@ def _mark(container: Container, depth: int) -> str:
 
 
 def _shared(before: Leaf | None, leaf: Leaf) -> Path:
-    """Return the containers that both leaves are inside."""
+    """Return the containers that both leaves have in common."""
     pairs = zip(before.path if before is not None else (), leaf.path, strict=False)
     return tuple(theirs for theirs, ours in takewhile(lambda pair: pair[0] is pair[1], pairs))

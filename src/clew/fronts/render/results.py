@@ -1,7 +1,7 @@
 """Renders tool results as rows: diffs, todo lists, images, collapsed output. Pure.
 
-The structured data that the log keeps with a result is used, whichever program wrote it. Data that
-does not have the structure of the tool's own results is shown as text.
+The structured data that the log keeps with a result is used, no matter which program wrote the log.
+Data that does not have the structure of the tool's own results is shown as text.
 """
 
 import re
@@ -402,7 +402,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    """Return rows that report a command's start in the background; None for other results."""
+    """Return the rows for a command started in the background; None for any other result."""
     words = describe_background_start(answer.text)
     return fold_text(words, answer.title, look, folds) if words else None
 

@@ -187,7 +187,7 @@ INDENT = "  "
 
 
 def title_of(block: Json) -> str:
-    """Return a title for a call, made from the input alone; for calls whose tool is not available."""
+    """Return a title made from the call alone, for calls whose tool is not available."""
     name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
     words = (
         [arguments[k] for k in _TELLING if isinstance(arguments.get(k), str)]

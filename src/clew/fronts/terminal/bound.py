@@ -117,7 +117,7 @@ def _bind(
 
 
 def _change_word(event: KeyPressEvent) -> None:
-    """Make vim's `cw` keep the space after the word, as vim itself does."""
+    """Make `cw` in vim mode keep the space after the word, as it does in vim."""
     end = "e" if event.key_sequence[1].key == "w" else "E"
     at_space = event.current_buffer.document.current_char.isspace()
     count = str(event.arg) if event.arg > 1 else ""

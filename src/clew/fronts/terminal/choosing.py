@@ -47,8 +47,8 @@ class Chooser:
     """A dialog. `answer` is set once; None means that the user dismissed the dialog.
 
     With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can be
-    selected only if it was fully visible when last drawn; otherwise its key only moves to it. With
-    `follows`, text that grows shows its end until the user scrolls up.
+    selected only if it was fully visible when last drawn; the key of any other choice only moves to
+    that choice. With `follows`, text that grows shows its end until the user scrolls up.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Chooser:
 
     @property
     def is_typing(self) -> bool:
-        """True if letters are typed as text and do not select choices."""
+        """True if typed letters are text and do not select choices."""
         return self._searches or (self._current is not None and self._current.asks_words)
 
     @property
@@ -221,7 +221,7 @@ class Chooser:
         return self._ends[indices[self._at]] <= max(1, rows)
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the part of the text that fits, and below it the position and how to scroll."""
+        """Return the part of the text that fits, followed by a line on how to scroll if needed."""
         if len(body) <= rows:
             return body
         room = max(1, rows - 1)

@@ -92,7 +92,7 @@ class CompletionSource(Struct, frozen=True, kw_only=True):
     """What a session can complete: its commands and their arguments.
 
     `commands` returns the name, argument hint and description of each command. `seek` asks MCP servers
-    for completions of a word, which may be slow.
+    for completions of a word; this may take time.
     """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple

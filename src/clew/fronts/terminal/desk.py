@@ -135,9 +135,10 @@ class PromptController:
         self.send(later=False)
 
     def _takes_offer(self) -> bool:
-        """Accept the current suggestion on Enter; return whether the line must not be sent now.
+        """Accept the current suggestion on Enter; return True if the line must not be sent yet.
 
-        A suggestion that the prompt already contains is ignored.
+        A suggestion that adds nothing is ignored. So is a suggestion that the user did not select, unless
+        it is a command.
         """
         choice = self._stage.completion.chosen()
         if choice is None:

@@ -110,7 +110,7 @@ def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
 
 
 def field(name: str, value: Any, theme: Theme, width: int) -> Iterator[Row]:
-    """Yield a field of a call's input; a value of several lines is shown below its name."""
+    """Yield the rows of one input field; a value of several lines is shown below its name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = escape_controls(text)
     if "\n" not in text:

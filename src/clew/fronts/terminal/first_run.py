@@ -66,7 +66,7 @@ def is_first_start() -> bool:
 async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
     """Offer to set up the sandbox; return whether the settings were changed.
 
-    The offer is made at the first start, unless `sandbox.enabled` is set.
+    No offer is made if `sandbox.enabled` is set, permissions are bypassed, or no sandbox is available.
     """
     standing = session.rules.standing
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)

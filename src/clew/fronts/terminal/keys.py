@@ -268,7 +268,7 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
-    """Return an error for each key that is a prefix of a longer key sequence where both apply."""
+    """Return an error for each key that is a prefix of a longer one while both are active."""
     problems = []
     for binding in bound:
         for other in bound:

@@ -145,7 +145,7 @@ async def while_open(
 
 
 async def picked(stage: Stage) -> str | None:
-    """Let the user pick the session to resume; return its file, or None without a choice."""
+    """Let the user pick the session to resume; return its file, or None if none is picked."""
     from clew.fronts.terminal.session_picker import SessionPicker
 
     cwd = Path.cwd()
@@ -166,7 +166,7 @@ def color_of(session: Session) -> str:
 
 
 def tell(front: TerminalFront, session: Session) -> None:
-    """Report news about the copy of the session in a store, even while clew is idle."""
+    """Tell the user about changes to the session's copy in a store, even while clew is idle."""
     for words in session.parts.store_copy.news():
         note(front, words)
     front.screen.changed()

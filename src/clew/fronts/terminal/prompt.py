@@ -66,7 +66,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def read_picture(text: str, cwd: str) -> bytes | None:
-    """Return the content of an image file if the text is nothing but the file's name, else None."""
+    """Return the content of the image file that the text names; None for any other text."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
         return None

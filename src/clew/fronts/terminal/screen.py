@@ -260,7 +260,7 @@ class Screen:
             self.terminal.write(text)
 
     def erase(self) -> None:
-        """Erase the live area, including lines that a narrower terminal has wrapped again."""
+        """Erase the live area, even if a narrower window has wrapped its lines."""
         columns, _ = self.terminal.size
         narrower, self._columns = columns < self._columns, columns
         text = self._painter.rewrapped(columns) if narrower else self._painter.erase()

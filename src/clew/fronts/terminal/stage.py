@@ -89,7 +89,7 @@ class Painter:
         return text
 
     def forget(self) -> None:
-        """Forget the current scene, because it is no longer on the terminal as drawn."""
+        """Forget the current scene, because the terminal no longer shows it."""
         self._now, self._row = EMPTY, 0
 
     def rewrapped(self, columns: int) -> str:
@@ -246,8 +246,8 @@ class Stage:
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
         """Open a dialog above any other, and direct keys to it.
 
-        With `is_sudden`, a user who is typing first has to pause. A dialog below comes back when this
-        dialog is answered.
+        With `is_sudden`, a user who is typing keeps the keys until they pause. A dialog below reappears
+        when this one is answered.
         """
         self._behind.append(dialog)
         if is_sudden:
@@ -292,7 +292,7 @@ class Stage:
             self.changed()
 
     def press(self, key: str) -> None:
-        """Pass a key to the dialog by name."""
+        """Pass a key, given by name, to the dialog."""
         self._let_go()
         if self.dialog is not None:
             self.dialog.press(key)

@@ -1,7 +1,7 @@
 """Start-up on a terminal: takes over the terminal before anything slow is loaded.
 
-From then on, the terminal no longer echoes typed keys, which the prompt would show again. Imports
-nothing heavy.
+From then on, the terminal no longer echoes typed keys, so that they do not appear twice: as the
+echo and in the prompt. Imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The status line: model, mode, context left, cost, time, branch, tasks; or the user's own line.
 
-Its values are read from the session when needed. The command of the `statusLine` setting runs after
-changes to something that it may show, never while the user types.
+Values are read from the session when they are needed. The command of the `statusLine` setting runs
+when values that it may show have changed, but never while the user types.
 """
 
 import asyncio
@@ -312,7 +312,7 @@ def left_percent(used: int, window: int | None) -> int | None:
 
 
 def own_lines(printed: bytes, pad: int) -> list[str]:
-    """Return the output of the user's command, without escape sequences other than colors."""
+    """Return the output of the user's command, with colors but no other escape sequences."""
     text = printed.decode("utf-8", "replace").strip("\n")
     rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
     return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]

@@ -28,7 +28,7 @@ CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
 class Talk:
-    """One open session, and what keys do to it."""
+    """One open session, and the key actions that affect it."""
 
     def __init__(self, session: Session, stage: Stage, screen: Screen, begin: Begin) -> None:
         self._session = session
@@ -119,7 +119,7 @@ class Talk:
 
 
 class SessionMenus:
-    """Menus and switches that keys operate, even during a turn; nothing here reaches the model."""
+    """The key actions that open menus or switch modes; nothing here reaches the model."""
 
     def __init__(
         self, session: Session, stage: Stage, screen: Screen, begin: Begin, view: TerminalView

@@ -101,7 +101,7 @@ class Terminal:
         return self.is_light is not before
 
     def use_keyboard(self) -> None:
-        """Switch on the keyboard protocol, which the terminal has reported to support."""
+        """Switch on the keyboard protocol, after the terminal has reported support for it."""
         if not self.has_keyboard:
             self.has_keyboard = True
             self.write(KEYBOARD)
@@ -138,7 +138,7 @@ class Terminal:
     def notify(self, words: str, *, waited_s: float = 0) -> None:
         """Notify the user, unless the terminal has focus.
 
-        If the terminal does not report focus, only a user who has waited for long is notified.
+        If the terminal does not report focus, notify only a user who has waited for a long time.
         """
         if self.is_focused or (self.is_focused is None and waited_s < PATIENCE_S):
             return

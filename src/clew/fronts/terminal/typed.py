@@ -1,7 +1,7 @@
 """Input decoding: turns terminal input into keys and pastes, and distinguishes Escape from Alt.
 
 The decoder is a state machine without IO. It wraps prompt_toolkit's parser, which handles the
-ordinary keys. Replies of the terminal are separated from keys and passed to `answered`. A paste
+ordinary keys. Replies from the terminal are separated from keys and passed to `answered`. A paste
 whose end never arrives cannot block the keys: the part received is pasted after a silence, or on
 Ctrl-C.
 
@@ -42,8 +42,8 @@ NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.Contro
 class Typed:
     """A decoder of terminal input.
 
-    `feed` takes input and returns keys; `flush` is called when no further input arrives for now, and
-    returns the keys that waited for it.
+    `feed` takes input and returns keys. `flush` is called when no more input arrives for now, and
+    returns the keys of input that was held back.
     """
 
     def __init__(self, answered: Callable[[str], object]) -> None:
@@ -83,7 +83,7 @@ class Typed:
     def flush(self) -> list[KeyPress]:
         """Return the keys of incomplete input that was held back.
 
-        A single Escape is the Escape key.
+        A single Escape is returned as the Escape key.
         """
         text, self._held = self._held, ""
         if text == "\x1b":
@@ -213,7 +213,7 @@ class Typed:
 
 
 def begins_reply(text: str) -> bool:
-    """Return whether text starts with a reply of the terminal, or may become a reply."""
+    """Return whether text starts with a reply from the terminal, or may become one."""
     match = SPECIAL.match(text)
     if match is not None:
         return bool(match["reply"] or match["colour"] or match["focus"])

@@ -280,7 +280,7 @@ class TerminalView(FrontView):
     def _catch_up(self) -> None:
         """Show the text that arrived since the last frame, as one piece.
 
-        Text arrives in smaller pieces than it is drawn in.
+        Text arrives faster than frames are drawn.
         """
         words, self._words = self._words, []
         if words:
