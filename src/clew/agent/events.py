@@ -21,7 +21,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 
 class BlockSaid(Struct, frozen=True, kw_only=True):
-    """A block of the response is complete; `entry` contains it.
+    """A block of the response is complete; `entry` is its transcript entry.
 
     Usage and stop reason may still change.
     """
@@ -64,7 +64,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
 
 
 class Doubted(Struct, frozen=True, kw_only=True):
-    """By the known rules, the service would reject this request.
+    """A request that the service would reject, according to the rules that clew knows.
 
     With `is_held`, it was not sent.
     """

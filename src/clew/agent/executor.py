@@ -394,7 +394,7 @@ class ToolExecutor:
         await self._finish(call, outcome, content=replace_result(call.block, outcome, hook_outcome))
 
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
-        """Ask whether a command that the read-only sandbox blocked may run without it."""
+        """Ask whether a command that the read-only sandbox blocked may run without the sandbox."""
         finding = Finding(
             subject=call.bound.title,
             verdict="ask",

@@ -1,4 +1,4 @@
-"""Chooses what answers a session: endpoint and key, connection, models and timeouts."""
+"""Chooses the service for a session's requests: endpoint, key, connection, models, timeouts."""
 
 import asyncio
 import time

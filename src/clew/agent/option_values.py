@@ -215,5 +215,5 @@ def answer_schema(value: Any) -> dict[str, Any] | None:
 
 
 def worktree(text: str) -> dict[str, Any]:
-    """Return the first part of a worktree's record: its name; an empty name will be generated."""
+    """Return the beginning of a worktree's record: the name, which is generated later if empty."""
     return {"worktreeName": text}

@@ -300,6 +300,6 @@ Note = TypeVar("Note", Flag, Overrides, Sdk, HostMember)
 
 
 def notes(field: str, kind: type[Note]) -> Iterator[Note]:
-    """Yield the annotations of a field that are of this kind."""
+    """Yield a field's annotations of this kind."""
     annotation = Options.__annotations__[field]
     yield from (note for note in getattr(annotation, "__metadata__", ()) if isinstance(note, kind))

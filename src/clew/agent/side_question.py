@@ -65,7 +65,7 @@ class SideQuestions:
     async def ask_service(
         self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
     ) -> list[Json] | Failure:
-        """Return the blocks of a response, for which the service may run its own tools."""
+        """Ask with the service's own tools available, and return the blocks of the response."""
         ended = await self._ask(
             prompt,
             system="",

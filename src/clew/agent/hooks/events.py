@@ -1,8 +1,8 @@
 """The table of events that call hooks, and the effect a hook can have at each. Pure.
 
 Hook authors rely on these rows: which field matchers are compared with, what exit code 2 does, and
-which fields of a reply are used. The table is documented in docs/extending/hooks.md, and a test checks every
-row against the published examples.
+which fields of a reply are used. The table is documented in docs/extending/hooks.md, and a test
+checks every row against the published examples.
 
 Decision: docs/decisions/130-hooks.md
 """

@@ -242,7 +242,7 @@ class SessionHooks:
         self._look_on()
 
     async def started(self) -> None:
-        """Wait until the SessionStart hooks have ended; their output is still pending."""
+        """Wait until the SessionStart hooks have ended; `waiting` returns their output later."""
         if self._begun is not None:
             await asyncio.shield(self._begun)
 
