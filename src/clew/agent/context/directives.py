@@ -1,8 +1,8 @@
 """Parsing of memory files: imports, directives and path scopes.
 
-This module only reads text. `@path` in prose imports a file; in code it is plain text. `@override`
-or `@append` alone on the first line decides whether the file replaces the earlier ones or adds to
-them. A front matter block with `paths:` limits a rule to matching files.
+This module only reads text. `@path` in prose imports a file; in code it is plain text. A first line
+that contains only `@override` or `@append` decides whether the file replaces the earlier ones or
+adds to them. A front matter block with `paths:` limits a rule to matching files.
 """
 
 import re
@@ -25,7 +25,7 @@ _ENDS = ".,;:!?)]}'\"*"
 
 
 class Directed(Struct, frozen=True, kw_only=True):
-    """A memory file's text without its directives, and the values of those directives."""
+    """A memory file's text without its directives, and the values of the directives."""
 
     text: str
     stance: Stance = "append"

@@ -1,7 +1,7 @@
 """Context facts as attachments: the payload, and the text that is frozen in the transcript.
 
 Each function returns what `factories.make_attachment` accepts. The text is rendered once, here. The
-model receives this text on every later request, even if the facts have changed since.
+model receives this text in every later request, even if the facts have changed since.
 
 Decision: docs/decisions/082-frozen-system-prompt.md
 """
@@ -24,7 +24,7 @@ MAX_TREE_LINES = 120
 
 
 class Fact(Struct, frozen=True, kw_only=True):
-    """An attachment to record; `rendered` is sent verbatim, under the role `role`."""
+    """A fact to record as an attachment; `rendered` is sent verbatim, under the role `role`."""
 
     payload: dict[str, Any]
     rendered: tuple[str, ...]
@@ -36,7 +36,7 @@ def _reminder(words: str) -> tuple[str, ...]:
 
 
 def make_memory_fact(files: Sequence[MemoryFile], *, kind: str = "instructions") -> Fact | None:
-    """Return the contents of the memory files as a fact, or None without files."""
+    """Return the contents of the memory files as a fact, or None if there are no files."""
     if not files:
         return None
     file_records = [
@@ -65,7 +65,7 @@ def make_environment_fact(
     folders: Sequence[str] = (),
     nonce: str = "",
 ) -> Fact:
-    """Return a fact with the session's surroundings and the nonce in clew's own tags."""
+    """Return the session's surroundings as a fact, with the nonce that marks clew's own tags."""
     payload = {
         "type": "environment",
         "cwd": cwd,
@@ -95,14 +95,14 @@ def make_date_fact(day: str) -> Fact:
 
 
 def make_git_fact(report: Report) -> Fact:
-    """Return the state of the repository when the session began."""
+    """Return the state of the repository at the start of the conversation, as a fact."""
     words = f"Git repository at the start of this conversation:\n{format_report(report)}"
     payload = {"type": "session_context", "context": {"gitStatus": format_report(report)}}
     return Fact(payload=payload, rendered=_reminder(words))
 
 
 def make_tree_fact(paths: Iterable[str]) -> Fact:
-    """Return the folder structure, two levels deep and at most `MAX_TREE_LINES` lines."""
+    """Return the folder structure as a fact: two levels, at most `MAX_TREE_LINES` lines."""
     names: dict[str, None] = {}
     for path in sorted(paths):
         parts = path.split("/")
@@ -126,7 +126,7 @@ def make_attachments(facts: Iterable[Fact]) -> list[Json]:
     ]
 
 
-# The agent types in the prompt, by name and use, announced again whenever they change.
+# The agent types that the model may use, listed by name and use, and again whenever they change.
 
 
 AGENT_LISTING = "agent_listing_delta"
@@ -134,7 +134,7 @@ SHOWN_CHARACTERS = 400
 
 
 def find_listed_agents(entries: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return the line that the model last received for each agent type it still knows."""
+    """Return, for each agent type the model still knows, the line about it that was sent last."""
     agents: dict[str, str] = {}
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -153,7 +153,8 @@ def find_listed_agents(entries: Iterable[dict[str, Any]]) -> dict[str, str]:
 def make_agent_listing_fact(agents: Mapping[str, str], kinds: Mapping[str, str]) -> Fact | None:
     """Return a fact that updates the model from `agents` to `kinds`, or None if nothing changed.
 
-    `agents` maps names to the lines sent so far, `kinds` maps names to their use.
+    `agents` maps the names of agent types to the lines sent so far, `kinds` maps the current names
+    to their use.
     """
     lines = {name: line_of(name, use) for name, use in kinds.items()}
     added = sorted(name for name, line in lines.items() if agents.get(name) != line)
@@ -204,7 +205,7 @@ def plan_fact(
 ) -> Fact | None:
     """Return the plan mode reminder that is due, or None if the model is up to date.
 
-    `how` replaces the planning instructions when the host supplies its own.
+    `how` replaces the planning instructions if the host supplies its own.
     """
     if is_on == is_plan_mode_announced(history):
         return None
@@ -225,7 +226,7 @@ def reminder(words: str) -> tuple[str, ...]:
 
 
 def is_plan_mode_announced(history: Iterable[Json]) -> bool:
-    """Return whether the last plan mode reminder in the history turned it on."""
+    """Return whether the last plan mode reminder in the history announced plan mode."""
     is_on = False
     for entry in history:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -251,7 +252,7 @@ SERVER_FACTS = "mcp_instructions_delta"
 
 
 def find_introduced_servers(entries: Iterable[dict[str, Any]]) -> set[str]:
-    """Return the servers whose instructions are already in the conversation."""
+    """Return the MCP servers whose instructions are already in the conversation."""
     names: set[str] = set()
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -262,7 +263,7 @@ def find_introduced_servers(entries: Iterable[dict[str, Any]]) -> set[str]:
 
 
 def make_instructions_fact(words: Mapping[str, str]) -> Fact | None:
-    """Return the servers' instructions, by server name, as a fact."""
+    """Return the instructions of MCP servers, by server name, as a fact."""
     if not words:
         return None
     blocks = [f"## {name}\n{words[name]}" for name in sorted(words)]
@@ -281,7 +282,7 @@ def make_instructions_fact(words: Mapping[str, str]) -> Fact | None:
 
 
 def make_changed_fact(changed: Mapping[str, Iterable[str]]) -> Fact | None:
-    """Return a fact that lists, by server, the resources that changed since they were read."""
+    """Return a fact that lists, by MCP server, the resources that changed since they were read."""
     lines = [f"- {uri} of {name}" for name in sorted(changed) for uri in sorted(changed[name])]
     if not lines:
         return None
@@ -299,7 +300,7 @@ SEPARATOR = "__"
 
 
 def find_listed_tools(entries: Iterable[dict[str, Any]]) -> set[str]:
-    """Return the names of the loadable tools that the model knows."""
+    """Return the names of the loadable tools that were announced to the model."""
     names: set[str] = set()
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -314,7 +315,7 @@ def _names(value: Any) -> set[str]:
 
 
 def make_tool_listing_fact(known_names: Collection[str], names: Collection[str]) -> Fact | None:
-    """Return a fact that updates the model from `known_names` to `names`, or None if equal."""
+    """Return a fact that updates the model from `known_names` to `names`; None if equal."""
     added, removed = sorted(set(names) - set(known_names)), sorted(set(known_names) - set(names))
     lines = []
     if added:
@@ -328,7 +329,7 @@ def make_tool_listing_fact(known_names: Collection[str], names: Collection[str])
 
 
 def grouped(names: Iterable[str]) -> list[str]:
-    """Return the names in lines, grouped by server because the prefix is most of their length."""
+    """Return the names in lines, grouped by server because the prefix makes up most of a name."""
     alone: list[str] = []
     groups: dict[str, list[str]] = {}
     for name in names:

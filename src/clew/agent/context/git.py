@@ -1,8 +1,8 @@
 """Git queries for the working folder: a few concurrent commands with limits on time and output.
 
 These commands must never take git's locks, run the user's hooks or pagers, or wait for a password.
-If a repository answers slowly, the partial result is returned. If git would block on a file in it
-forever, no result is returned.
+If a repository answers slowly, the partial result is returned. If the repository contains a file on
+which git would block forever, no result is returned.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ NAME_BYTES = 4_096
 
 
 def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
-    """Return the name at which git would block, or None.
+    """Return the name of a file on which git would block, or None.
 
-    By default only the names that git always opens are checked; `everywhere` checks all it may
+    By default only the files that git always opens are checked; with `everywhere`, all that it may
     open.
     """
     top = next((path for path in (folder, *folder.parents) if is_there(path / ".git")), None)
@@ -61,7 +61,7 @@ def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
 
 
 def _git_folders(top: Path) -> Iterator[Path]:
-    """Yield a working tree's git folder and, if it is a linked worktree, the common one."""
+    """Yield a working tree's git folder and, for a linked worktree, the common git folder."""
     git = top / ".git"
     if is_folder(git):
         yield git
@@ -134,7 +134,8 @@ _LIKELY_MAIN = ("main", "master", "trunk")
 class Changes(Struct, frozen=True, kw_only=True):
     """The changed files, relative to `root`.
 
-    They are compared with the last commit, or with `base`, where the current branch left `branch`.
+    They are compared with the last commit or, if `base` is set, with the commit at which the
+    current branch left `branch`.
     """
 
     root: Path
@@ -148,7 +149,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 async def report(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> Report | None:
-    """Return the state of the repository around `cwd`, or None without one or without git.
+    """Return the state of the repository around `cwd`, or None if there is no repository or no git.
 
     Start this early: nothing else at startup depends on it, so it can run while the rest loads.
     """
@@ -199,8 +200,8 @@ async def find_changes(
 ) -> Changes | None:
     """Return the uncommitted changes in the repository around `cwd`.
 
-    If everything is committed, return what the branch changed since it left the main branch.
-    Return None without a repository or git.
+    If everything is committed, return what the branch changed since it left the main branch. Return
+    None if there is no repository or no git.
     """
     root, _ = await _Git(launcher, cwd, env, timeout_s).ask(("rev-parse", "--show-toplevel"))
     if root is None:
@@ -236,7 +237,7 @@ def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
 
 
 class _Git:
-    """Git commands in one folder, with a common deadline."""
+    """Git commands in one folder, with a shared deadline."""
 
     def __init__(
         self, launcher: Launcher, cwd: Path, env: Mapping[str, str], timeout_s: float
@@ -280,7 +281,7 @@ class _Git:
         return self._of_status if subcommand in ("status", "diff") else ()
 
     async def changes_since(self, commit: str) -> tuple[list[GitChange], bool]:
-        """Return the folder's differences from a commit, and whether they are incomplete."""
+        """Return the changes in the folder since a commit, and whether they are incomplete."""
         output, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
         return read_changes(output or b"", is_cut=is_cut), is_cut
 
@@ -292,7 +293,7 @@ class _Git:
         return changes, is_cut or len(names) > NEW_FILES
 
     async def head(self) -> str:
-        """Return the current commit, or the empty tree before the first commit."""
+        """Return the current commit or, if there is no commit yet, the empty tree."""
         output, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
         if output is None:
             output, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
@@ -301,7 +302,7 @@ class _Git:
     async def fork(self) -> tuple[str, str]:
         """Return where the current branch left the main branch, and the main branch's name.
 
-        Both are empty if they have no common commit.
+        Both are empty if the branches have no common commit.
         """
         main = await self.main_branch()
         for name in (f"refs/heads/{main}", f"refs/remotes/origin/{main}"):

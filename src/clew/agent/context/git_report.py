@@ -1,4 +1,4 @@
-"""Parsing of git's output and its summary for the model. Pure: `git` runs the commands."""
+"""Parses git's output and summarizes it for the model. Pure: `git` runs the commands."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
@@ -14,7 +14,7 @@ STATUS: dict[str, Status] = {"A": "added", "C": "added", "D": "removed", "R": "r
 
 
 class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A hunk of a diff; each line begins with a space, + or -."""
+    """A hunk of a diff; each line begins with a space, `+` or `-`."""
 
     old_start: int
     old_lines: int
@@ -38,7 +38,7 @@ class GitChange(Struct, frozen=True, kw_only=True):
 
 
 def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
-    """Parse the output of `git diff --raw --numstat -p -z`, in its order.
+    """Parse the output of `git diff --raw --numstat -p -z`; return the changes in its order.
 
     If the output is truncated, the last file gets no hunks.
     """
@@ -68,7 +68,7 @@ def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
 
 
 def split(output: bytes) -> tuple[list[bytes], bytes]:
-    """Split the output into the records and the patch; an empty record separates them."""
+    """Split the output into the records and the patch, which are separated by an empty record."""
     records: list[bytes] = []
     at = 0
     while (end := output.find(b"\0", at)) >= 0:
@@ -85,9 +85,10 @@ Counted: TypeAlias = tuple[int | None, int | None]
 
 
 def read_records(records: list[bytes]) -> tuple[list[Named], list[Counted]]:
-    """Return (kind, previous name, name) and (added lines, removed lines) for each change.
+    """Return, for each change, its kind and names, and its numbers of added and removed lines.
 
-    A binary file has None for its counts. A rename has two names in both kinds of records.
+    The names are the previous name and the name. The numbers of a binary file are None. A rename
+    has two names in both kinds of records.
     """
     names: list[Named] = []
     counts: list[Counted] = []
@@ -115,7 +116,7 @@ def text(data: bytes) -> str:
 
 
 def sections(patch: bytes) -> Iterator[list[Hunk]]:
-    """Yield the hunks of each file in a patch."""
+    """Yield, for each file in a patch, its hunks."""
     hunks: list[Hunk] | None = None
     lines = iter(patch.split(b"\n"))
     for line in lines:
@@ -132,8 +133,8 @@ def sections(patch: bytes) -> Iterator[list[Hunk]]:
 def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
     """Parse one hunk.
 
-    The line counts in its header determine where it ends, so a line of content is never taken for a
-    header.
+    The line counts in its header determine where the hunk ends, so a line of content is never taken
+    for a header.
     """
     old_start, old_lines, new_start, new_lines = ranges(head)
     old, new = old_lines, new_lines
@@ -194,7 +195,7 @@ FIELD = "\x1f"
 
 
 class Commit(Struct, frozen=True, kw_only=True):
-    """One commit of the log."""
+    """One commit in the log."""
 
     hash: str
     author: str
@@ -203,7 +204,7 @@ class Commit(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The state of a repository, with paths relative to its root, as git prints them."""
+    """The state of a repository; paths are relative to its root, as git prints them."""
 
     branch: str
     main_branch: str = ""
@@ -272,7 +273,7 @@ def _read_path(kind: str, rest: str, groups: dict[str, list[str]], records: Iter
 
 
 def read_log(output: str) -> tuple[Commit, ...]:
-    """Parse the output of `git log -z` with four separated fields per commit."""
+    """Parse the output of `git log -z`, with four fields per commit."""
     commits = []
     for record in output.split("\0"):
         parts = record.strip("\n").split(FIELD)
@@ -282,7 +283,7 @@ def read_log(output: str) -> tuple[Commit, ...]:
 
 
 def format_report(report: Report) -> str:
-    """Return the report as text, truncated with a count of what was omitted."""
+    """Return the report as text, truncated if it is long, with the number of omitted entries."""
     lines = [f"Branch: {report.branch}"]
     if report.ahead or report.behind:
         lines[0] += f" ({report.ahead} ahead, {report.behind} behind its upstream)"

@@ -6,8 +6,8 @@ AGENTS.md replaces a missing CLAUDE.md). They are concatenated in this order. A 
 `@override` drops all earlier ones except the managed ones. Files below the working folder are
 loaded when something in their folder is read.
 
-Must never import a file outside the project without approval, read a file twice, or follow an
-import cycle.
+This module must never import a file outside the project without approval, read a file twice, or
+follow an import cycle.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ CONFIGURATION = ".claude"
 class MemoryGate:
     """Decides for each memory file, before it is read, whether it may be sent to the model.
 
-    Each file refused because of an untrusted project is reported once.
+    Each file that is refused because its project is not trusted is reported once.
     """
 
     def __init__(self, standing: Callable[[], CurrentRules]) -> None:
@@ -77,7 +77,7 @@ class MemoryGate:
         return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
 
     def news(self) -> tuple[str, ...]:
-        """Return a one-sentence notice about newly refused files, at most one per call."""
+        """Return a one-sentence notice about the files refused since the last call, if any."""
         new_lines = [line for line in self._news if line not in self._told]
         self._told.update(new_lines)
         if not new_lines:
@@ -117,7 +117,7 @@ def _leads_out(
 def _home_of(path: Path, root: Path) -> Path:
     """Return the folder that a memory file belongs to.
 
-    This is the project, or the parent folder with its own configuration.
+    This is the project's folder, or the parent folder that has its own configuration.
     """
     if path.is_relative_to(root):
         return root
@@ -132,12 +132,13 @@ MAX_DEPTH = 4
 MAX_FILE_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 1024 * 1024
 MAX_RULES = 200
-# A file changed within this time of the last read may still have the same size and mtime.
+# A file that was changed within this time of the last read may change again with the same size and
+# mtime.
 UNSETTLED_NS = 2_000_000_000
 
 
 class MemoryFile(Struct, frozen=True, kw_only=True):
-    """A loaded memory file; `paths` are the files that a rule is limited to (empty: all files)."""
+    """A loaded memory file; `paths` contains the patterns that limit a rule (empty: all files)."""
 
     path: str
     layer: Layer
@@ -175,7 +176,7 @@ def _refuses_none(_: Path, __: Path, ___: Layer) -> str | None:
 class Sources(Struct, frozen=True, kw_only=True):
     """The locations of memory files.
 
-    Imports from inside `root`, the project's folder, need no approval.
+    Imports of files inside `root`, the project's folder, need no approval.
     """
 
     cwd: Path
@@ -183,7 +184,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     home: Path
     config_home: Path
     managed_folders: tuple[Path, ...] = ()
-    # Load both AGENTS.md and CLAUDE.md of a folder, if a setting asks for it.
+    # Load both AGENTS.md and CLAUDE.md from a folder, if a setting requests it.
     both: bool = False
     refuses: Refuses = _refuses_none
 
@@ -258,7 +259,7 @@ def _approves_none(_: Path) -> bool:
 def load_memory(
     sources: Sources, cache: FileCache, *, approved: Approved = _approves_none
 ) -> Memory:
-    """Load all memory that applies at the start of a session in this folder."""
+    """Load all memory that applies at the start of a session with these sources."""
     loader = _Loader(sources, cache, approved)
     for folder in sources.managed_folders:
         loader.folder_of(folder, "managed")
@@ -276,10 +277,10 @@ def load_nested(
     *,
     approved: Approved = _approves_none,
 ) -> list[MemoryFile]:
-    """Load the memory that applies once `touched` is read.
+    """Load the memory that applies once the file `touched` is read.
 
-    This includes files in the folders between it and the working folder, and the rules whose paths
-    match it. The caller keeps track of what was already sent.
+    This includes the memory files in the folders between that file and the working folder, and the
+    rules whose paths match the file. The caller keeps track of what was already sent.
     """
     loader = _Loader(sources, cache, approved)
     loader.know(memory)
@@ -305,7 +306,7 @@ def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
 
 
 class _Loader:
-    """Collects memory files in order of precedence, each once."""
+    """Collects memory files in order of precedence, each of them once."""
 
     def __init__(self, sources: Sources, cache: FileCache, approved: Approved) -> None:
         self._sources = sources
@@ -319,7 +320,7 @@ class _Loader:
         self._bytes = 0
 
     def know(self, memory: Memory) -> None:
-        """Mark files that are already loaded as read."""
+        """Record which files are already loaded, so that they are not read again."""
         for file in (*memory.files, *memory.rules):
             try:
                 stat = Path(file.path).stat()
@@ -437,7 +438,7 @@ class _Loader:
             self._skip(path, f"imported by {by} from outside the project and not approved")
 
     def _is_inside(self, path: Path) -> bool:
-        """Return whether both a path and its symlink target are in the project."""
+        """Return whether a path and its symlink target are both in the project."""
         root = self._sources.root.resolve()
         return path.resolve().is_relative_to(root)
 
@@ -458,7 +459,7 @@ def _expanded(name: str, home: Path) -> Path:
 
 
 def in_order(files: Sequence[MemoryFile]) -> str:
-    """Return the files' contents for the model, each under its path and layer."""
+    """Return the files' contents for the model, each with a heading of its path and layer."""
     return "\n\n".join(f"Contents of {f.path} ({LAYERS[f.layer]}):\n\n{f.text}" for f in files)
 
 

@@ -1,8 +1,8 @@
 """Memory files below the working folder, sent once when a file in their folder is read or changed.
 
-They are recorded in the transcript as attachments, so a resumed session knows which ones the model
-has. Only files below the working folder and rules for the file's path are sent here; the others are
-sent at the start of the session.
+They are recorded in the transcript as attachments, so a resumed session knows which of them the
+model has received. Only files below the working folder and rules for the touched file's path are
+sent here; the others are sent at the start of the session.
 """
 
 import os
@@ -29,7 +29,10 @@ TELLING = frozenset({"instructions", "nested_memory"})
 
 
 class Nearby:
-    """Memory for the files that tools touch. No files are looked up until a tool touches one."""
+    """Finds memory for the files that tools touch.
+
+    Nothing is looked up until a tool touches a file.
+    """
 
     def __init__(
         self, environ: Mapping[str, str], cwd: Path, gate: MemoryGate, entries: Iterable[Json]
@@ -43,14 +46,14 @@ class Nearby:
         self.begin_again(entries)
 
     def begin_again(self, entries: Iterable[Json]) -> None:
-        """Start over with another conversation's entries.
+        """Start over with the entries of another conversation.
 
         Memory that is not recorded in them may be sent again.
         """
         self._told = set(find_sent_paths(entries))
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:
-        """Return the memory for the files in these results that was not sent before."""
+        """Return the memory that applies to the files in these results and was not sent before."""
         facts = [self._of(path) for path in dict.fromkeys(find_touched_paths(results))]
         return [fact for fact in facts if fact is not None]
 
@@ -93,7 +96,7 @@ MAX_NAMES = 200
 
 
 def make_file_fact(path: Path, label: str, content: str | list[Any], result: Any) -> Fact:
-    """Return a file's content as Read returned it: text, or blocks for other kinds of content."""
+    """Return a fact with a file's content as Read returned it: text or content blocks."""
     head = f"Contents of {label}, named in the user's prompt:"
     blocks: Any = (
         f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
@@ -105,7 +108,10 @@ def make_file_fact(path: Path, label: str, content: str | list[Any], result: Any
 
 
 def make_folder_fact(path: Path, label: str, may_read: Callable[[str], bool]) -> Fact:
-    """Return the names in a folder without those that may not be read. Raise OSError."""
+    """Return a fact with the names in a folder that may be read.
+
+    Raise OSError if it can't be listed.
+    """
     names = sorted(
         f"{entry.name}/" if entry.is_dir() else entry.name
         for entry in os.scandir(path)
@@ -119,7 +125,7 @@ def make_folder_fact(path: Path, label: str, may_read: Callable[[str], bool]) ->
 
 
 def make_note_fact(path: Path, words: str) -> Fact:
-    """Return a note that the user added to a memory file during the conversation."""
+    """Return a fact with a note that the user added to a memory file during the conversation."""
     text = f"The user added this to {path}. Follow it from now on:\n{words}"
     payload = {"type": "memory_note", "path": str(path), "content": words}
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{text}\n</system-reminder>",))

@@ -33,8 +33,8 @@ _HEAD = re.compile(r"---\n(.*?)\n---\n?(.*)\Z", re.S)
 class Memo(Struct, frozen=True, kw_only=True):
     """One memory.
 
-    `by` is its author: `person`, or `extraction` for memories extracted from a session. `session`
-    and `message` identify its source, and `at` is the time it was saved.
+    `by` names its author: `person`, or `extraction` for a memory extracted from a session.
+    `session` and `message` identify its source, and `at` is the time it was saved.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Memo(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The memory's source in display form."""
+        """The memory's source, as shown to the user."""
         message = f", message {self.message[:8]}" if self.message else ""
         where = f" in {self.session[:8]}{message}" if self.session else ""
         speaker = f", from {self.said_by}" if self.said_by else ""
@@ -59,7 +59,10 @@ class Memo(Struct, frozen=True, kw_only=True):
 
 
 class MemoryNotebook:
-    """A memory folder, which may not exist yet. `OSError` is raised only if it can't be written."""
+    """A folder of memories, which may not exist yet.
+
+    `OSError` is raised only if it can't be written.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,7 +112,7 @@ class MemoryNotebook:
         return self._write(self.folder / PROPOSED, memo)
 
     def accept(self, name: str) -> Path:
-        """Turn a proposal into a memory and remove the memories it replaces."""
+        """Turn a proposal into a memory, and remove the memories that it replaces."""
         memo = self.find(name, proposed=True)
         path = self.keep(with_fields(memo, replaces=()))
         self.drop(name)
@@ -147,7 +150,7 @@ class MemoryNotebook:
 
 
 def index_fact(notebook: MemoryNotebook) -> Fact | None:
-    """Return the memory index for a new conversation, or None if it is empty."""
+    """Return the memory index as a fact for a new conversation, or None if it is empty."""
     text, is_cut = notebook.index()
     if not text:
         return None
@@ -226,7 +229,7 @@ def _name_of(title: str) -> str:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """Return an unused path for the name, with a number appended if needed."""
+    """Return an unused path for a memory with this name; a number is appended if needed."""
     path, number = folder / f"{name}.md", 1
     while is_there(path) or path.name == INDEX.casefold():
         number += 1
@@ -235,7 +238,7 @@ def _free(folder: Path, name: str) -> Path:
 
 
 def _read(path: Path, most: int) -> str:
-    """Return the text of a file in the folder, or an empty string if it links outside the folder.
+    """Return the text of a file in the folder, or an empty string if a link leads outside.
 
     Programs that can write here may not be allowed to read every file, so links must not extend
     their access.

@@ -1,4 +1,4 @@
-"""The facts for a new conversation, sent once after its first prompt.
+"""The facts for a new conversation, sent once, after its first prompt.
 
 They describe the surroundings and include the memory files. They are gathered while the user types
 and recorded as attachments whose text never changes.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """Gathers the facts for a new conversation, starting when constructed.
+    """Gathers the facts for a new conversation, starting at construction.
 
-    `facts` waits for those that are still missing; `aclose` cancels them.
+    `facts` waits for those that are still missing; `aclose` cancels the gathering.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Opening:
     ) -> None:
         """Start gathering.
 
-        `memories` is the project's memory folder if its index is to be sent. `nonce` marks clew's
-        own tags in conversations that begin here.
+        `memories` is the project's memory folder, or None if its index is not to be sent. `nonce`
+        marks clew's own tags in conversations that begin here.
         """
         self._cwd = cwd
         self._environ = dict(environ)
@@ -83,9 +83,10 @@ class Opening:
     async def facts(
         self, *, model: str, day: str, cwd: Path | None = None, reads_memory: bool = True
     ) -> list[Fact]:
-        """Return the facts in sending order, which is the same for the same surroundings.
+        """Return the facts in the order in which they are sent.
 
-        `cwd` overrides the session's folder for a conversation that runs elsewhere.
+        The order and the texts are the same for the same surroundings. `cwd` overrides the
+        session's folder for a conversation that runs elsewhere.
         """
         cwd = cwd or self._cwd
         candidates = [

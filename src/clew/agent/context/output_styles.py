@@ -1,8 +1,8 @@
 """Output styles: instructions for how the model communicates, built in or read from files.
 
-A style is a Markdown file whose text goes into the system prompt in place of the default style.
-Unless its front matter has `keep-coding-instructions: true`, it also replaces the instructions on
-how to work, so a style can turn clew into something other than a coding agent.
+A style is a Markdown file whose text replaces the default style in the system prompt. Unless its
+front matter has `keep-coding-instructions: true`, it also replaces the instructions on how to work,
+so a style can turn clew into something other than a coding agent.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_BYTES = 64 * 1024
 
 
 class Style(Struct, frozen=True, kw_only=True):
-    """An output style; `text` are its instructions, empty for the default style."""
+    """An output style; `text` contains its instructions, and is empty for the default style."""
 
     name: str
     description: str = ""
@@ -58,7 +58,7 @@ BUILTIN = (
 
 
 class Styles(Struct, frozen=True, kw_only=True):
-    """The available styles (one per name, by precedence) and the problems in style files."""
+    """The available styles (one per name, by precedence), and the problems in style files."""
 
     found: tuple[Style, ...]
     faults: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Styles(Struct, frozen=True, kw_only=True):
 def find(places: Iterable[tuple[Path, str]]) -> Styles:
     """Load styles from folders and files, highest precedence first.
 
-    Each place comes with a prefix for the names of its styles.
+    Each place has a prefix for the names of its styles.
     """
     by_name: dict[str, Style] = {}
     faults: list[str] = []
@@ -109,7 +109,7 @@ NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
 class Speech:
     """The session's output style and language.
 
-    Both are fixed for the session. The available styles are loaded even without a selected one,
+    Both are fixed for the session. All available styles are loaded even if none is selected,
     because hosts list them.
     """
 
@@ -148,7 +148,7 @@ class Speech:
 
 
 def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
-    """Return the locations of the project's styles, whether the project is trusted or not."""
+    """Return the locations of the project's styles, even if the project is not trusted."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
     is_one = "project" in sources and places.root / ".claude" != places.config_home
@@ -156,7 +156,7 @@ def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str
 
 
 def folders(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
-    """Return the style folders of the organisation, the user and the project, in this order."""
+    """Return the style folders of the organization, the user and, if it is trusted, the project."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
     pairs = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]

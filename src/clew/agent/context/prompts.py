@@ -1,6 +1,6 @@
 """The system prompts and tools that sessions started with, stored by hash and reused on resume.
 
-A resumed conversation sends the same bytes as before, even under a newer clew, because they are the
+A resumed conversation sends the same bytes as before, even with a newer clew, because they are the
 start of the prefix that the service caches. They change only through the user's deliberate choices:
 the model, the prompt options on the command line, the available tools. The transcript contains only
 hashes, so a transcript from another source can't inject instructions that clew did not write.
@@ -35,10 +35,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PromptOpening(Struct, frozen=True, kw_only=True):
-    """The beginning of every request in a session.
+    """The beginning of every request in a session: its model, system prompt and tools.
 
-    `asked` is the hash of the user's own text in it, and `version` is the clew version that made
-    it.
+    `asked` is the hash of the user's own text in the system prompt, and `version` is the version of
+    clew that composed it.
     """
 
     model: str
@@ -53,8 +53,8 @@ class TakenUp(Struct, frozen=True, kw_only=True):
 
     standing: PromptOpening
     changed: tuple[str, ...] = ()
-    # False under a newer clew: its new built-in tools are for new sessions; only MCP tools may be
-    # added.
+    # False with a newer clew: its new built-in tools are only for new sessions, so only MCP tools
+    # may be added.
     may_grow: bool = True
 
 
@@ -65,14 +65,14 @@ def digest(value: Any) -> str:
 class Prompts:
     """A folder of stored prompts.
 
-    If it can't be read or written, prompts are rebuilt at the cost of a cache miss.
+    If the folder can't be read or written, prompts are rebuilt, which costs a cache miss.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, value: list[Json]) -> str | None:
-        """Store `value` and return its hash, or None if it can't be written."""
+        """Store `value` and return its hash, or None if the file can't be written."""
         data = _encode(value)
         name = hashlib.sha256(data).hexdigest()
         path = self._path(name)
@@ -110,7 +110,7 @@ class Prompts:
     def record_of(self, standing: PromptOpening) -> Json | None:
         """Store a session's opening and return the fields of its transcript entry.
 
-        Return None if it can't be written.
+        Return None if the opening can't be written.
         """
         system, tools = self.keep(standing.system), self.keep(standing.tools)
         if system is None or tools is None:
@@ -124,7 +124,7 @@ class Prompts:
         }
 
     def take_up(self, opening: PromptOpening, record: Json) -> TakenUp:
-        """Return `opening` with every part of the recorded session that the user did not change.
+        """Return `opening` with every recorded part that the user did not change.
 
         A record without hashes, written when the disk was full, reports no change.
         """
@@ -167,7 +167,8 @@ def same_tools(
 def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
     """Return the model that the session used last.
 
-    In a session of another program, this is the last answering model that the catalog knows.
+    If the session is from another program, this is the most recent answering model that the catalog
+    knows.
     """
     if loaded is None:
         return None
@@ -178,9 +179,9 @@ def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str 
 
 
 def asked_last(loaded: LoadedSession) -> str | None:
-    """Return the requested name of the model that gave the last answer.
+    """Return the name under which the model that gave the last answer was requested.
 
-    A gateway may report another name in its answer.
+    A gateway may report a different name in its answer.
     """
     for entry in reversed(loaded.messages):
         message = entry.get("message") if entry.get("type") == "assistant" else None
@@ -198,7 +199,7 @@ def answered_by(loaded: LoadedSession) -> Iterator[str]:
 
 
 class RequestBeginning(Struct, frozen=True, kw_only=True):
-    """The beginning of all requests of this run, and the notices to show before the first one."""
+    """The beginning of all requests in this run, and the notices to show before the first."""
 
     request: ModelRequest
     may_grow: bool
@@ -237,7 +238,7 @@ def begin_requests(
 
 
 def read_recorded_opening(loaded: LoadedSession) -> Json:
-    """Return the entry that names the session's recorded opening, or an empty dict."""
+    """Return the transcript entry with the hashes of the session's opening, or an empty dict."""
     return loaded.side.current.get("prompt-hashes", {})
 
 
@@ -266,7 +267,10 @@ def is_named(record: Json | None, expected: Json) -> bool:
 def describe_cache_loss(
     loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
 ) -> tuple[str, ...]:
-    """Return a notice about the cost of a change, to be shown before the next request."""
+    """Return a notice about what a change costs, because it invalidates the service's cache.
+
+    It is shown before the next request.
+    """
     last = find_last_size(loaded.messages)
     before = asked_last(loaded) or model
     if not changed and before != model and catalog.entry(before).id != model:

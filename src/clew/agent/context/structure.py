@@ -1,7 +1,7 @@
-"""The folder structure, two levels deep, cached until one of these folders changes.
+"""The folder structure as a fact, two levels deep, cached until one of its folders changes.
 
-In a repository, git decides which files are listed; elsewhere, all that are not hidden. Links must
-never be followed.
+In a repository, git decides which files are listed; elsewhere, all files that are not hidden are.
+Links must never be followed.
 """
 
 import os
@@ -19,7 +19,7 @@ MOST_NAMES = 2_000
 
 
 class Structure:
-    """The cached structure of folders."""
+    """Lists the structure of folders and caches the result."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -40,7 +40,7 @@ class Structure:
 
 
 def stamps(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the modification times of the folder and of each folder in it."""
+    """Yield the modification times of the folder and of its subfolders."""
     for path in (str(folder), *(entry.path for entry in folders_in(str(folder)))):
         try:
             yield path, Path(path).stat().st_mtime_ns
@@ -53,7 +53,7 @@ def folders_in(folder: str) -> list[os.DirEntry[str]]:
 
 
 def listed(folder: Path) -> Iterator[str]:
-    """Yield the names in the folder and its subfolders, up to `MOST_NAMES`."""
+    """Yield the names in the folder and in its subfolders, about `MOST_NAMES` at most."""
     left = MOST_NAMES
     for entry in entries(str(folder)):
         inside = entries(entry.path) if entry.is_dir(follow_symlinks=False) else []
@@ -66,7 +66,7 @@ def listed(folder: Path) -> Iterator[str]:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the entries that are not hidden, sorted by name."""
+    """Return a folder's entries that are not hidden, sorted by name."""
     try:
         with os.scandir(folder) as scan:
             return sorted((e for e in scan if not e.name.startswith(".")), key=lambda e: e.name)

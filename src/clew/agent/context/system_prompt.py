@@ -1,8 +1,8 @@
-"""The standing instructions in clew's own words.
+"""The system prompt: clew's standing instructions for the model.
 
 They are the same bytes for the same model family and tools, regardless of day, folder or machine,
-because they are the start of every request and of the prefix that the service caches. They must
-never contain facts about the environment; those are attachments.
+because they begin every request and thus the prefix that the service caches. They must never
+contain facts about the environment; those are attachments.
 
 Decision: docs/decisions/082-frozen-system-prompt.md
 """
@@ -90,9 +90,9 @@ def system_prompt(
 ) -> list[dict[str, str]]:
     """Return the blocks of the system prompt.
 
-    `instead` replaces all of it and `extra` is appended; both come from the command line. `style`
-    replaces the section on communication and, unless `keeps_work` is set, also the section on how
-    to work.
+    `instead` replaces the entire prompt and `extra` is appended to it; both come from the command
+    line. `style` replaces the section on communication and, unless `keeps_work` is set, also the
+    section on how to work.
     """
     conduct = [WORK, SPEECH]
     if style:
@@ -109,7 +109,7 @@ def system_prompt(
 
 
 def agent_prompt(words: str, tools: Collection[str]) -> list[dict[str, str]]:
-    """Return a subagent's system prompt: its own instructions and the tool guidance."""
+    """Return a subagent's system prompt: its own instructions, followed by the tool guidance."""
     return [{"type": "text", "text": text} for text in (words, _tools(tools)) if text.strip()]
 
 

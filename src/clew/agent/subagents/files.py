@@ -1,6 +1,6 @@
-"""Agent definitions on disk: one Markdown file each, in dedicated folders.
+"""Reads agent definitions from dedicated folders, one Markdown file per agent.
 
-Reads them; files that are unreadable or invalid are reported and skipped.
+Files that are unreadable or invalid are reported and skipped.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,7 +21,7 @@ FOLDER = "agents"
 
 
 class DefinedAgents(Struct, frozen=True, kw_only=True):
-    """The agents from some locations, and the problems in their files."""
+    """The agents defined in some locations, and the problems in their files."""
 
     specs: list[AgentSpec] = []
     faults: list[str] = []
@@ -40,7 +40,7 @@ def read_agent_folder(
 ) -> DefinedAgents:
     """Read the agents defined in a folder and its subfolders, or in a single file.
 
-    `refuses` returns why a file may not be sent to the model; its owner notifies the user.
+    `refuses` returns why a file may not be sent to the model; the caller notifies the user.
     """
     agents = DefinedAgents()
     below = find_markdown(folder, agents.faults)
@@ -65,7 +65,7 @@ def read_agent_folder(
 
 
 def find_agent_folders(places: Places, sources: Collection[str]) -> list[tuple[Origin, Path]]:
-    """Return the folders for agent definitions; `sources` are the kinds of settings that apply."""
+    """Return the folders with agent definitions; `sources` are the kinds of settings in use."""
     agent_sources: list[tuple[Origin, Path]] = [
         ("managed", folder / ".claude" / FOLDER) for folder in places.managed_folders
     ]
@@ -77,7 +77,7 @@ def find_agent_folders(places: Places, sources: Collection[str]) -> list[tuple[O
 
 
 def read_agent_object(definitions: Mapping[str, Any], origin: Origin) -> DefinedAgents:
-    """Read the agents in an object from a host or the command line."""
+    """Read the agents defined in an object from a host or the command line."""
     agents = DefinedAgents()
     for name, fields in definitions.items():
         if not isinstance(fields, dict):

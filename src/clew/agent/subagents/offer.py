@@ -1,4 +1,4 @@
-"""The tools and permission mode of an agent, derived from its session. Pure."""
+"""The tools and permission mode of an agent, derived from its definition and its session. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions
 
 
 def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
-    """Return the tools in `names` that an agent may call, in their order."""
+    """Return the tools in `names` that an agent may call, in the order of `names`."""
     return [
         name
         for name in names
@@ -26,13 +26,13 @@ def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -
 
 
 def has(spec: AgentSpec, name: str) -> bool:
-    """Return whether a definition grants an agent a tool."""
+    """Return whether an agent's definition grants it a tool."""
     is_listed = spec.tools is None or is_named(name, spec.tools)
     return is_listed and not is_named(name, spec.disallowed, is_whole_tool=True)
 
 
 def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
-    """Return whether a list names a tool: by name, by name with arguments, or by its server.
+    """Return whether a pattern names a tool, with or without arguments, or its MCP server.
 
     With `is_whole_tool`, patterns with arguments in parentheses do not count.
     """
@@ -47,13 +47,13 @@ def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False)
 
 
 def of_server(name: str, pattern: str) -> bool:
-    """Return whether `mcp__server` or `mcp__server__*` covers a tool of that server."""
+    """Return whether a pattern, `mcp__server` or `mcp__server__*`, covers a tool of that server."""
     server = pattern.removesuffix("*").removesuffix("__")
     return "__" not in server.removeprefix("mcp__") and name.startswith(f"{server}__")
 
 
 def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
-    """Return the mode an agent works in.
+    """Return the permission mode in which an agent works.
 
     The definition's own mode applies if it is narrower than the session's or comes from the user.
     """
@@ -73,7 +73,8 @@ def list_refusals(spec: AgentSpec) -> tuple[str, ...]:
     return tuple(rule for rule in spec.disallowed if "(" in rule)
 
 
-# The session's agents whose end is not in the conversation yet. Pure: reads only entries.
+# The session's agents whose end has not been reported in the conversation. Pure: reads only
+# entries.
 
 
 # Messages about an agent, and whether they report its end.
@@ -88,7 +89,7 @@ SHOWN_CHARACTERS = 120
 
 
 def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
-    """Return for each agent in a conversation whether the last message about it reported its end."""
+    """Return, for each agent in a conversation, whether its end was the last news about it."""
     ends: dict[str, bool] = {}
     for entry in entries:
         raw = entry.get("toolUseResult")
@@ -105,7 +106,7 @@ def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
 
 
 def find_retold_tasks(entry: Json) -> list[dict[str, str]]:
-    """Return the running tasks that an entry after a summary lists.
+    """Return the running tasks that are listed in an entry after a summary.
 
     Each has `taskId`, `kind`, `title` and the `toolUseId` of the call that started it.
     """
@@ -135,7 +136,7 @@ def find_heard_letters(entries: Iterable[Json]) -> set[str]:
 
 
 class Begun:
-    """The agents that a conversation started, from its tool calls."""
+    """The agents that a conversation started, found by its tool calls."""
 
     def __init__(self, entries: Iterable[Json]) -> None:
         self._calls: dict[str, Json] = {}
@@ -157,8 +158,8 @@ class Begun:
     def call_of(self, agent_id: str, first_words: str) -> Json | None:
         """Return the call that started an agent.
 
-        Its result names the agent. If it has no result, its prompt must match the agent's first
-        prompt.
+        The result of the call names the agent. If a call has no result, its prompt must match the
+        agent's first prompt.
         """
         for call_id, started_id in self._agents.items():
             if started_id == agent_id and call_id in self._calls:
@@ -201,7 +202,7 @@ def describe_steps(entries: Iterable[Json]) -> list[str]:
 
 
 def step_of(block: Json) -> str:
-    """Return a call as its tool and the first text in its input."""
+    """Return a call in short form: its tool and the first text in its input."""
     arguments = block.get("input")
     texts = [v for v in arguments.values() if type(v) is str] if type(arguments) is dict else []
     words = " ".join(texts[0].split())[:SHOWN_CHARACTERS] if texts else ""
@@ -209,7 +210,7 @@ def step_of(block: Json) -> str:
 
 
 def describe_work(last_text: str, done: list[str], unheard: Sequence[str] = ()) -> str:
-    """Return a summary of an interrupted agent's work, with the messages it has not received."""
+    """Return a summary of an interrupted agent's work and of the messages it has not received."""
     lines = [
         f"It made {format_count(len(done), 'tool call')}" + (", most recently:" if done else ".")
     ]

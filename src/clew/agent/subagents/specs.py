@@ -1,7 +1,7 @@
-"""An agent type as a value, parsed from a file, a host or the command line. Pure.
+"""An agent type, parsed from a file, from a host or from the command line. Pure.
 
 Other programs use the same files and objects, so their field names apply. Unknown fields are
-reported and ignored, never guessed.
+reported and ignored; their meaning is never guessed.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -38,7 +38,7 @@ KNOWN = frozenset({
 class AgentSpec(Struct, frozen=True, kw_only=True):
     """An agent type.
 
-    `tools` is None for all tools of the session; `prompt` is its system prompt.
+    `tools` is None if the agent gets all tools of the session; `prompt` is its system prompt.
     """
 
     name: str
@@ -72,7 +72,7 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
 
 
 class UnusableSpec(Struct, frozen=True, kw_only=True):
-    """An invalid definition, and the reason."""
+    """An invalid agent definition, and the reason."""
 
     name: str
     why: str
@@ -81,9 +81,9 @@ class UnusableSpec(Struct, frozen=True, kw_only=True):
 def spec_of(
     head: Frontmatter, *, name: str, origin: Origin, where: str = ""
 ) -> tuple[AgentSpec | UnusableSpec, list[str]]:
-    """Parse a definition; return it with the problems in its fields.
+    """Parse an agent definition; return the result and the problems in its fields.
 
-    `name` is used if the front matter has none.
+    `name` is used if the front matter contains no name.
     """
     faults: list[str] = []
     name = head.text("name") or name
@@ -128,7 +128,7 @@ def spec_of(
 
 
 class SpecReader:
-    """Reads fields with restricted values; an invalid value is reported and ignored."""
+    """Reads fields that allow only certain values; an invalid value is reported and ignored."""
 
     def __init__(self, head: Frontmatter, faults: list[str]) -> None:
         self._head = head
@@ -143,7 +143,7 @@ class SpecReader:
         return text if text in words else None
 
     def names(self, key: str) -> tuple[str, ...] | None:
-        """Return the names, or None for all (unset or `*`)."""
+        """Return the names in a field, or None if the field is unset or contains `*`."""
         names = self._head.texts(key)
         is_said = self._head.values.get(key) not in (None, "")
         if isinstance(self._head.values.get(key), dict):
@@ -151,7 +151,7 @@ class SpecReader:
         return None if not is_said or "*" in names else names
 
     def tools(self, key: str) -> None:
-        """Report unknown tools; they are kept, as in any rule."""
+        """Report the unknown tools in a field; they stay in the list, as in any rule."""
         complaints = (unknown_tool(text) for text in self._head.texts(key))
         self._faults += [f"{key}: {what}" for what in complaints if what is not None]
 
@@ -168,9 +168,9 @@ class SpecReader:
         return value if isinstance(value, dict) else {}
 
     def servers(self, key: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the names of servers, and the configurations of others.
+        """Return the names of the session's servers, and the configurations of the agent's own.
 
-        The value is a list of both, or an object.
+        The field contains a list of both, or an object.
         """
         value = self._head.values.get(key)
         if isinstance(value, dict):
@@ -277,7 +277,7 @@ BUILT_IN = (GENERAL, EXPLORE, PLAN)
 
 
 class AgentCatalog:
-    """The agents by name; `shadowed` contains the overridden definitions."""
+    """The session's agent types by name; `shadowed` contains the overridden definitions."""
 
     def __init__(self, specs: Iterable[AgentSpec] = ()) -> None:
         self._by_name: dict[str, AgentSpec] = {}
@@ -298,13 +298,13 @@ class AgentCatalog:
             self._by_name[spec.name] = spec
 
     def remove(self, origin: str) -> None:
-        """Remove the definitions of one origin and restore what they overrode."""
+        """Remove the definitions from one origin, and restore those that they overrode."""
         specs = [*self._by_name.values(), *self.shadowed]
         self._by_name, self.shadowed = {}, []
         self.add(spec for spec in specs if spec.origin != origin)
 
     def find(self, name: str) -> AgentSpec | None:
-        """Return the agent with this name; case is ignored if the match is unique."""
+        """Return the agent type with this name; case is ignored if only one name matches."""
         spec = self._by_name.get(name)
         if spec is not None:
             return spec

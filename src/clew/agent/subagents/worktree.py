@@ -1,7 +1,7 @@
 """Git worktrees for agents, kept only if they contain work.
 
-Owns `<repository>/.claude/worktrees/<name>` and its branch `clew/<name>`. Never discards work:
-uncommitted changes, or commits that are only on the branch, keep both.
+Owns `<repository>/.claude/worktrees/<name>` and its branch `clew/<name>`. Never discards work: a
+worktree with uncommitted changes, or with commits that are only on its branch, is kept.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 class Git:
-    """Runs git in a folder and raises git's errors as `UserError`."""
+    """Runs git in a folder; errors from git are raised as `UserError`."""
 
     def __init__(self, launcher: Launcher, environ: Mapping[str, str]) -> None:
         self._launcher = launcher
@@ -78,9 +78,9 @@ class Git:
 
 
 def checkout_of(folder: str, name: str) -> Worktree | None:
-    """Return the named worktree that contains a folder.
+    """Return the worktree with this name if a folder is in it, else None.
 
-    Its base is unknown, so it counts as changed.
+    Its base commit is unknown, so it counts as changed.
     """
     repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
     if not separator:
@@ -94,7 +94,7 @@ def branch_of(name: str) -> str:
 
 
 async def make(git: Git, cwd: str, name: str) -> Worktree:
-    """Create a worktree with a new branch, from the last commit."""
+    """Create a worktree with a new branch that begins at the last commit."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
     base = await find_base_commit(git, cwd, root)
     path, branch = root / FOLDER / name, branch_of(name)
@@ -108,7 +108,7 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
 
 
 async def find_base_commit(git: Git, cwd: str, root: Path) -> str:
-    """Return the commit for a new worktree."""
+    """Return the commit at which a new worktree begins."""
     base = await resolve_commit(git, cwd, "HEAD")
     if not base:
         raise UserError(f"can't create a worktree: {root} has no commit yet")
@@ -124,7 +124,7 @@ async def resolve_commit(git: Git, folder: str, name: str) -> str:
 
 
 async def restore_checkout(git: Git, tree: Worktree) -> None:
-    """Create the worktree again after it was removed."""
+    """Create a worktree again after it was removed."""
     await git(tree.repository, "worktree", "prune")
     if await git(tree.repository, "branch", "--list", tree.branch):
         await git(tree.repository, "worktree", "add", tree.path, tree.branch)
@@ -133,9 +133,9 @@ async def restore_checkout(git: Git, tree: Worktree) -> None:
 
 
 async def is_touched(git: Git, tree: Worktree) -> bool:
-    """Return whether the worktree contains anything that exists nowhere else.
+    """Return whether the worktree may contain anything that exists nowhere else.
 
-    Ignored files count, except for those that tools can generate again.
+    Ignored files count, except those in folders that tools can generate again.
     """
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()
     if head != tree.base:
@@ -163,7 +163,7 @@ async def clear(git: Git, tree: Worktree) -> bool:
 
 
 async def merge(git: Git, tree: Worktree, message: str) -> str:
-    """Merge the branch into the repository's checkout, remove the worktree, return git's output.
+    """Merge the branch into the repository's checkout; remove the worktree; return git's output.
 
     Uncommitted changes are committed to the branch first. A merge with conflicts is aborted; a
     merge that the user has in progress is never touched.

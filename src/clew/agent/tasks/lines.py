@@ -9,7 +9,10 @@ LINE_MAX_BYTES = 2000
 
 
 class TaskLines:
-    """Passes each complete line, truncated to a limit, to `on_line`; the last one when closed."""
+    """Passes each complete line, truncated to a limit, to `on_line`.
+
+    An incomplete last line is passed on when the output is closed.
+    """
 
     __slots__ = ("_on_line", "_rest")
 

@@ -1,6 +1,6 @@
-"""News of a background task, formatted for the model and for the user. Pure.
+"""News from a background task, formatted for the model and for the user. Pure.
 
-The output of a task is data and must not close the tags around it.
+The output of a task is data and must not be able to close the tags around it.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -13,7 +13,7 @@ from clew.core.messages.text import format_count, wrap_in_tag
 
 # The kind of task that submits scheduled prompts.
 SCHEDULE = "schedule"
-# The tool result for a command started in the background; a later run recognises it by this text.
+# The tool result for a command started in the background; a later run recognizes it by this text.
 RUNS = "It runs in the background as task {id}"
 # Precedes the output printed before the user moved the command to the background.
 SO_FAR = " So far:\n"
@@ -24,7 +24,7 @@ _EVENT = re.compile("<event>(.*?)</event>", re.S)
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """News of one task since the model's last message: lines of output, its end, or both."""
+    """News from one task since the model's last message: lines of output, its end, or both."""
 
     task_id: str
     kind: str
@@ -85,7 +85,7 @@ def escape_tags(text: str) -> str:
 
 
 def describe_background_start(answered: str) -> str:
-    """Return the display text for a command started in the background; empty for other results."""
+    """Return the display text of a background command's start; empty for any other result."""
     match = _RUNS.fullmatch(answered)
     if match is None:
         return ""
@@ -94,7 +94,7 @@ def describe_background_start(answered: str) -> str:
 
 
 def for_person(text: str) -> str:
-    """Return the display text of a task notification: the summary, or a task's own message."""
+    """Return what the user sees of a task notification: its summary or the task's message."""
     match = _SUMMARY.search(text)
     words = match[1] if match else text
     event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None

@@ -1,4 +1,4 @@
-"""The background tasks of a session: output, state and end of each.
+"""The background tasks of a session, with the output, the state and the end of each.
 
 Owns the lifetime of every task: none outlives `aclose`, except those that the user keeps. A kind is
 any word (`shell`, `monitor`, ...), and the work is a coroutine function. Errors from the work are
@@ -36,7 +36,7 @@ MOST_LINES = 100
 
 
 class TaskEnding(Struct, frozen=True, kw_only=True):
-    """The end of a task."""
+    """How a task ended, and its result."""
 
     status: Status
     words: str = ""
@@ -46,19 +46,19 @@ class TaskEnding(Struct, frozen=True, kw_only=True):
 
 
 class DetachedWork(Protocol):
-    """Continues work after clew exits."""
+    """Lets a task's work continue after clew exits."""
 
     async def keep(self, task: "BackgroundTask") -> None:
         """Detach the work. Raise UserError if that is impossible."""
         ...
 
     def give_up(self) -> None:
-        """Attach the work to its task again, so that it ends with it."""
+        """Undo `keep`, so that the work ends with its task."""
         ...
 
 
 class TaskUsage(Struct, frozen=True, kw_only=True):
-    """The work so far of a task that uses a model."""
+    """The tokens and tools used so far by a task that uses a model."""
 
     tokens: int = 0
     tool_uses: int = 0
@@ -66,10 +66,10 @@ class TaskUsage(Struct, frozen=True, kw_only=True):
 
 
 class BackgroundTask:
-    """A piece of work; `ending` is set once, when it ends.
+    """A piece of work, in the foreground or the background; `ending` is set once, when it ends.
 
-    `is_told` is true once the model knows about the end; `shown_bytes` is the amount of output it
-    was shown.
+    `is_told` is true once the model knows about the end; `shown_bytes` is the number of bytes of
+    output that were shown to the model.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class BackgroundTask:
 
     @property
     def file(self) -> Path | None:
-        """The file with its complete output: its own file or its output's."""
+        """The file with the task's complete output: its own file, or the file of `output`."""
         return self._file or self.output.saved_at
 
     def end(self, ending: TaskEnding) -> None:
@@ -138,16 +138,16 @@ class BackgroundTask:
         self._released.set()
 
     def leave(self) -> None:
-        """Move to the background; the model will be notified of the end."""
+        """Move the task to the background; the model will be notified of its end."""
         self.is_background, self.is_told = True, False
         self._released.set()
 
     async def released(self) -> None:
-        """Wait until it has ended or moved to the background."""
+        """Wait until the task has ended or moved to the background."""
         await self._released.wait()
 
     async def wait(self, within_s: float | None = None) -> bool:
-        """Wait for the end, up to a limit, and return whether it has ended."""
+        """Wait, up to a limit, for the task to end; return whether it has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._ended.wait()
@@ -166,7 +166,7 @@ class BackgroundTask:
         return bool(self._lines) or (self.ending is not None and not self.is_told)
 
     def news(self) -> Notice | None:
-        """Return news for the model and mark it as delivered."""
+        """Return the task's news for the model, if any, and mark it as delivered."""
         if not self.has_news:
             return None
         self.is_told = self.ending is not None
@@ -198,8 +198,8 @@ Work: TypeAlias = Callable[[BackgroundTask], Coroutine[Any, Any, TaskEnding]]
 class Tasks:
     """The tasks of a session, by ID.
 
-    `listeners` are called when there may be news for the model, `watchers` at each task's start,
-    steps and end, and `before_stop` before a kept task is stopped.
+    `listeners` are called when there may be news for the model; `watchers` when a task starts,
+    progresses or ends; `before_stop` before a kept task is stopped.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class Tasks:
         return list(self._tasks.values())
 
     def newest_first(self) -> list[BackgroundTask]:
-        """Return the tasks in display order: running ones first, then finished ones, newest first."""
+        """Return the running tasks, then the finished ones, each group newest first."""
         tasks = list(reversed(self._tasks.values()))
         ended = [task for task in tasks if task.ending is not None]
         return [*(task for task in tasks if task.ending is None), *ended]
@@ -229,7 +229,7 @@ class Tasks:
         return self._tasks.get(task_id)
 
     def new_id(self, kind: str, is_taken: Callable[[str], bool] = lambda _: False) -> str:
-        """Return an ID for a new task; `is_taken` checks tasks of earlier runs of the session."""
+        """Return an ID for a new task; `is_taken` recognizes IDs from earlier runs."""
         self.check_room()
         while True:
             self._count += 1
@@ -301,21 +301,22 @@ class Tasks:
         running.add_done_callback(lambda done: self._ended(task, done))
 
     def remember(self, task: BackgroundTask) -> None:
-        """Add a finished task of an earlier run of the session."""
+        """Add a finished task from an earlier run of the session."""
         task.is_of_before = True
         self._tasks[task.id] = task
 
     def moved(self, task: BackgroundTask) -> None:
-        """Report that a task has progressed."""
+        """Notify the watchers that a task has progressed."""
         self._watch(task, "moved")
 
     def leave(self, tool_use_id: str | None = None) -> list[BackgroundTask]:
-        """Move what the main conversation waits for to the background, or only one call's task.
+        """Move the tasks that the main conversation waits for to the background.
 
-        Return the moved tasks. Raise UserError if too many are running.
+        With `tool_use_id`, move only that call's task. Return the moved tasks. Raise UserError if
+        too many are running.
         """
-        # A command that a turn waits for is unlisted until then. Otherwise hosts would show each
-        # `ls` as a task.
+        # A command that a turn waits for is not listed as a task before this. Otherwise hosts would
+        # show each `ls` as a task.
         waited = [
             task
             for task in [*self.running, *self._unlisted]
@@ -338,8 +339,8 @@ class Tasks:
     async def keep(self, task: BackgroundTask) -> None:
         """Let a task continue after clew exits, at the user's request.
 
-        It then belongs to the session, even if an agent started it. Raise UserError if that is
-        impossible.
+        It then belongs to the session, even if an agent started it. Raise UserError if the task
+        can't continue.
         """
         if task.ending is not None:
             raise UserError(f"task {task.id} has already ended")
@@ -352,7 +353,7 @@ class Tasks:
             task.is_kept, task.owner = True, ""
 
     def say(self, task: BackgroundTask, line: str, letter: str = "") -> None:
-        """Add a line for the model; `letter` is its ID if it is a message."""
+        """Add a line from a task for the model; if it is a message, `letter` is its ID."""
         task.say(line, letter)
         self._tell()
 
@@ -371,9 +372,9 @@ class Tasks:
             await task.wait()
 
     def has_news(self, kind: str = "", *, owner: str = "") -> bool:
-        """Return whether a conversation has news to receive now.
+        """Return whether a conversation has news that is to be delivered now.
 
-        News that an earlier run left is delivered with the next prompt.
+        News left by an earlier run is delivered with the next prompt instead.
         """
         return any(
             t.has_news and not t.is_of_before and kind in ("", t.kind) and t.owner == owner
@@ -386,16 +387,16 @@ class Tasks:
         return [notice for task in mine if (notice := task.news()) is not None]
 
     def working(self, kind: str, *, owner: str = "") -> list[BackgroundTask]:
-        """Return a conversation's background tasks of one kind."""
+        """Return the background tasks of one kind that are running for a conversation."""
         return [t for t in self.running if t.kind == kind and t.is_background and t.owner == owner]
 
     async def ended(self, kind: str, *, owner: str = "") -> None:
-        """Wait until none of these tasks is running."""
+        """Wait until a conversation has no running background task of this kind."""
         while working := self.working(kind, owner=owner):
             await working[0].wait()
 
     async def stop_all(self, owner: str) -> None:
-        """Stop the tasks of a finished conversation, because their news could not be delivered."""
+        """Stop the tasks of an ended conversation, because their news can't be delivered."""
         for task in [task for task in self.running if task.owner == owner]:
             await self.stop(task)
 

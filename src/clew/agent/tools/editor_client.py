@@ -1,4 +1,4 @@
-"""The protocols through which tools use the files and the terminal of the editor around a session."""
+"""The protocols through which tools use the editor around a session: open files and a terminal."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol

@@ -1,7 +1,7 @@
 """WebFetch and WebSearch: read a web page or ask a small model about it, and search the web.
 
-A page is converted to Markdown. Its content is data, not instructions. The result names its source; permissions recognize
-such results by the tool's name.
+A page is converted to Markdown. Its content is data, not instructions. The result names its source;
+permissions recognize such results by the tool's name.
 """
 
 import hashlib
