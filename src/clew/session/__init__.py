@@ -1,1 +1,1 @@
-"""Assembly of a session from options and an environment."""
+"""Assembles a session from options and an environment."""

@@ -1,8 +1,8 @@
-"""Opens a session: from options and an environment to a conversation that can start.
+"""Opens a session: turns options and an environment into a conversation that can start.
 
 Reads the options and settings, opens the record, makes the parts, assembles the conversation and
-opens the parts. Owns the lifetime of what it opens: leaving `session` flushes the log, ends every
-child process and releases the locks.
+opens the parts. Owns the lifetime of what it opens: leaving `open_session` flushes the log, ends
+every child process and releases the locks.
 """
 
 import time
@@ -78,12 +78,12 @@ async def open_session(
     brought: HostParts = NOTHING,
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a new or resumed session; release all its resources at the end."""
+    """Open a new or resumed session; release all its resources when the context exits."""
     ask = serialise_questions(ask)
     async with AsyncExitStack() as opened:
         ground = await prepare_ground(options, environ, cwd, opened)
         plugins = load_plugins(options, ground.began)
-        # Queries the repository while everything else is assembled.
+        # Starts to query the repository, while everything else is assembled.
         memory = MemoryPart(ground)
         opened.push_async_callback(memory.aclose)
         # Opened before the record, which may have to be fetched from the store, and closed after
@@ -197,7 +197,7 @@ async def open_session(
 def session_of(
     context: PartContext, parts: SessionParts, notices: tuple[str, ...], debug_file: str
 ) -> Session:
-    """Return the front end's view of an assembled conversation."""
+    """Return the session that front ends use, from an assembled conversation."""
     ground, thread, tool_session = context.ground, context.thread, context.tool_session
     endpoint = ground.service.provider.endpoint
     return Session(
@@ -281,7 +281,7 @@ def surroundings_of(tool_session: ToolSession, parts: SessionParts) -> TurnSurro
 def arrivals_of(
     thread: Thread, tool_session: ToolSession, parts: SessionParts, inbox: Inbox
 ) -> Arrivals:
-    """Return the sources of external input: the user's messages, tasks and parts."""
+    """Return the sources of input during a turn: the user's messages, tasks and parts."""
 
     async def await_late() -> list[Json]:
         return make_attachments(await parts.facts(thread.story.history))
@@ -313,7 +313,7 @@ def names_of(ground: Ground) -> FileNames:
 def prepare_requests(
     ground: Ground, thread: Thread, tools: SessionTools, parts: SessionParts
 ) -> RequestBeginning:
-    """Return the beginning of the session's requests."""
+    """Return the beginning of the session's requests: model, system prompt and tools."""
     options, service = ground.options, ground.service
     style, language = parts.output_styles.style, parts.output_styles.language
     request = make_template(

@@ -1,4 +1,4 @@
-"""Edits of the context: ranges hidden, summarised or pinned, and a preview of the effect.
+"""Edits of the context: ranges hidden, summarized or pinned, and a preview of the effect.
 
 Resolves the user's references to entries and computes the figures for the preview: size, cache,
 validity. Edits change what requests are built from; the log keeps every entry unchanged.
@@ -57,21 +57,21 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 class Editing:
-    """Context editing for one use; keeps no state but the session."""
+    """Edits the context of a session; created for one use, with no state of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._story = session.story
 
     def shown(self) -> list[Json]:
-        """Return the entries the model sees without any edits and that edits can refer to."""
+        """Return the entries that the model sees without edits, if edits can refer to them."""
         entries = select_visible(list(self._story.history))
         return [entry for entry in entries if _is_editable(entry)]
 
     def range(self, first: str, last: str) -> list[str]:
         """Return the entries in a range, extended to complete answers with their calls and results.
 
-        A single prompt means its entire turn.
+        If only a prompt is given, the range is its entire turn.
         """
         entries = list(select_visible(list(self._story.history)))
         begin = _place(entries, first)
@@ -86,7 +86,7 @@ class Editing:
         return self._story.edits.with_one(kind, uuids, words)
 
     def effect(self, edits: Edits, uuids: Sequence[str]) -> Effect:
-        """Return the effect on the next request if `edits` replaced the current ones."""
+        """Return how the next request would change if `edits` replaced the current edits."""
         session = self._session
         history = list(self._story.history)
         now_sent = session.model_access.requests.projected(self._story.edits.apply(history))
@@ -119,7 +119,7 @@ class Editing:
         )
 
     def apply(self, edits: Edits) -> None:
-        """Apply the edits from the next request on, and record them at once."""
+        """Record the edits at once, and apply them from the next request on."""
         if self._session.conversation.is_running:
             raise UserError("a turn is running; stop it first")
         self._story.edit(edits)
@@ -136,7 +136,7 @@ class Editing:
 
 
 def make_filler(tokens: int) -> str:
-    """Return placeholder text as long as a summary may be, to estimate its effect."""
+    """Return placeholder text as long as a summary may be, to estimate a summary's effect."""
     return "word " * min(MOST_WORDS, max(60, tokens // ABOUT_SHORTER))
 
 
@@ -160,7 +160,7 @@ def _place(entries: Sequence[Json], name: str) -> int:
 
 
 def _end_of_turn(entries: Sequence[Json], begin: int) -> int:
-    """Return the last entry of a prompt's turn; for other entries, the entry itself."""
+    """Return the index of the last entry in a prompt's turn; for any other entry, its own index."""
     if not is_prompt(entries[begin]):
         return begin
     later = range(begin + 1, len(entries))
@@ -172,7 +172,7 @@ def _thoughts(messages: Sequence[Json]) -> int:
 
 
 def _same(view: Projected, other: Projected) -> int:
-    """Return the number of identical messages at the start."""
+    """Return how many messages at the start are identical in both views."""
     pairs = zip(view.messages, other.messages, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),

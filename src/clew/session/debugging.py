@@ -1,4 +1,4 @@
-"""A debug log of a session's events: time, event and duration, one line each.
+"""A debug log of a session's events: time, event and duration, one line per event.
 
 Enabled only explicitly. Must never write a secret: every line is masked.
 """
@@ -57,7 +57,7 @@ COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
 
 
 class Debugging:
-    """Writes events to `file` immediately; `kinds` limits them (empty: all)."""
+    """Writes events to `file` immediately; `kinds` limits the events (empty: all)."""
 
     def __init__(self, file: TextIO, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class Debugging:
 def watch_for_debugging(
     ground: Ground, thread: Thread, opened: AsyncExitStack
 ) -> Callable[[Emit], Emit]:
-    """Return a wrapper for emitters that logs events with --debug."""
+    """Open the debug log; return a wrapper for emitters that logs their events."""
     log = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
     layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
     log.line(
@@ -111,7 +111,7 @@ def watch_for_debugging(
 
 
 def place_of(ground: Ground, thread: Thread) -> str:
-    """Return where the log is written, for display."""
+    """Return where the debug log is written, as text for the user."""
     target = ground.options.debug or ""
     if target == STDERR:
         return "standard error"

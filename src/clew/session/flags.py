@@ -1,4 +1,4 @@
-"""The command line of a session: parses the flags that the rows of `clew.agent.options` name.
+"""Parses a session's command line: the flags that the fields of `clew.agent.options` define.
 
 Must never act on a flag. Written without `argparse`, whose import and parser take a twentieth of a
 short run's time.
@@ -22,7 +22,7 @@ MOST_SHOWN = 60
 
 
 class FlagRow(NamedTuple):
-    """A flag as the parser needs it. `argument` is empty for a switch."""
+    """A flag as the parser needs it. `argument` is empty if the flag is a switch."""
 
     field: str
     flag: Flag
@@ -48,7 +48,7 @@ def is_long(spelling: str) -> bool:
 
 @cache
 def flag_rows() -> tuple[FlagRow, ...]:
-    """Return every flag of the table, in its order."""
+    """Return every flag, in the order in which `Options` defines them."""
     return tuple(
         row_of(field, flag) for field in Options.__struct_fields__ for flag in notes(field, Flag)
     )
@@ -67,7 +67,10 @@ def by_spelling() -> dict[str, FlagRow]:
 
 
 def parse(argv: list[str]) -> Options:
-    """Return the options in `argv`; raise `CommandLineError` with the nearest known spelling."""
+    """Parse `argv`; raise `CommandLineError` if it is invalid.
+
+    The error for an unknown flag names the nearest known spelling.
+    """
     words, flags = read(argv)
     options: Given = dict.fromkeys(row.name for row in flag_rows()) | flags
     check(options)
@@ -79,7 +82,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def read(argv: list[str]) -> tuple[list[str], Given]:
-    """Return the words of the prompt, and the given flags' values by long spelling."""
+    """Return the words of the prompt, and the values of the given flags, by long spelling."""
     left, words = deque(argv), list[str]()
     flags: Given = {}
     while left:
@@ -135,9 +138,9 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
 
 
 def read_texts(row: FlagRow, text: str, left: deque[str]) -> Iterator[str]:
-    """Yield a flag's arguments.
+    """Yield the arguments of a flag.
 
-    A flag for rules accepts all rules that follow; other words are the prompt.
+    A flag for rules takes all rules that follow it; other words belong to the prompt.
     """
     yield text
     while row.flag.read is values.rules and left and names_tool(left[0]):
@@ -194,7 +197,7 @@ def check(flags: Given) -> None:
 
 
 def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that several flags decide together."""
+    """Return the values of the fields that depend on several flags."""
     options: dict[str, Any] = {"thinking": thinking(flags)}
     # The stream-json format is for programs, so it implies --print.
     if flags["--init-only"] or flags["--output-format"] == "stream-json":
@@ -215,7 +218,7 @@ def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def thinking(flags: Given) -> Thinking | None:
-    """Return the thinking setting from three overlapping flags."""
+    """Return the thinking setting that three overlapping flags specify together."""
     kind, tokens = flags["--thinking"], flags["--max-thinking-tokens"]
     display = flags["--thinking-display"]
     if kind == "disabled" or (tokens == 0 and kind is None):

@@ -1,4 +1,4 @@
-"""Notices for the user when a session opens, besides those of its parts."""
+"""Notices for the user when a session opens, apart from those of its parts."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from clew.system.files import is_folder, is_there
 
 
 def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) -> tuple[str, ...]:
-    """Return the problems in settings and options, and the state of a resumed session."""
+    """Return notices about problems in settings and options, and about a resumed session."""
     return (
         *ground.environment.faults,
         *ground.began.complaints,
@@ -28,7 +28,7 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
 
 
 def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
-    """Return where a session worked before if it is resumed outside its worktree."""
+    """Return a notice where a session worked before, if it is resumed outside its worktree."""
     if thread.loaded is None or ground.options.worktree is not None:
         return ()
     was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")
@@ -40,7 +40,7 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
 
 
 def describe_gaps(thread: Thread) -> tuple[str, ...]:
-    """Return a notice about entries that a damaged file lost."""
+    """Return a notice about entries that were lost because a session's file is damaged."""
     lost = [] if thread.loaded is None else thread.loaded.gaps()
     if not lost:
         return ()
@@ -63,13 +63,13 @@ def describe_return(ground: Ground, thread: Thread) -> tuple[str, ...]:
 
 
 # Names in the command line or settings that do not exist: tools in rules, folders, a session to
-# resume. They only cause notices, never errors.
+# resume. They cause only notices, never errors.
 
 
 def find_unused_names(
     options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
-    """Return the notices; `is_new` means that no session is resumed."""
+    """Return notices about names that do not exist; `is_new` means that no session is resumed."""
     nothing_before = ("--continue: no session to continue in this folder; starting the first one",)
     return (
         *(nothing_before if options.continues and is_new else ()),

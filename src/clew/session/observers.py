@@ -1,4 +1,4 @@
-"""Display hooks: model text passes through them on its way to the screen and may be replaced."""
+"""Display hooks: the model's text passes through them and may be replaced before it is shown."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -23,7 +23,10 @@ def watch_for_display(
 
 
 class Display:
-    """The display of one turn; `is_screen` means that its output is shown to the user."""
+    """Passes one turn's events on, with texts as display hooks return them.
+
+    `is_screen` means that the output is shown to the user.
+    """
 
     def __init__(self, hooks: SessionHooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:
         self._hooks = hooks

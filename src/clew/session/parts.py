@@ -1,6 +1,6 @@
-"""The parts of a session, in order.
+"""The parts of a session, in a fixed order.
 
-A new part is one line in `SessionParts` and one in `make_parts`.
+A new part takes one line in `SessionParts` and one in `make_parts`.
 
 Decision: docs/decisions/330-parts.md
 """
@@ -42,7 +42,7 @@ from clew.system.config.environment import for_programs
 
 
 class SessionParts(Struct, frozen=True, kw_only=True):
-    """The parts in the order in which they are opened and queried; closing reverses it."""
+    """The parts, in the order in which they are opened and queried; they are closed in reverse."""
 
     memory: MemoryPart
     store_copy: StoreCopy
@@ -92,7 +92,10 @@ class SessionParts(Struct, frozen=True, kw_only=True):
         return [notice for part in self for notice in part.notices()]
 
     async def refresh(self) -> tuple[str, ...]:
-        """Pick up external changes: settings, as far as hooks allow, and copies in a store."""
+        """Pick up external changes: settings, as far as hooks allow, and copies in a store.
+
+        Return notices for the user.
+        """
         return tuple([notice for part in self for notice in await part.refresh()])
 
 
@@ -107,7 +110,7 @@ def make_parts(
     kinds: AgentCatalog,
     agent_faults: Sequence[str],
 ) -> SessionParts:
-    """Make every part from its inputs and the parts it builds on; nothing starts to run yet."""
+    """Make every part from its inputs and the parts it depends on; nothing starts to run yet."""
     options, began, side = ground.options, ground.began, thread.side
 
     def spent_usd() -> float:

@@ -1,8 +1,8 @@
-"""Rewinds an open session to any of its messages (conversation, files or both), and undoes that.
+"""Rewinds an open session to any of its messages: the conversation, the files or both.
 
-Owns the preview and the order of steps: all pending entries are flushed, then the plan is made,
-recorded in the log, and carried out on the files and the conversation. Nothing happens while a turn
-is running.
+Can also undo a rewind. Owns the preview and the order of steps: all pending entries are flushed,
+then the plan is made, recorded in the log, and carried out on the files and the conversation.
+Nothing happens while a turn is running.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ DIFFED_MAX_BYTES = 1 << 20
 
 
 class PlannedFile(Struct, frozen=True, kw_only=True):
-    """One file of a plan: the action, and its changed lines, marked with + and -."""
+    """One file in a plan: the action, and the changed lines, marked with `+` and `-`."""
 
     path: str
     verb: str
@@ -76,7 +76,7 @@ def _hunk(hunk: dict[str, Any]) -> list[str]:
 
 
 def _text(state: FileState, blobs: Blobs) -> str | None:
-    """Return a state's text, or None if it is binary or too large to compare."""
+    """Return a file's text in a recorded state, or None if it is binary or too large to compare."""
     if state.kind != "file":
         return ""
     data = blobs.get(state.sha256) if state.size <= DIFFED_MAX_BYTES else None
@@ -96,7 +96,7 @@ def find_conflicts(planned: RestorePlan) -> list[str]:
 
 
 def format_preview(planned: RestorePlan, blobs: Blobs, where: str) -> str:
-    """Return the complete preview; `where` describes the conversation's new position."""
+    """Return the preview of a rewind; `where` describes the conversation's new position."""
     changes = plan_file_changes(planned, blobs)
     lines = [*_files(changes), *find_conflicts(planned)]
     if not lines:
@@ -123,7 +123,7 @@ WHATS: tuple[What, ...] = get_args(What)
 
 
 class RewindTarget(Struct, frozen=True, kw_only=True):
-    """A prompt in this conversation, and the number of files changed since."""
+    """A prompt in this conversation, and the number of files changed since that prompt."""
 
     uuid: str
     text: str
@@ -131,7 +131,7 @@ class RewindTarget(Struct, frozen=True, kw_only=True):
 
 
 class Rewinding:
-    """Rewinding for one use; keeps no state but the session."""
+    """Rewinds a session; created for one use, with no state of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -142,7 +142,7 @@ class Rewinding:
 
     @property
     def keeps_files(self) -> bool:
-        """True if changes to files are recorded at all."""
+        """True if the session records changes to files."""
         return self._recorder.is_kept
 
     async def prompts(self) -> list[RewindTarget]:
@@ -170,9 +170,9 @@ class Rewinding:
         return targets[::-1]
 
     async def planned(self, message: str, what: What) -> RestorePlan:
-        """Plan a rewind to a message, by its UUID or a prefix.
+        """Plan a rewind to a message, given its UUID or a prefix of it.
 
-        Raise `SessionError` if it is not found.
+        Raise `SessionError` if the message is not found.
         """
         await self._settled()
         path = self._recorder.transcript
@@ -187,7 +187,7 @@ class Rewinding:
         )
 
     async def where(self, planned: RestorePlan) -> str:
-        """Describe the conversation's position after a plan, by the prompt there."""
+        """Describe the conversation's position after a plan, by the prompt at that position."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
         to = await asyncio.to_thread(find_prompt_above, planned.path, planned.to)
@@ -201,7 +201,7 @@ class Rewinding:
         return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
 
     async def _settled(self) -> None:
-        """Wait until everything is in the log, and make sure that nothing more is being added."""
+        """Wait until everything is in the log. Raise an error if a rewind is not possible now."""
         if self._session.conversation.is_running:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
@@ -213,7 +213,7 @@ class Rewinding:
             raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
-        """Carry out the plan completely or not at all, and continue with its conversation."""
+        """Carry out the plan completely or not at all, and continue from its conversation."""
         await carry_out_within(planned, self.blobs, self._append, force=force)
         if planned.conversation:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
@@ -230,7 +230,7 @@ class Rewinding:
             raise OSError(str(trouble))
 
     def said_at(self, uuid: str) -> str:
-        """Return the user's text in a message, or an empty string if it is not a prompt here."""
+        """Return the user's text in a message, or an empty string if it is not a prompt."""
         for message in self._story.history:
             if message.get("uuid") == uuid and message.get("type") == "user":
                 user_message = UserMessage(message)

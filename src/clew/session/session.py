@@ -1,4 +1,4 @@
-"""An open session: the interface for front ends, and the state they may show.
+"""An open session: the interface for front ends, and the state that they may show.
 
 `session.build` makes it and owns the lifetime of its contents.
 """
@@ -40,7 +40,7 @@ from clew.system.process.spawn import Launcher
 
 
 class SessionModelAccess(Struct, frozen=True, kw_only=True):
-    """The session's model, access to it, and ways to change it."""
+    """The session's model, and the means to use it and to change it."""
 
     speaking: Speaking
     switching: Switching
@@ -55,14 +55,14 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
 
 
 class SessionCosts(Struct, frozen=True, kw_only=True):
-    """Cost and time of this run and of the earlier ones."""
+    """The cost and time of this run and of earlier runs."""
 
     spending: Spending
     past: Past
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """The session's place on this machine."""
+    """The folder, processes and files of the session on this machine."""
 
     cwd: str
     # Returns the shell's current folder.
@@ -76,7 +76,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """An open session: the interface for front ends, and the state they may show."""
+    """An open session: the interface for front ends, and the state that they may show."""
 
     session_id: str
     # The effective options; the definition of a leading agent provides defaults.
@@ -101,7 +101,7 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.model_access.speaking.model
 
     def parting(self) -> list[str]:
-        """Return the closing notices, about the copy in a store and unsaved entries."""
+        """Return the closing notices, about the session's copy in a store and unsaved entries."""
         unsaved = [trouble.at_the_end for trouble in self.story.recorder.troubles]
         return [*self.parts.store_copy.news(), *unsaved]
 
@@ -110,7 +110,10 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.rules.mode
 
     async def context(self) -> list[Json]:
-        """Return the attachments for the next prompt: all facts at first, then the changes."""
+        """Return the attachments for the next prompt.
+
+        The first prompt gets all facts, later ones only what has changed.
+        """
         history = self.story.history
         facts = []
         if not len(history):
@@ -144,7 +147,7 @@ class Session(Struct, frozen=True, kw_only=True):
         )
 
     async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
-        """Return a prompt as a turn, with its attachments."""
+        """Return a turn that consists of a prompt and its attachments."""
         is_first = not len(self.story.history)
         return Turn(
             prompt=compose_first_prompt(self.options.lead, prompt) if is_first else prompt,
@@ -152,5 +155,5 @@ class Session(Struct, frozen=True, kw_only=True):
         )
 
     def ledger(self) -> Sums:
-        """Return the conversation's cost so far, from its record."""
+        """Return the conversation's cost so far."""
         return self.costs.spending.ledger

@@ -38,7 +38,7 @@ def spent_so_far(
     loaded: LoadedSession | None,
     catalog: ModelCatalog,
 ) -> tuple[Spending, Past]:
-    """Return a session's cost and time: zero if it is new, otherwise from its log."""
+    """Return a session's cost and time so far: zero for a new session, otherwise from its log."""
     ledger, past = (Ledger(), Past()) if loaded is None else restore_past(loaded, catalog)
     state = SessionState(
         session_id=session_id,
@@ -53,7 +53,7 @@ def spent_so_far(
 
 
 def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
-    """Return the totals that the last run saved, plus everything in the log after them."""
+    """Return the totals that the last run saved, plus the cost of later entries in the log."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
     placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
@@ -76,7 +76,7 @@ def read_budget(options: Options, past: Past) -> MoneyBudget | None:
 
 
 def check_budget(options: Options, model: Model) -> tuple[str, ...]:
-    """Return a warning if the budget can't be enforced, before anything is spent."""
+    """Return a warning if the budget can't be enforced because the model's prices are unknown."""
     if options.max_budget_usd is None or model.prices:
         return ()
     return (f"--max-budget-usd has no effect: the price of {model.id} is unknown",)
@@ -100,7 +100,7 @@ async def load_thread(
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        # What was opened in the meantime is released with everything else.
+        # What was opened in the meantime is then released with everything else.
         await asyncio.wait([taking])
         raise
 

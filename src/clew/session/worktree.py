@@ -1,8 +1,8 @@
-"""Runs a session in a worktree made by a hook or git: entered before the session, left after it.
+"""Runs a session in a worktree, which is entered before the session and left after it.
 
-An existing worktree of the same name is reused. A worktree created by this run is removed if it
-contains no work, by git or by the hook that made it. It is never removed if it contains work or if
-that is unknown.
+A hook or git makes the worktree. An existing worktree with the same name is reused. A worktree
+created by this run is removed, by git or by the hook that made it, if it contains no work. It is
+never removed if it contains work or if that is unknown.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
 
 
 class Making:
-    """The worktree hooks in settings and plugins, called before and after the session."""
+    """Makes and removes worktrees with the hooks in settings and plugins, outside of a session."""
 
     def __init__(self, options: Options, cwd: str) -> None:
         self._options = options
@@ -97,7 +97,7 @@ class Making:
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
-        """Return the worktree that a hook made, or None if no hook makes any."""
+        """Return the worktree that a hook made, or None if no hook makes one."""
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None
@@ -120,7 +120,7 @@ class Making:
         return tree, True, record
 
     async def left(self, tree: Worktree) -> None:
-        """Have a worktree without work removed; otherwise print its location."""
+        """Let a hook remove a worktree that contains no work; otherwise print its location."""
         try:
             is_kept = not tree.base or await self._with_git(lambda git: is_touched(git, tree))
             why = ""
@@ -158,7 +158,10 @@ def is_repository(folder: Path) -> bool:
 
 
 async def enter_worktree(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
-    """Return the worktree, whether it is new, and its record for the log."""
+    """Create or reuse the git worktree with this name.
+
+    Return the worktree, whether it is new, and its record for the log.
+    """
     launcher = Launcher()
     try:
         git = Git(launcher, os.environ)

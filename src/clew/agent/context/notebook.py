@@ -33,8 +33,9 @@ _HEAD = re.compile(r"---\n(.*?)\n---\n?(.*)\Z", re.S)
 class Memo(Struct, frozen=True, kw_only=True):
     """One memory.
 
-    `by` names its author: `person`, or `extraction` for a memory extracted from a session.
-    `session` and `message` identify its source, and `at` is the time it was saved.
+    `by` names its origin: `person` for the user's own words, `extraction` for a session, `dream`
+    for tidying, or `file` for a file written by hand. `session` and `message` identify its source,
+    and `at` is the time it was saved.
     """
 
     title: str

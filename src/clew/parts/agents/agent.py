@@ -1,4 +1,4 @@
-"""One agent: a separate conversation, made of the same parts as its session's."""
+"""One agent: a separate conversation, made of the same parts as the session's conversation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ MOST_ASKED = 3
 
 
 class Subagent:
-    """A subagent; `turn` runs a piece of work, and the other members describe it."""
+    """A subagent; `turn` runs a piece of work, and the other members describe the agent."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Subagent:
         return self._story.history
 
     def begin_with(self, opening_entries: Sequence[Json]) -> None:
-        """Start with entries from another conversation, and continue from them."""
+        """Copy entries from another conversation, so that the agent continues from them."""
         self._story.add(opening_entries)
         if opening_entries:
             birth = self.birth = replace(
@@ -100,7 +100,7 @@ class Subagent:
             self.recorder.describe(make_metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
-        """Carry out `words`, with the definition's own MCP servers and hooks running."""
+        """Carry out `words`; the definition's own MCP servers and hooks run in the meantime."""
         servers, hooks = self.birth.servers, self._crew.context.hooks
         own = hooks_of(self.birth.spec, self.birth.agent_id)
         if not managed_hooks_only(self._crew.context.ground.rules.standing.layers):
@@ -114,7 +114,7 @@ class Subagent:
             await servers.rest()
 
     async def _turn(self, words: str) -> TurnEnded:
-        """Carry out `words`; the first turn also sends the context facts."""
+        """Carry out `words`; in the first turn, also send the context facts."""
         context = [] if len(self._story.history) else await self._surroundings()
         first = self.birth.spec.first_words if context else ""
         ended = await self.conversation.submit(
@@ -140,7 +140,7 @@ class Subagent:
         return await self._hooks.idle(name, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
-        """Wait for the agent's own subagents; return whether messages are undelivered."""
+        """Wait for the agent's own subagents; return whether anything is still to be delivered."""
         tasks, owner = self._tools.background.tasks, self.birth.agent_id
         await tasks.ended("agent", owner=owner)
         return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
@@ -159,7 +159,7 @@ class Subagent:
         )
 
     async def hear(self, words: str) -> None:
-        """Deliver a message while the agent works; it is recorded when this returns."""
+        """Deliver a message while the agent works. The message is recorded when this returns."""
         self.conversation.say(words, self._speaker())
         await self.recorder.durable()
 
@@ -195,7 +195,7 @@ class Subagent:
 
 
 def nothing(_: History) -> Fact | None:
-    """Return no listing, for an agent that may not start others."""
+    """Return no list of agent types, for an agent that may not start other agents."""
     return None
 
 
@@ -209,7 +209,7 @@ def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
 
 
 def make_checkout_fields(tree: Worktree | None) -> Json:
-    """Return the recorded fields of a worktree, besides its path."""
+    """Return the fields that record a worktree, except for its path."""
     if tree is None:
         return {}
     return {
@@ -220,7 +220,7 @@ def make_checkout_fields(tree: Worktree | None) -> Json:
 
 
 def make_metadata(birth: Birth, **fields: Any) -> AgentMetadata:
-    """Return the metadata recorded next to the transcript, from which the agent can be resumed."""
+    """Return an agent's metadata; with it, the agent can be resumed from its transcript."""
     optional = {
         "name": birth.name,
         "parentAgentId": birth.parent_id,

@@ -1,7 +1,8 @@
-"""Assembly of an agent from parts that are shared with its session or its own.
+"""Assembles an agent from parts, some shared with its session and some of its own.
 
-The service, the ledger, MCP servers, the sandbox, hooks and the file history are shared. Its
-record, its tools and the files they have read, its permission mode, and its compaction are its own.
+The service, the ledger, MCP servers, the sandbox, hooks and the file history are shared. The
+record, the tools and the files they have read, the permission mode and the compaction are the
+agent's own.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -60,7 +61,7 @@ Listing: TypeAlias = Callable[[History], Fact | None]
 
 
 class Crew(Struct, frozen=True, kw_only=True):
-    """The session's context and the shared parts from which every agent is made."""
+    """The session's context and shared parts, from which every agent is made."""
 
     context: PartContext
     opening: Opening
@@ -80,7 +81,7 @@ class AgentTools(Struct, frozen=True, kw_only=True):
 
 
 class Birth(Struct, frozen=True, kw_only=True):
-    """The identity of an agent: its type, its parent and its place."""
+    """Everything that identifies an agent, such as its type, its parent and its folder."""
 
     agent_id: str
     spec: AgentSpec
@@ -173,7 +174,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
 
 
 def find_mode(crew: Crew, spec: AgentSpec) -> Mode:
-    """Return the mode an agent works in now."""
+    """Return the permission mode in which an agent works at this time."""
     rules = crew.context.ground.rules
     word = mode_of(
         spec,
@@ -277,7 +278,7 @@ def deps_of(
 
 
 def asking(ask: Ask, birth: Birth) -> Ask:
-    """Wrap `ask` to name the agent that makes the call."""
+    """Wrap `ask` so that each question names the agent whose call it is about."""
 
     async def asked(question: Question) -> Verdict:
         return await ask(replace(question, agent_id=birth.agent_id, agent=birth.description))

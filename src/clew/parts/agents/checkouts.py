@@ -1,6 +1,6 @@
 """Worktrees of agents: created by a hook or git, reported, merged and discarded.
 
-A worktree that contains work is never removed without a request.
+A worktree that contains work is removed only on request.
 """
 
 import os
@@ -41,7 +41,7 @@ class Checkouts:
         self._tell = heard
 
     async def made(self, cwd: str, agent_id: str) -> Worktree:
-        """Create a worktree, with a hook if one handles it, else with git."""
+        """Create a worktree with a hook or, if no hook handles it, with git."""
         name = f"agent-{agent_id}"
         outcome = await self._hooks.fire("WorktreeCreate", {"name": name}, self._tell)
         if outcome.block is not None:
@@ -51,7 +51,10 @@ class Checkouts:
         return await make(self._git, cwd, name)
 
     async def settled(self, agent: Subagent, ending: TaskEnding) -> TaskEnding:
-        """Remove the agent's worktree if it has no work; add a note about it to the result."""
+        """Remove the agent's worktree if it contains no work.
+
+        Return the agent's result with a note about the worktree.
+        """
         tree = agent.birth.worktree
         if tree is None:
             return ending
@@ -87,7 +90,7 @@ class Checkouts:
         )
 
     async def discarded(self, agent_id: str) -> None:
-        """Remove an agent's worktree with all its contents."""
+        """Remove an agent's worktree and its branch, even if they contain work."""
         tree, _ = self._checkout(agent_id, "discard")
         await remove(self._git, tree, by_force=True)
 
@@ -117,9 +120,10 @@ class Checkouts:
         )
 
     def _elsewhere(self, agent_id: str, wish: str) -> str:
-        """Return an error that names the session with this worktree, if any.
+        """Return an error about a worktree that this session does not have.
 
-        Only that session knows whether the agent is still working.
+        If another session has the worktree, the error names that session, because only that session
+        knows whether the agent is still working.
         """
         from clew.record.library.places import list_transcripts
 
@@ -133,7 +137,7 @@ class Checkouts:
         return f"no worktree found for agent {agent_id}"
 
     async def again(self, tree: Worktree) -> None:
-        """Create a removed worktree again."""
+        """Create a worktree again after it was removed."""
         await restore_checkout(self._git, tree)
 
 
@@ -142,7 +146,7 @@ def with_note(ending: TaskEnding, note: str) -> TaskEnding:
 
 
 def place_in(tree: Worktree, cwd: str) -> str:
-    """Return the folder in a worktree that corresponds to `cwd` in the repository, or its top."""
+    """Return the folder in a worktree that corresponds to `cwd` in the repository, or its root."""
     below = os.path.relpath(os.path.realpath(cwd), os.path.realpath(tree.repository))
     place = os.path.normpath(Path(tree.path, below))
     return place if not below.startswith("..") and is_folder(place) else tree.path

@@ -1,4 +1,4 @@
-"""The interface through which one conversation uses agents, and the results it receives."""
+"""The interface through which one conversation uses agents, and the results that it receives."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,10 @@ EVERYBODY = "*"
 
 
 class Delegate:
-    """The agents as one conversation may use them; `depth` is the conversation's own depth."""
+    """The interface through which one conversation uses agents.
+
+    `depth` is the nesting depth of that conversation.
+    """
 
     def __init__(
         self, everyone: "AllAgents", parent_id: str, depth: int, cwd: Callable[[], str]
@@ -49,7 +52,7 @@ class Delegate:
         return await self._waited(agent, task, wish.prompt)
 
     async def _waited(self, agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
-        """Return the result of a foreground agent, which is stopped with the call."""
+        """Wait for an agent and return its result; if the call is cancelled, stop the agent."""
         try:
             await task.released()
         except asyncio.CancelledError:
@@ -77,7 +80,7 @@ class Delegate:
         return launched(agent, words)
 
     def _signed(self, words: str) -> str:
-        """Return the text marked with the agent that sent it, with tags escaped."""
+        """Return the text in a tag that names the agent that sent it, with tags in it escaped."""
         sender = everyone_called(self._everyone, self.parent_id)
         if not sender:
             return words
@@ -104,7 +107,7 @@ class Delegate:
         )
 
     async def _to_main(self, words: str) -> ToolOutcome:
-        """Deliver a message to the main conversation as news of the agent's task."""
+        """Deliver a message to the main conversation as news from the agent's task."""
         tasks = self._everyone.tasks
         task = tasks.get(self.parent_id)
         if task is None or task.ending is not None:
@@ -122,7 +125,7 @@ class Delegate:
 
 
 def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
-    """Return an agent's name or ID for other agents; empty for the main conversation."""
+    """Return an agent's name or ID as other agents see it; empty for the main conversation."""
     agent = everyone.agents.get(agent_id)
     name = agent_id if agent is None else agent.birth.name or agent_id
     return escape_tags(name).replace('"', "&quot;")
@@ -156,7 +159,7 @@ def launched(agent: Subagent, prompt: str) -> ToolOutcome:
 
 
 def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
-    """Return an agent's result; a failure is an error that includes its last message."""
+    """Return an agent's result; if the agent failed, an error that includes its last message."""
     ending = task.ending
     assert ending is not None
     birth = agent.birth

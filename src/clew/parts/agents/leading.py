@@ -1,7 +1,7 @@
-"""Sessions that are themselves an agent: by `--agent`, the setting `agent`, or the record.
+"""Sessions that run as an agent, chosen by `--agent`, the setting `agent`, or the session's record.
 
 The definition's instructions, model, effort, turns, mode and tools apply to the session unless the
-command line overrides them. The session works in its own folder even if the definition asks for a
+command line overrides them. The session works in its own folder even if the definition requests a
 worktree.
 
 Decision: docs/decisions/170-agents.md
@@ -32,7 +32,7 @@ EFFORTS: dict[str, Effort] = {
 
 
 class Led(Struct, frozen=True, kw_only=True):
-    """The ground of a session with its leading agent's settings, and the problems with that agent."""
+    """A session's ground with the leading agent's settings, and problems with that agent."""
 
     ground: Ground
     faults: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ def choose_leader(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | N
 
 
 def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) -> Options:
-    """Return the options, with the definition's values where the command line sets none."""
+    """Return the options, with the definition's values for those that the command line omits."""
     model = spec.model
     if model == SMALL:
         model = choose_small_model(
@@ -83,7 +83,7 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
 
 
 def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
-    """Return the type of agent that a resumed session was."""
+    """Return the agent type as which a resumed session ran, or None."""
     if loaded is None:
         return None
     name = loaded.side.current.get("agent-setting", {}).get("agentSetting")
@@ -91,14 +91,14 @@ def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
 
 
 def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
-    """Return the agent that the settings name for a new session."""
+    """Return the agent type that the settings name, for new sessions only."""
     return read_text(ground.began.settings, "agent") if loaded is None else None
 
 
 async def collect_opening(
     spec: AgentSpec | None, skills: SessionSkills, places: Places
 ) -> list[Fact]:
-    """Return the facts for a leading agent: its notes and the skills it names."""
+    """Return the facts for a leading agent: its notes, and the skills that it names."""
     if spec is None:
         return []
     from clew.parts.agents.shared import make_opening_fact

@@ -1,8 +1,8 @@
 """Moves the session's own work to the background: the running turn, or a prompt with its context.
 
-It continues as an agent with the session's instructions, tools and model, the conversation so far,
-and a transcript of its own. The session is notified of its end, as with any agent. A turn is only
-moved between two steps, so nothing is lost or done twice.
+The work continues in an agent with the session's instructions, tools and model, the conversation so
+far, and a transcript of its own. The session is notified when that agent ends, as with any agent. A
+turn is moved only between two steps, so nothing is lost or done twice.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -32,7 +32,7 @@ LEFT = (
 class Leaving:
     """Moves work to the background.
 
-    `ask` requests it for the running turn; `is_time` is checked between its steps.
+    `ask` requests the move of the running turn; `is_time` is checked between the turn's steps.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Leaving:
         self._wanted: int | None = None
 
     def ask(self) -> bool:
-        """Request that the running turn moves to the background; return False without one."""
+        """Request that the running turn move to the background; return False if none can move."""
         if not (self._conversation.is_running and self._conversation.has_steps):
             return False
         self._wanted = self._conversation.turns
         return True
 
     async def is_time(self) -> bool:
-        """Return whether the turn ends here because it has been moved to an agent."""
+        """Move the turn to an agent if this was requested; return whether it was moved."""
         if self._wanted is None or self._wanted != self._conversation.turns:
             return False
         self._wanted = None
@@ -75,7 +75,7 @@ class Leaving:
         return True
 
     async def beside(self, prompt: str) -> BackgroundTask:
-        """Work on a prompt in the background, with the conversation so far."""
+        """Work on a prompt in a background agent that has the conversation so far."""
         return await self._begun(prompt, one_line(prompt))
 
     async def _begun(self, words: str, title: str) -> BackgroundTask:
@@ -84,7 +84,7 @@ class Leaving:
 
 
 def title_of(history: Iterable[Json]) -> str:
-    """Return the prompt that the turn answers."""
+    """Return the prompt of the latest turn, as a title."""
     for entry in reversed(list(history)):
         if entry.get("type") == "user" and "promptId" in entry:
             return one_line(words_of(entry["message"]["content"]))

@@ -59,15 +59,18 @@ def words_of(letter: Letter) -> str:
 
 
 def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
-    """Record an agent's message to the main conversation until it is delivered."""
+    """Record an agent's message to the main conversation, so that it can't be lost undelivered."""
     recorder.queue_operation("enqueue", words, messageUuid=uuid, to=MAIN)
 
 
-# Progress of an agent for its task: usage so far, and one line per step.
+# An agent's progress, for its task: the usage so far, and one line per step.
 
 
 class Tale:
-    """An agent's progress; `output`, shown by TaskOutput, has its messages and the tools it uses."""
+    """Tracks an agent's progress.
+
+    `output`, which TaskOutput shows, contains the agent's messages and the tools it uses.
+    """
 
     def __init__(self, tasks: Tasks, spent: Callable[[], Spend]) -> None:
         self._tasks = tasks

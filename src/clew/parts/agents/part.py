@@ -1,6 +1,6 @@
-"""The agents part of a session: available agent types, and pending news of agents.
+"""The agents part of a session: available agent types, and pending news from agents.
 
-`all_agents` is loaded when the first agent starts, because most sessions have none.
+`all_agents` is loaded when the first agent starts, because most sessions start none.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -41,13 +41,13 @@ MOST_WAIT_MS = 600_000
 
 
 async def ignore(_: EngineEvent) -> None:
-    """Ignore agents' events, because no front end shows them."""
+    """Ignore an agent's events, for a session whose front end shows none."""
 
 
 class AgentsPart(Part):
     """The agents part, which also implements `Agents` for the session's tools.
 
-    Agents' events are passed to the callback in `heard`.
+    Events from agents are passed to `heard`.
     """
 
     name = "agents"
@@ -122,7 +122,7 @@ class AgentsPart(Part):
         return self._context.thread.recorder.paths.place
 
     def running(self, agent_id: str) -> Subagent | None:
-        """Return an agent of this run."""
+        """Return the agent of this run that has this ID, or None."""
         return None if self._all is None else self._all.agents.get(agent_id)
 
     def recorder(self, agent_id: str) -> Recorder | None:
@@ -141,7 +141,7 @@ class AgentsPart(Part):
         return self._context.tool_session.cwd
 
     async def ask(self, words: str, model: str) -> str:
-        """Return the answer of an agent that a hook asks."""
+        """Return an agent's answer to a hook's question."""
         return await self.all.ask(words, model)
 
     async def should_leave(self) -> bool:
@@ -158,7 +158,7 @@ class AgentsPart(Part):
         return self.all.spec(name)
 
     def listing(self, history: Iterable[Json]) -> Fact | None:
-        """Return the update on agent types that a conversation needs."""
+        """Return a fact with the agent types that are new to a conversation or gone, or None."""
         if not self._context.requests.offers("Agent"):
             return None
         return make_agent_listing_fact(
@@ -166,14 +166,14 @@ class AgentsPart(Part):
         )
 
     def replace_hosts(self, definitions: Mapping[str, Any]) -> tuple[str, ...]:
-        """Replace the agent types that the host defined; return the problems with some."""
+        """Replace the agent types that the host defined; return problems in their definitions."""
         agents = read_agent_object(definitions, "host")
         self.catalog.remove("host")
         self.catalog.add(agents.specs)
         return tuple(agents.faults)
 
     def reload(self, specs: Iterable[AgentSpec], faults: Sequence[str]) -> None:
-        """Replace the agent types defined in files, with the problems in them."""
+        """Replace the agent types that are defined in files, and the problems in those files."""
         self.faults = tuple(faults)
         for origin in OF_FILES:
             self.catalog.remove(origin)
@@ -193,7 +193,7 @@ class AgentsPart(Part):
 
     @property
     def has_news(self) -> bool:
-        """True if a background agent has ended without the model knowing, or a schedule is due."""
+        """True if news from a background agent or a schedule is waiting for delivery."""
         return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
 
     @property

@@ -1,6 +1,6 @@
-"""Recovery of agents whose metadata file is missing, from the calls that started them.
+"""Recovers agents whose metadata file is missing, from the calls that started them.
 
-The file may never have been written, or was deleted. What is recovered is written in its place.
+The file was never written, or it was deleted. It is written again from what is recovered.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -45,7 +45,7 @@ from clew.system.process.output import ProcessOutput
 
 
 def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
-    """Return an agent's folder, adjusted if its session was moved together with its project."""
+    """Return an agent's folder, adjusted if its session was moved together with the project."""
     began = header_of(place.transcript).get("cwd")
     is_along = place.project_dir == get_project_dir(home, new_cwd)
     if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
@@ -54,10 +54,10 @@ def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
 
 
 def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
-    """Write the missing metadata of agents (None: of all).
+    """Write the missing metadata of agents; `wanted` limits their IDs (None: all).
 
-    It is recovered from the calls that started them and, for folder and model, from their own
-    transcripts.
+    The metadata is recovered from the calls that started the agents and, for folder and model, from
+    the agents' own transcripts.
     """
     paths = list_agents(place, home)
     lost = [
@@ -82,7 +82,7 @@ def id_of(path: Path) -> str:
 
 
 def entries_in(path: Path, home: Path) -> Iterator[Json]:
-    """Yield the entries of a file, including those recorded ahead of their place."""
+    """Yield the entries of a file that mention tool calls, even those recorded in advance."""
     for raw in lines_of(path, home):
         if b'"tool_use' in raw:
             entry = decode_object(raw)
@@ -131,14 +131,14 @@ def as_called(
     )
 
 
-# Agents of a session's earlier runs, as finished tasks. The model is notified of unreported ends
-# with the next prompt.
+# Agents from a session's earlier runs, as finished tasks. With the next prompt, the model is
+# notified of those whose end was not reported.
 
 
 CUT_OFF = "clew exited while it was working"
 _LEFT = "it was working in session "
 LEFT = f"{_LEFT}{{}} when this copy was made, and may continue there"
-# For the model only, so it is not part of the words that the user sees.
+# For the model only, so it is not part of the text that the user sees.
 RESUME = "SendMessage resumes it from here."
 STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
@@ -158,7 +158,7 @@ def list_earlier_agents(
 
 
 def describe_left_agents(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
-    """Return a notice about agents that were running when this copy of a session was made."""
+    """Return a notice about agents that were running when this session was copied."""
     left = [
         task
         for task in tasks

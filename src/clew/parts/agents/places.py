@@ -1,4 +1,4 @@
-"""Sources of agent definitions: folders of the user and the project, and the host."""
+"""Sources of agent definitions: folders of the user and the project, plugins, and the host."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,7 +52,10 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Define
 
 
 def checked(ground: Ground, agents: DefinedAgents) -> DefinedAgents:
-    """Drop hooks and MCP servers of an untrusted project's definitions: they run programs."""
+    """Drop hooks and MCP servers from an untrusted project's definitions.
+
+    They would run programs. A fault reports them.
+    """
     is_trusted = ground.rules.standing.is_trusted
     specs, faults = [], list(agents.faults)
     for spec in agents.specs:

@@ -1,8 +1,8 @@
 """An agent's hooks, skills and MCP servers.
 
-The servers from its definition are started with it and stopped when it rests; no other agent can
-use them. `places` decides whether a definition may start programs. Administrators' server lists
-apply here as well.
+The servers from the agent's definition are started with the agent and stopped when it rests; no
+other agent can use them. `places` decides whether a definition may start programs. Administrators'
+server lists apply here as well.
 """
 
 import os
@@ -30,15 +30,16 @@ from clew.parts.mcp.scopes import ServerEntry, ServerListing, settle_entries
 from clew.parts.skills.part import SessionSkills
 from clew.parts.skills.tool import LoadedSkill
 
-# The session's hooks as an agent uses them, with the agent's identity and folder.
+# The session's hooks as seen by an agent, with the agent's identity and folder.
 
 
-# The user submitted no prompt, and the session reports its own start and failures.
+# Events of the session only: the user submits no prompts to an agent, and the session reports its
+# own start and failures.
 NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
 
 
 def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
-    """Return the hooks of a definition for one agent; `Stop` becomes `SubagentStop`."""
+    """Return the hooks in an agent's definition; `Stop` becomes `SubagentStop`."""
     hook_settings = {
         ("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()
     }
@@ -47,7 +48,7 @@ def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
 
 
 class AgentHooks:
-    """The session's hooks for one agent; its end is a `SubagentStop` event."""
+    """The session's hooks as one agent uses them; the agent's end is a `SubagentStop` event."""
 
     def __init__(
         self,
@@ -89,11 +90,11 @@ class AgentHooks:
         return hook_input | {"file_path": os.path.normpath(Path(self._where(), path))}
 
     async def waiting(self, _: Emit, /) -> HookOutcome:
-        """Return nothing: output of background hooks goes to the session."""
+        """Return nothing, because the output of background hooks goes to the session."""
         return NOTHING
 
     async def idle(self, name: str, emit: Emit) -> str:
-        """Return what a named agent must do before it may idle, or an empty string."""
+        """Return what a named agent must do before it may become idle, or an empty string."""
         fields = {**self._about, "teammate_name": name, "team_name": "session"}
         outcome = await self._hooks.fire("TeammateIdle", fields, emit)
         return "" if outcome.block is None else outcome.block or "go on"
@@ -105,7 +106,7 @@ class AgentHooks:
 
 
 class AgentServers:
-    """The MCP servers of one agent's definition; `rest` stops what `wake` started."""
+    """The MCP servers in one agent's definition; `wake` starts them, `rest` stops them."""
 
     def __init__(self, ground: Ground, mcp: Connected, spec: AgentSpec) -> None:
         self._mcp = mcp
@@ -118,7 +119,7 @@ class AgentServers:
         self._is_awake = False
 
     async def wake(self) -> None:
-        """Start the servers and wait for them like before a session's first request."""
+        """Start the servers and wait for them, as before a session's first request."""
         servers = self._servers
         if servers is None or self._is_awake:
             return
@@ -136,7 +137,7 @@ class AgentServers:
             await self._servers.aclose()
 
     def tools(self) -> Sequence[Tool[Any]]:
-        """Return their tools, except those that the definition or a rule denies."""
+        """Return the servers' tools, except those that the definition or a rule denies."""
         offered = () if self._servers is None else self._servers.tools()
         return [
             tool
@@ -170,7 +171,10 @@ def is_there(server: Any) -> bool:
 
 
 def found_of(ground: Ground, spec: AgentSpec) -> ServerListing:
-    """Return the servers of a definition; none if only the command line's servers are allowed."""
+    """Return the servers in a definition.
+
+    If only servers from the command line are allowed, all of them are held back.
+    """
     standing, options = ground.rules.standing, ground.options
     is_kept_out = options.is_bare or options.strict_mcp_config
     reason = "only servers from the command line are allowed" if is_kept_out else ""
@@ -201,11 +205,11 @@ def missing_fact(missing: Sequence[str]) -> Fact | None:
     return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 
 
-# The session's skills as an agent uses them: their text, without extra permissions.
+# The session's skills as seen by an agent: their text, without extra permissions.
 
 
 class AgentSkills:
-    """The skills of an agent; implements `Keeper`."""
+    """The session's skills as one agent uses them; implements `Keeper`."""
 
     def __init__(self, skills: SessionSkills) -> None:
         self._skills = skills
@@ -221,7 +225,7 @@ class AgentSkills:
 
 
 async def make_opening_fact(skills: SessionSkills, names: Sequence[str]) -> Fact | None:
-    """Return the skills that an agent's definition names, loaded at its start."""
+    """Return a fact with the skills that an agent's definition names, loaded at its start."""
     texts = []
     for name in names:
         try:

@@ -1,1 +1,1 @@
-"""The memory of a session: instructions and memories that it reads, and memories that it saves."""
+"""The memory of a session: instructions and memories that it receives, and those it saves."""

@@ -1,7 +1,7 @@
 """Dreaming: a model tidies the project's memories while the session is idle, for the user's review.
 
-Off unless `dreamAfter` sets an idle time. Owns the timing, once per session, and the result:
-proposals that replace memories that are redundant or contradicted by later ones. The folder is not
+Off unless `dreamAfter` sets an idle time. Owns the timing (once per session) and the result:
+proposals that replace redundant memories and memories contradicted by later ones. The folder is not
 changed until the user accepts a proposal.
 """
 
@@ -37,7 +37,7 @@ SYSTEM = (
 
 
 def read_idle_s(setting: object) -> int:
-    """Return the idle time in seconds, 0 for none. Raise SettingsError for an invalid value."""
+    """Return the idle time in seconds, or 0 if it is off. Raise SettingsError if it is invalid."""
     if setting in (None, "off"):
         return 0
     interval = parse_span(setting) if isinstance(setting, str) else None
@@ -47,9 +47,9 @@ def read_idle_s(setting: object) -> int:
 
 
 class Dreamer:
-    """Waits until the session is idle, then tidies its memories.
+    """Waits until the session is idle, then tidies the project's memories.
 
-    The session is idle if `is_busy` is false and the count from `moves` does not change.
+    The session is idle while `is_busy` returns false and the count from `moves` does not change.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ def material(memos: list[Memo]) -> str:
 
 
 def proposals(answer_text: str, memos: list[Memo], session_id: str) -> Iterator[Memo]:
-    """Yield the proposals in a model's answer that replace existing memories; ignore anything else."""
+    """Yield the proposals in a model's answer that replace at least two existing memories."""
     try:
         listed = msgspec.json.decode(
             answer_text[answer_text.find("[") : answer_text.rfind("]") + 1]

@@ -1,4 +1,4 @@
-"""The two memory parts of a session: memories that it reads, and memories that it saves."""
+"""The two memory parts of a session: memories that it receives, and memories that it saves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAST_S = 60.0
 
 
 class MemoryPart(Part):
-    """Instructions and memories, sent with the first prompt and when a call touches more of them."""
+    """Sends instructions and memories with the first prompt, and more when calls touch files."""
 
     name = "memory"
     _context: PartContext
@@ -71,7 +71,7 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """Return the project's memory folder if the setting is on, and allow the model to read it."""
+    """Return the project's memory folder, and allow the model to read it; None if disabled."""
     if not read_switch(ground.began.settings, "autoMemoryEnabled"):
         return None
     folder = find_memory_folder(ground.began.places)
@@ -80,7 +80,7 @@ def memories_of(ground: Ground) -> Path | None:
 
 
 class Remembering(Part):
-    """Memories that a session saves: extracted when it ends, and tidied while it is idle."""
+    """Saves memories from a session: extracts them at its end, and tidies them while it is idle."""
 
     name = "remembering"
     _context: PartContext
@@ -99,7 +99,7 @@ class Remembering(Part):
             self._dream(context)
 
     def _dream(self, context: PartContext) -> None:
-        """Schedule tidying of the project's memories for when the session is idle."""
+        """Arrange for the project's memories to be tidied once the session is idle."""
         from clew.parts.memory.dreaming import Dreamer, read_idle_s
         from clew.parts.memory.remembering import notebook_of
 
@@ -124,7 +124,7 @@ class Remembering(Part):
             await self._extract(self._said_before)
 
     async def _extract(self, said_before: int) -> None:
-        """Propose memories from the session, if anything was said in it."""
+        """Propose memories from the session, if anything was said in this run."""
         context = self._context
         if context.thread.story.said <= said_before:
             return

@@ -1,7 +1,7 @@
 """Saves memories for later sessions: the user's own at once, a model's findings as proposals.
 
 Owns the extraction of memories from a session. The result is a model's summary, so each proposal
-must name its source message, and the user must accept it before it takes effect.
+must name its source message, and the user must accept the proposal before it takes effect.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -36,12 +36,12 @@ SYSTEM = (
 
 
 def notebook_of(places: Places) -> MemoryNotebook:
-    """Return the project's memory folder."""
+    """Return the project's memories."""
     return MemoryNotebook(find_memory_folder(places))
 
 
 def keep_words(places: Places, session_id: str, words: str) -> Path:
-    """Save the user's text as a memory, effective at once."""
+    """Save the user's text as a memory, which takes effect at once."""
     notebook = notebook_of(places)
     title = words.strip().split("\n")[0]
     memo = Memo(title=title, text=words, by="person", session=session_id, at=get_timestamp())
@@ -51,7 +51,7 @@ def keep_words(places: Places, session_id: str, words: str) -> Path:
 async def propose_memos(
     story: Story, ask_model: AskModel, places: Places, session_id: str
 ) -> list[Memo]:
-    """Propose what a model finds worth remembering in the conversation; return the new proposals."""
+    """Propose memories that a model finds in the conversation; return the new proposals."""
     entries = [e for e in story.sent if e.get("type") in ("user", "assistant")]
     if not any(map(is_prompt, entries)):
         raise UserError("nothing was said yet")
@@ -74,7 +74,7 @@ def _record(entries: Sequence[Json]) -> str:
 
 
 def _memos(answer_text: str, entries: Sequence[Json], session_id: str) -> Iterator[Memo]:
-    """Yield the memories in a model's answer that name a message of the conversation."""
+    """Yield the memories in a model's answer that name a source message in the conversation."""
     try:
         listed = msgspec.json.decode(
             answer_text[answer_text.find("[") : answer_text.rfind("]") + 1]

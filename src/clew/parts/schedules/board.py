@@ -1,7 +1,8 @@
 """The schedules of a session: background tasks that submit their prompts when due.
 
-Owns when each is due next and when it ends. A schedule ends with its session. A prompt is skipped
-while the previous one is still undelivered, so a slow answer never accumulates prompts.
+Owns the times at which each schedule is due and ends. A schedule ends with its session. A prompt is
+skipped while the previous one is still undelivered, so prompts never accumulate behind a slow
+answer.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -51,7 +52,7 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
         return self.after(now)
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the next time after `moment`, or None."""
+        """Return the next due time after `moment`, or None if there is none."""
         if self.cron is not None:
             return self.cron.after(moment)
         return moment + timedelta(seconds=self.every_s) if self.every_s else None
@@ -82,8 +83,8 @@ class ScheduledItem:
 class Board:
     """The schedules of a session.
 
-    `now` returns the local time and `spent` the session's cost; `prepared` expands a prompt for the
-    model.
+    `now` returns the local time and `spent` the session's cost; `prepared` expands a prompt before
+    it is sent to the model.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Board:
         return self._spent() - item.spent_before
 
     def add(self, wish: ScheduleRequest) -> ScheduledItem:
-        """Start a schedule. Raise UserError if it never comes due."""
+        """Start a schedule. Raise UserError if it is too frequent, never due or one too many."""
         now = self._now()
         if len(self.running()) >= MOST:
             raise UserError(f"{MOST} schedules are running (the maximum); stop one first")
@@ -163,7 +164,7 @@ class Board:
         return next((item for item in self.running() if item.id == task_id), None)
 
     def _task(self, item: ScheduledItem) -> BackgroundTask | None:
-        """Return the schedule's task, or None if it ended long ago."""
+        """Return the schedule's task, or None if it ended so long ago that it was dropped."""
         return self._tasks.get(item.id)
 
     async def _keep(self, item: ScheduledItem, task: BackgroundTask) -> TaskEnding:
@@ -184,8 +185,8 @@ class Board:
     async def _wait_for(self, item: ScheduledItem) -> None:
         """Wait until the schedule is due.
 
-        If the clock is set back, an hourly or more frequent schedule is due sooner; one with fixed
-        hours follows the clock.
+        If the clock is set back, a schedule for every hour, or a more frequent one, is due sooner;
+        a schedule with fixed hours follows the clock.
         """
         seen = self._now()
         while item.next_at is not None and (left := (item.next_at - seen).total_seconds()) > 0:
@@ -202,7 +203,7 @@ class Board:
         return moment if moment is not None and moment <= item.until else None
 
     def _over(self, item: ScheduledItem) -> str:
-        """Return why the schedule is over, or an empty string."""
+        """Return why the schedule has ended, or an empty string."""
         budget = item.wish.budget_usd
         if budget is not None and self.spent_since(item) >= budget:
             return f"its budget of ${budget:.2f} is spent"

@@ -1,7 +1,7 @@
 """Cron expressions: five fields, and the next matching minute. Pure; local time without a zone.
 
-As in every cron, if both the day of the month and the day of the week are restricted, a day that
-matches either one counts.
+As usual in cron, if both the day of the month and the day of the week are restricted, a day that
+matches either field counts.
 """
 
 import re
@@ -31,7 +31,7 @@ def parse_span(text: str) -> int | None:
 
 
 def format_span(count: int) -> str:
-    """Format seconds as a duration."""
+    """Format a number of seconds as a duration."""
     text = ""
     for unit, length in reversed(SECONDS.items()):
         amount, count = divmod(count, length)
@@ -56,14 +56,14 @@ MOST_DAYS = 8 * 366 + 1
 
 
 class Cron(Struct, frozen=True, kw_only=True):
-    """The matching minutes, hours, days and months."""
+    """A parsed cron expression: the matching minutes, hours, days and months."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    # Whether the day of the month, or of the week, is unrestricted (`*`).
+    # Whether the day of the month or of the week, respectively, is unrestricted (`*`).
     any_day: bool
     any_weekday: bool
 

@@ -1,4 +1,4 @@
-"""The schedules part of a session, loaded only when schedules can be used."""
+"""The schedules part of a session; its code is loaded only when schedules can be used."""
 
 from __future__ import annotations
 
