@@ -5,8 +5,8 @@ The rules, in this order (docs/internals/transcript.md gives the reasons):
 1. The newest marker (`last-prompt` with a known leaf) counts, unless a newer entry contradicts it.
 2. An explicit marker (a rewind) means exactly its entry. After it, only descendants of that entry,
    or a prompt that the user typed later, move the leaf. A summary descends from what it closed.
-3. A marker that is not explicit is contradicted by anything written elsewhere after it: a crash left
-   such a marker behind. Otherwise the newest leaf below its entry counts.
+3. A marker that is not explicit is contradicted by anything written elsewhere after it: a crash
+   left such a marker behind. Otherwise the newest leaf below its entry counts.
 4. Without a marker the newest leaf counts. Newest means last in the file; timestamps are ignored.
 """
 
