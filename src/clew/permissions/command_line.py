@@ -151,7 +151,7 @@ def exact_rule(bench: Bench, text: str) -> PermissionRule | None:
 
 
 def restrained_by_text(bench: Bench, text: str) -> Finding | None:
-    """Return the finding of a restraining rule that matches the line as written, if any."""
+    """Return a finding if a restraining rule matches the line as written, otherwise None."""
     for behavior in RESTRAINING:
         entry = bench.rules.commands[behavior].find((text,), untrusted=bench.untrusted)
         if entry is not None:
@@ -261,8 +261,9 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
 
 
 def after_options(words: list[str]) -> list[int]:
-    """Return the indexes at which the subcommand may be, given that options before it may have
-    values.
+    """Return the indexes at which the subcommand may be.
+
+    Options before the subcommand may have values, which look like subcommands.
     """
     places: list[int] = []
     for i, word in enumerate(words[1:], 1):

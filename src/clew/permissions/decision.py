@@ -1,7 +1,7 @@
 """Decisions about tool calls, and the findings that lead to them.
 
-Owns `Finding` and the four decisions. A decision is the strictest of its findings and nothing else,
-so a compound command is never treated more leniently than its strictest part.
+Owns `Finding` and the four decisions. A decision depends on the strictest of its findings and
+nothing else, so a compound command is never treated more leniently than its strictest part.
 
 Decision: docs/decisions/060-permission-decisions.md
 """

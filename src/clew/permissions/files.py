@@ -111,7 +111,10 @@ def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | Non
 def judge_path(
     bench: Bench, text: str, access: Access, tool: str, allow: PermissionRule | None
 ) -> Finding:
-    """Judge one path that a file tool names. `allow` is a rule that allows the complete tool."""
+    """Judge one path in the input of a file tool.
+
+    `allow` is a rule that allows the complete tool.
+    """
     path = bench.resolve(text)
     denied = find_restraint(bench, "deny", path, access)
     if denied is not None:
@@ -279,7 +282,7 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob or a folder with everything in it asks, or None if it does not.
+    """Return why a glob, or a folder with everything in it, needs approval, or None.
 
     The reason is usually that it may contain protected files.
     """

@@ -240,7 +240,7 @@ OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")
 
 
 def is_git_reader(command: Simple) -> bool:
-    """Return whether the subcommand is one that only reads."""
+    """Return whether the subcommand only reads, ignoring its options."""
     return split_git(command)[1] in READERS
 
 

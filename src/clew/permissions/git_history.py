@@ -185,9 +185,7 @@ def shape(rules: RuleSet) -> Shape:
 def found(
     rules: RuleSet, top: str, staged: list[tuple[bytes, bytes]], changed: list[tuple[bytes, ...]]
 ) -> HeldByGit:
-    """Return the paths in git's output that rules restrain, with the object names of their
-    contents.
-    """
+    """Return which paths in git's output the rules restrain, with the names of their blobs."""
     contents: dict[str, set[str]] = {}
     for *oids, path in (*staged, *changed):
         ids = contents.setdefault(os.fsdecode(path), set())
@@ -213,9 +211,7 @@ def holds(cached: Searched, unsettled_ns: int) -> bool:
 
 
 def stamp_of(folders: tuple[str, ...]) -> Stamp:
-    """Return the stamps of files and folders that change whenever a repository's index or a ref
-    changes.
-    """
+    """Return the stamps of files and folders that change whenever the index or a ref changes."""
     return tuple(
         look(path)
         for folder in folders

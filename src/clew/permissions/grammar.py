@@ -160,7 +160,7 @@ class LineReader:
         raise UnreadError(self.at, UNJUDGED.format(what=what or name))
 
     def read(self) -> None:
-        """Parse a list of commands. A command must follow `&&`, `||`, `|` and `|&`."""
+        """Parse a list of commands. `&&`, `||`, `|` and `|&` must be followed by a command."""
         text = self.text
         waits = False
         while True:
@@ -363,9 +363,7 @@ class LineReader:
     # -- one word
 
     def word(self) -> Word:
-        """Parse a word: literal text, quoted text and simple variables with no whitespace between
-        them.
-        """
+        """Parse a word, which consists of literal text, quoted text and simple variables."""
         text, begin = self.text, self.at
         pieces: list[str] = []
         variables: list[str] = []

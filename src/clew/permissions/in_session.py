@@ -70,8 +70,9 @@ READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """Return messages without the reload message, which is not needed after a change by this
-    session.
+    """Return the messages that a session needs after its own change of the settings.
+
+    The message about reloading is removed.
     """
     return tuple(line for line in noticed if line != READ_AGAIN)
 
@@ -227,9 +228,9 @@ class SessionRules:
         return plan_file(self.standing, self._session_id) if self._session_id else ""
 
     def place(self, path: str) -> Source:
-        """Return the origin of a file's text:
+        """Return the origin of a file's text.
 
-        `project` for a file of the session, otherwise `file`.
+        It is `project` for a file in the workspace or stored for the session, otherwise `file`.
         """
         now = self.standing
         inside = structs.replace(now.context, results=self._results, memory=self._memory)

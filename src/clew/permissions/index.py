@@ -193,9 +193,7 @@ class PathIndex:
         return (*entries, *at) if at else entries
 
     def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
-        """Return the normalized name of the folder with these parts, and the entries that may match
-        it.
-        """
+        """Return the normalized name of a folder, and the entries that may match its parts."""
         around = ""
         entries = list(self._fixed.get("/", ()))
         for part in parts:

@@ -152,9 +152,7 @@ def without_brackets(pattern: str) -> str:
 
 
 def class_end(segment: str, start: int) -> int:
-    """Return the index after the `]` that closes the class opened before `start`, or 0 if none
-    does.
-    """
+    """Return the index after the `]` of the class opened before `start`, or 0 if there is none."""
     i = start + 1 if segment[start : start + 1] in ("!", "^") else start
     end = segment.find("]", i + 1)
     return end + 1

@@ -320,7 +320,7 @@ def row_of(name: str) -> ProgramOptions | None:
 def may_be_option(word: Word) -> bool:
     """Return whether a word could expand to an option.
 
-    Variables and words that begin with a wildcard could.
+    It could if its value is unknown or if it begins with a wildcard.
     """
     return word.dynamic or (word.glob and word.text[:1] in "*?[-")
 

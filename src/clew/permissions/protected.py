@@ -148,7 +148,7 @@ NETWORK = lazy_pattern(r"/dev/(?:tcp|udp)(?:/.*)?|/inet[46]?/.*", re.S)
 
 
 def why_protected_write(path: ResolvedPath, context: Context) -> str | None:
-    """Return why writing the path asks, or None for an ordinary path."""
+    """Return why writing the path needs approval, or None for an ordinary path."""
     for name in path.names:
         why = why_written(folded(name), context)
         if why is not None:
@@ -190,7 +190,7 @@ def why_written(name: str, context: Context) -> str | None:
 
 
 def why_protected_read(path: ResolvedPath) -> str | None:
-    """Return why reading the path asks, even inside the workspace."""
+    """Return why reading the path needs approval even inside the workspace, or None."""
     for name in path.names:
         if holds_secrets(folded(name)):
             return "contains credentials"

@@ -41,8 +41,9 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def strict_parts(self) -> Everything:
-        """Everything that the line starts, according to the grammar, which must have accepted the
-        line.
+        """Everything that the line starts, according to the grammar.
+
+        Only available if the grammar accepts the line.
         """
         assert not isinstance(self.strict, Unread)
         return open_wrappers(self.strict)

@@ -237,7 +237,7 @@ EVALUATING_TESTS = frozenset(["-v", "-R"])
 
 
 def test_reads(arguments: Arguments) -> bool:
-    """Return whether a `test` evaluates no code.
+    """Return whether a `test` command evaluates no code.
 
     `test -v NAME` evaluates an array index in the name. A variable could expand to such an
     operator, so it is accepted only where the other words determine the form of the test.
@@ -382,7 +382,7 @@ FIND_NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 
 
 def find_reads(words: tuple[Word, ...]) -> bool:
-    """Return whether a `find` contains only tests, and actions that print."""
+    """Return whether a `find` command contains only tests, and actions that print."""
     pending = list(reversed(words))
     in_expression = False
     while pending:
@@ -415,7 +415,9 @@ SED_COMMAND = re.compile(
 
 
 def sed_reads(arguments: Arguments) -> bool:
-    """Return whether the scripts of a `sed` only print, delete or replace text in its output."""
+    """Return whether all scripts of a `sed` command only print, delete or replace text in its
+    output.
+    """
     scripts = arguments.values("-e", "--expression") or list(arguments.operands[:1])
     return bool(scripts) and all(not word.glob and sed_script(word.text) for word in scripts)
 

@@ -263,9 +263,7 @@ class RuleSet:
         )
 
     def _spelled(self, folder: str) -> tuple[str, ...]:
-        """Return the given name of a folder and, if it leads through symbolic links, its other
-        names.
-        """
+        """Return every name of a folder, including those it has behind symbolic links."""
         if self._resolve is None:
             return (folder,)
         if folder not in self._spellings:

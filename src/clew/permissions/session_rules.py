@@ -150,7 +150,7 @@ class UnusedRule(Struct, frozen=True, kw_only=True):
 def find_unused_rules(
     standing: CurrentRules, offered: Collection[str] = ()
 ) -> Iterator[UnusedRule]:
-    """Yield the active rules that name an unknown tool. `offered` are the tools of a session."""
+    """Yield the active rules that name an unknown tool, given the tools that a session offers."""
     for rule in standing.rules.rules:
         why = unknown_tool(rule.text, offered)
         if why is not None:
@@ -167,16 +167,14 @@ def find_unused_rules(
 
 
 def limit_complaints(lines: list[str]) -> tuple[str, ...]:
-    """Return the problems, shortened to a readable number of lines."""
+    """Return the problems in settings, limited to a readable number of lines."""
     left = len(lines) - MOST_COMPLAINTS
     notes = [f"and {left} more; run clew config list to see all"] if left > 0 else []
     return (*lines[:MOST_COMPLAINTS], *notes)
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
-    """Return the files that programs run before a command because a variable of the session names
-    them.
-    """
+    """Return the startup files that variables of the session name (see `STARTUP`)."""
     return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
 
 

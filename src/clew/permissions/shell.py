@@ -88,9 +88,9 @@ class Redirect(Struct, frozen=True, kw_only=True):
 class Simple(Struct, frozen=True, kw_only=True, dict=True):
     """A simple command of at least one word.
 
-    `folders` are the folders where it may run, relative to the start; empty if unknown. `outer` is
-    the text of the command that starts this one (`sudo rm x` starts `rm x`), and `at` is the offset
-    of this command's text in it, if it occurs there.
+    `folders` are the folders in which it may run, relative to the start; empty if unknown. `outer`
+    is the text of the command that starts this one (`sudo rm x` starts `rm x`), and `at` is the
+    offset of this command's text within `outer`, if it occurs there.
     """
 
     words: tuple[Word, ...]

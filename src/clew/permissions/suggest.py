@@ -108,7 +108,7 @@ MAX_EXACT = 80
 
 
 def suggest_rules(request: PermissionRequest, decision: Decision) -> list[str]:
-    """Return at most five rules that would have allowed the parts of a call that ask."""
+    """Return at most five rules that would have allowed the parts of a call that need approval."""
     left = strict(decision)
     if left and all(f.is_of_line for f in left):
         return exactly(subject_of(request) or "")
@@ -160,7 +160,7 @@ def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
 
 
 def is_refused(command: Simple) -> bool:
-    """Return whether a command would still ask if a rule allowed its name."""
+    """Return whether a command would need approval even if a rule allowed its name."""
     return (
         exceeds_reading(command)
         or get_basename(command.words[0]) == "xargs"

@@ -215,7 +215,7 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
 
 
 def tested(words: tuple[Word, ...]) -> list[Word]:
-    """Return the files that a `test` inspects."""
+    """Return the files that a `test` command inspects."""
     files = [b for a, b in pairwise(words) if FILE_TESTS.fullmatch(a.text)]
     for before, operator, after in zip(words, words[1:], words[2:], strict=False):
         if operator.text in FILES_COMPARED:
@@ -297,7 +297,10 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
 
 
 def part(word: Word, text: str) -> Word:
-    """Return a part of a word as a word. A leading `@` is removed, because `@file` names a file."""
+    """Return a part of a word as a word of its own.
+
+    A leading `@`, which marks a file, is removed.
+    """
     text = text.removeprefix("@")
     return Word(
         raw=word.raw, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~"
@@ -354,9 +357,7 @@ def copy_uses(
 
 
 def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
-    """Return the files that relative links lead to, resolved from the folder that contains the
-    link.
-    """
+    """Return the targets of relative links, resolved from the folder that contains the link."""
     words = []
     for target in targets:
         for folder in (target.text.rpartition("/")[0], target.text):

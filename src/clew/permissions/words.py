@@ -123,7 +123,7 @@ def source(node: "Node") -> str:
 
 
 def has_braces(unquoted: str) -> bool:
-    """Return whether the shell would expand one word to several: `{a,b}`, `{1..9}`."""
+    """Return whether braces would make the shell expand one word to several: `{a,b}`, `{1..9}`."""
     return re.search(r"\{[^{}]*(?:,|\.\.)|\{.*\{", unquoted, re.S) is not None
 
 
@@ -155,10 +155,7 @@ def add_joined(node: "Node", pieces: Pieces) -> None:
 
 
 def add_plain(raw: str, pieces: Pieces) -> None:
-    """Add unquoted text.
-
-    A backslash quotes the next character, and a leading `~` is a home folder.
-    """
+    """Add unquoted text, in which a backslash quotes and a leading `~` is a home folder."""
     if raw.startswith("~") and pieces.is_first:
         pieces.tilde = True
     i = 0

@@ -303,7 +303,7 @@ def found_by(command: Simple) -> Unwrapped:
 
 
 def find_starts(command: Simple) -> tuple[Word, ...]:
-    """Return the folders that a `find` searches."""
+    """Return the folders that a `find` command searches."""
     starts: list[Word] = []
     words = list(reversed(command.words[1:]))
     while words:
@@ -357,7 +357,7 @@ class CommandPart(Struct, frozen=True, kw_only=True):
 
 
 class Everything(Struct, frozen=True, kw_only=True):
-    """Everything that a command line would do, including the commands that wrappers start."""
+    """All commands in a command line, including those that wrappers start, and its other parts."""
 
     parts: tuple[CommandPart, ...]
     script: Script

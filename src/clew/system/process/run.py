@@ -145,9 +145,7 @@ class Stream:
             self.write_end = -1
 
     def settle(self) -> None:
-        """Read what has been written so far, without waiting for processes that still hold the
-        pipe.
-        """
+        """Read what has been written so far. Do not wait for processes that still hold the pipe."""
         waiting = array.array("i", [0])
         if self.read_end >= 0:
             fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)

@@ -46,8 +46,9 @@ def own_environment() -> dict[str, str]:
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Return whether the other side of a socket is alive and has sent nothing, like a waiting
-    watcher.
+    """Return whether the other side of a socket is alive and has sent nothing.
+
+    This is the state of a waiting watcher.
     """
     try:
         sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

@@ -80,9 +80,9 @@ def list_rights(version: int) -> int:
 def put_up(walls: Walls) -> None:
     """Restrict this process permanently. Raise OSError if that is impossible.
 
-    `known` is the Landlock version; `rules` are the permitted (path, rights); `ports` are the TCP
-    ports that may be connected to, or None for any; `filter` is a system call filter, or empty.
-    Root keeps its user ID, but no privileges.
+    In `walls`, `known` is the Landlock version; `rules` are the permitted (path, rights); `ports`
+    are the TCP ports that may be connected to, or None for any; `filter` is a system call filter,
+    or empty. Root keeps its user ID, but no privileges.
     """
     import ctypes
 

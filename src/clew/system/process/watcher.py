@@ -57,9 +57,9 @@ def main(*, adopts: bool) -> None:
 
 
 def adopt_orphans() -> bool:
-    """Make orphaned descendants children of this process.
+    """Make orphaned descendants become children of this process.
 
-    Return whether the system supports that.
+    Return whether the system supports this.
     """
     if sys.platform != "linux":
         return False
@@ -275,9 +275,9 @@ def start_walled(request: Request, descriptors: list[int], walls: dict[str, obje
 
 
 class KeptChild:
-    """A kept child:
+    """A kept child, with the descriptors that its watcher needs.
 
-    `record` receives how it ended, and `file` receives its output once clew is gone.
+    `record` receives how the child ended. `file` receives its output once clew is gone.
     """
 
     def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:

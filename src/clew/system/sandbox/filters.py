@@ -105,7 +105,7 @@ class FilterProgram:
         self._steps.append((MASK, "", "", bits))
 
     def when(self, test: int, value: int, yes: str = "", no: str = "") -> None:
-        """Jump to `yes` or `no` by a test of the loaded value.
+        """Jump to `yes` or `no`, depending on a test of the loaded value.
 
         An empty label means the next step.
         """

@@ -15,7 +15,7 @@ NEAR = "localhost,127.0.0.1,::1"
 
 
 def make_proxy_environment(environment: dict[str, str], port: int) -> dict[str, str]:
-    """Return the environment of a command that can only connect to the proxy at `port`."""
+    """Return `environment` for a command that can only connect to the proxy at `port`."""
     address = f"http://127.0.0.1:{port}"
     near = {"NO_PROXY": NEAR, "no_proxy": NEAR}
     return {**environment, **dict.fromkeys(NAMES, address), **near}

@@ -162,8 +162,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     no_domains: tuple[str, ...] = ()
     unix_sockets: bool = False
     # For a command that runs without asking: it may read, and write to its own temporary folder,
-    # but
-    # it cannot use the network.
+    # but it cannot use the network.
     is_read_only: bool = False
 
     @property

@@ -55,9 +55,9 @@ class Listing:
         return entries
 
     def named(self, top: str, names: re.Pattern[str], *, most: int | None = None) -> Iterator[str]:
-        """Yield the paths at or below a folder that match a pattern.
+        """Yield the paths at or below `top` that match a pattern.
 
-        Matching folders are not searched.
+        Folders that match are not searched further.
         """
         if names.fullmatch(top):
             yield top
@@ -203,7 +203,7 @@ def of_git(folder: str, listing: Listing) -> Iterator[str]:
 
 
 class Watched:
-    """The state of the protected places before a command."""
+    """The protected places, with their state before a command."""
 
     def __init__(self, roots: Sequence[str], listing: Listing, *, own: str = "") -> None:
         """Record the state.
