@@ -16,7 +16,7 @@ from clew.fronts.render.transcript import Transcript
 
 
 class Paper:
-    """The output stream. Once the terminal is gone, output is discarded."""
+    """The output stream of line mode. Once the terminal is gone, output is discarded."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

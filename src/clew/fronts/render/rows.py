@@ -192,7 +192,7 @@ class Wrap:
             yield from self._broken(span)
 
     def _broken(self, span: Span) -> Iterator[Row]:
-        """Break a word that is longer than a row; yield the full rows."""
+        """Break a word that is longer than a row; yield the rows that are full."""
         graphemes: list[str] = []
         for grapheme in iter_graphemes(span.text):
             size = count_cells(grapheme)

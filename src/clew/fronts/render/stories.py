@@ -255,7 +255,7 @@ class CallStory:
         ]
 
     def live(self, look: Look) -> list[Line]:
-        """Return the rows of a running call, which change until it ends."""
+        """Return the rows that show a running call; they change until the call ends."""
         theme = look.theme
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(INDENT))

@@ -49,7 +49,7 @@ def main(
 
 
 class TerminalFront:
-    """The state that outlives the individual sessions of one run.
+    """What all sessions of one run share: the screen, the prompt, the history and the key bindings.
 
     `talk` is the open session, if any.
     """

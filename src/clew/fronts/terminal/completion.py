@@ -103,7 +103,7 @@ class CompletionSource(Struct, frozen=True, kw_only=True):
 
 
 class Completion:
-    """The state of completion: takes the text before the cursor and offers suggestions."""
+    """The completion at the cursor: takes the text before the cursor and offers suggestions."""
 
     def __init__(self) -> None:
         self.known = CompletionSource()
