@@ -1,7 +1,7 @@
-"""A summary for a user who returns to a session: time away, last state, and changes by others.
+"""A summary for a user who returns to a session: how long they were away, and what has changed.
 
-It is made from the log and the files only, without a model. Quoted text is truncated and shown on
-its own line.
+It also contains the last state of the work. It is made only from the log and the files, without a
+model. Quoted text is truncated, and each quotation is on a line of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ LOOKED_AT = 200
 def summarise_absence(
     loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook, at: str
 ) -> tuple[str, ...]:
-    """Return the summary for a resumed session; empty if it was used recently."""
+    """Return the summary for a resumed session as lines; empty if the session was used recently."""
     away_s = _seconds_between(_last_at(loaded.messages), at)
     if away_s is None or away_s < AWAY_S:
         return ()
@@ -55,7 +55,7 @@ def _stood(
 
 
 def _by_others(path: Path) -> list[str]:
-    """Return the files that the session changed and that were changed again since."""
+    """Return the files that the session changed and that something else has changed since."""
     from clew.record.rewind.changes import compute_expected_states
     from clew.record.rewind.disk import read_state
     from clew.record.rewind.restore import steps_of
@@ -72,7 +72,7 @@ def _by_others(path: Path) -> list[str]:
 
 
 def _last(messages: Sequence[Json], kind: str) -> str:
-    """Return the last text of the user or the model."""
+    """Return the last text from the user or the model."""
     for message in reversed(messages):
         if message.get("type") != kind:
             continue

@@ -1,7 +1,7 @@
-"""News of background tasks as messages, and the recording of how commands end.
+"""News about background tasks as messages, and records of how background commands ended.
 
-The end of a command is recorded when it happens (`keep_ends`), because the conversation receives it
-later, with the next prompt, which may be in another run. `parts.past_commands` reads the record.
+A command's end is recorded when it happens (`keep_ends`), because the conversation learns of it
+only with the next prompt, which may be in another run. `parts.past_commands` reads the record.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -22,7 +22,7 @@ from clew.system.config.mask import remove_secrets
 
 
 def list_running(session: ToolSession) -> list[Json]:
-    """Return a conversation's running background tasks in the form that hooks and hosts receive."""
+    """Return a conversation's running background tasks, in the form for hooks and hosts."""
     return [
         describe_row(task)
         for task in session.background.tasks.running
@@ -40,7 +40,7 @@ def describe_row(task: BackgroundTask) -> Json:
 
 
 def find_unended(session: ToolSession) -> list[Json]:
-    """Return a conversation's background tasks whose end it has not received yet."""
+    """Return the background tasks that have not ended as far as the conversation knows."""
     return [
         {
             "taskId": task.id,
@@ -57,7 +57,7 @@ def find_unended(session: ToolSession) -> list[Json]:
 
 
 def find_news(session: ToolSession) -> list[Json]:
-    """Return undelivered news of tasks as messages, and mark it as delivered."""
+    """Return undelivered news about tasks as messages, and mark the news as delivered."""
     return [
         factories.make_user(
             remove_secrets(words_of(notice), session.secrets),
@@ -81,7 +81,7 @@ def origin_of(notice: Notice) -> Json:
 
 
 def words_of(notice: Notice) -> str:
-    """Return a task's news as text; a schedule's prompt is returned unchanged."""
+    """Return the news about a task as text; a schedule's prompt is returned unchanged."""
     is_prompt = notice.kind == SCHEDULE and notice.lines
     return "\n".join(notice.lines) if is_prompt else in_words(notice)
 
@@ -93,7 +93,7 @@ COMMANDS = ("shell", "monitor")
 def keep_ends(
     tasks: Tasks, recorder_of: Callable[[str], Recorder | None], secrets: tuple[str, ...]
 ) -> Iterator[None]:
-    """Record the ends of commands in the log of the conversation that started them.
+    """While entered, record how commands end, in the log of the conversation that started them.
 
     Commands that end because clew exits are not recorded, since they end after this block. The end
     of a kept command is recorded before it is asked to stop.

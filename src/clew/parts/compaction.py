@@ -1,6 +1,7 @@
 """Compaction of a session: its settings, and the facts that a summary can't carry.
 
-The compactor is loaded when a conversation comes near its limit or the user asks; most never do.
+The compactor is loaded only when a conversation comes near its limit or the user asks for a
+compaction; in most sessions, neither happens.
 """
 
 import time
@@ -39,9 +40,10 @@ FILE_MAX_BYTES = 256 * 1024
 
 
 class SessionCompaction(Part):
-    """The `ConversationCompactor` of a session or agent; checks cheaply whether anything is due.
+    """The part that compacts the conversation of a session or a subagent.
 
-    `list_agents` and `reads_memory` determine the facts that are restored after a summary.
+    It checks cheaply whether a compaction is due, and only then loads the `ConversationCompactor`.
+    `list_agents` and `reads_memory` determine which facts are restored after a summary.
     """
 
     name = "compaction"
@@ -71,7 +73,7 @@ class SessionCompaction(Part):
         self.take_up(context)
 
     def take_up(self, context: PartContext) -> None:
-        """Use this conversation from now on."""
+        """Work on this conversation from now on."""
         self._context = context
 
     # -- interface for the loop
@@ -113,24 +115,24 @@ class SessionCompaction(Part):
         return self._compactor
 
     def spoke(self) -> None:
-        """Note a request that refreshes the service's cache."""
+        """Note that a request was sent just now, which refreshes the service's cache."""
         self._spoke_s = time.monotonic()
 
     def is_due(self, request: ModelRequest, history: History) -> bool:
-        """Return whether the next request is expected to be compacted before it is sent."""
+        """Return whether the conversation will probably be compacted before the next request."""
         most = self.auto_at(request.model)
         return most is not None and self._context.measure.estimate(request, history) >= most
 
     # -- settings
 
     def is_on(self) -> bool:
-        """Return whether automatic compaction is on."""
+        """Return whether automatic compaction is turned on."""
         if self._ground.environment.switch("auto_compact_disabled"):
             return False
         return bool(read_switch(self._settings(), "autoCompactEnabled"))
 
     def room(self, model: str, learnt: int | None) -> Room:
-        """Return the budget of a model's window, according to the settings."""
+        """Return how a model's context window is divided, according to the settings."""
         entry = self._ground.service.catalog.entry(model)
         window = entry.context_window or learnt
         wanted = self._ground.options.autocompact or self._ground.environment.number("auto_window")
@@ -139,11 +141,11 @@ class SessionCompaction(Part):
         return divide_window(window, output=entry.default_output, at=self._at(entry.id))
 
     def auto_at(self, model: str) -> int | None:
-        """Return the size at which a conversation with this model is compacted; None for never."""
+        """Return the size at which conversations with a model are compacted, or None for never."""
         return self.room(model, None).auto if self.is_on() else None
 
     def offer(self) -> Pick | None:
-        """Return a choice for a large resumed session without cache: continue, or compact first."""
+        """Offer the user to compact a large resumed session first, if it is no longer cached."""
         model = self._context.requests.template.model
         history = self._context.thread.story.history
         if self._context.thread.loaded is None or self.idle_s() < COLD_AFTER_S:
@@ -168,7 +170,7 @@ class SessionCompaction(Part):
         return self._ground.rules.standing.settings
 
     def idle_s(self) -> float:
-        """Return the time since the last request; for a resumed session, according to its log."""
+        """Return the seconds since the last request; in a resumed session, according to its log."""
         if self._spoke_s is not None:
             return time.monotonic() - self._spoke_s
         history = self._context.thread.story.history
@@ -180,7 +182,7 @@ class SessionCompaction(Part):
     # -- facts that a summary does not carry
 
     def todos(self) -> Sequence[Json]:
-        """Return the session's tasks, from whichever tool keeps them."""
+        """Return the session's task list, from whichever tool keeps it."""
         listed = self._context.tool_session.todos
         if listed or not is_there(self._planning.task_folder):
             return listed
@@ -192,7 +194,10 @@ class SessionCompaction(Part):
         ]
 
     def keep(self, text: str) -> str | None:
-        """Save a text to a file next to the transcript that Read may access; return its path."""
+        """Save a text in a file that the Read tool may access.
+
+        Return its path, or None on failure.
+        """
         from clew.agent.tools.spill import keep
 
         data = text.encode("utf-8", "backslashreplace")
@@ -202,7 +207,7 @@ class SessionCompaction(Part):
     async def facts_behind(
         self, covered: Sequence[Json], kept_entries: Sequence[Json], room: Room
     ) -> list[Fact]:
-        """Return the facts to restore after a boundary.
+        """Return the facts that the model needs again after a compaction.
 
         These are the current surroundings and instructions, carried attachments, the plan, the
         tasks and the files in use.
@@ -247,7 +252,7 @@ class SessionCompaction(Part):
         return None if text is None else plan_file_fact(str(path), text)
 
     def _read(self, path: str) -> str | None:
-        """Return a file as text if the session may read it without asking."""
+        """Return the text of a file if the session may read it without asking, else None."""
         block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
         is_allowed = isinstance(self._context.judge(BoundCall(block=block)), Allow)
         return self._text(Path(path)) if is_allowed else None

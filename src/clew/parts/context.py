@@ -1,4 +1,4 @@
-"""The foundation of a session: options, rules, and access to the model."""
+"""What the parts of a session build on: options, rules, and access to the model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class HostParts(Struct, frozen=True, kw_only=True):
-    """Extensions from the host; its `hooks` run like those in settings, from the first event on."""
+    """What the host program adds to a session.
+
+    Its `hooks` run like those in settings, from the first event on.
+    """
 
     hooks: Sequence[Hook] = ()
     # Agent types by name, in the format of hosts.
@@ -59,7 +62,7 @@ NOTHING = HostParts()
 
 
 class Ground(Struct, frozen=True, kw_only=True):
-    """The foundation that everything in a session shares, including its subagents."""
+    """What everything in a session shares, including its subagents."""
 
     options: Options
     # The environment with the variables from trusted settings, and the variables that clew reads.
@@ -76,7 +79,7 @@ class Ground(Struct, frozen=True, kw_only=True):
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """The models to use while the first is overloaded, from the flag or the settings."""
+        """The models to use while the first one is overloaded, from the flag or the settings."""
         names = (read_text(self.began.settings, "fallbackModel") or "").split(",")
         return self.options.fallback_models or tuple(filter(None, map(str.strip, names)))
 
@@ -88,7 +91,7 @@ class Ground(Struct, frozen=True, kw_only=True):
 
 
 class Thread(Struct, frozen=True, kw_only=True):
-    """The record of one conversation, its model, and its cost."""
+    """One conversation: its record, its history, its model, and its cost."""
 
     recorder: Recorder
     # The session's content when it was resumed; None for a new session.

@@ -1,6 +1,6 @@
-"""Resolution of deny rules to existing paths, for a sandbox that does not support patterns.
+"""Find the existing paths that deny rules match, for a sandbox that does not support patterns.
 
-Searches the session's own folders, and a folder that a rule names before its first pattern, but
+Searches the session's own folders, and any folder that a rule names before its first pattern, but
 never the entire disk. Other paths are protected only by the rules themselves.
 """
 
@@ -25,7 +25,11 @@ ELSEWHERE_ENTRIES = 20_000
 
 
 class Sought(Struct, frozen=True, kw_only=True):
-    """The deny rules of one kind: literal paths, and a pattern with the folders to search."""
+    """The deny rules for one kind of access, prepared for the search.
+
+    `paths` are the literal paths, `names` is a pattern for all others, and `tops` are the folders
+    to search in addition to the session's own.
+    """
 
     paths: tuple[str, ...]
     names: re.Pattern[str] | None
@@ -33,10 +37,10 @@ class Sought(Struct, frozen=True, kw_only=True):
 
 
 class DeniedFiles:
-    """The existing files that deny rules match.
+    """Finds the existing files and folders that deny rules match.
 
-    The search is repeated for each command, because files come and go; unchanged folders are not
-    read again.
+    The search is repeated for each command, because files come and go; folders that have not
+    changed are not read again.
     """
 
     def __init__(self, listing: Listing) -> None:
@@ -44,7 +48,7 @@ class DeniedFiles:
         self._sought: dict[Access, tuple[RuleSet, Sought]] = {}
 
     def named(self, standing: CurrentRules, access: Access) -> list[str]:
-        """Return the files and folders that no command may read or write, including their contents."""
+        """Return the existing paths that deny rules forbid commands to read or to write."""
         cached = self._sought.get(access)
         if cached is None or cached[0] is not standing.rules:
             cached = (standing.rules, sought(standing, access))
@@ -91,7 +95,10 @@ def sought(standing: CurrentRules, access: Access) -> Sought:
 def placed(
     rules: Iterable[PermissionRule], standing: CurrentRules
 ) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-    """Yield the base folder of each rule's pattern, whether it may match deeper, and its segments."""
+    """Yield each rule's pattern in parts.
+
+    These are the base folder, whether the pattern may match at any depth, and its segments.
+    """
     context = standing.context
     for rule in rules:
         for text in expand_braces(rule.content or ""):
@@ -102,7 +109,7 @@ def placed(
 
 
 def heads(segments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the segments before the first one with a pattern."""
+    """Return the segments before the first one that contains a wildcard."""
     first = next((i for i, part in enumerate(segments) if GLOB.search(part)), len(segments))
     return segments[:first]
 

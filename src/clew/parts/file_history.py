@@ -1,4 +1,4 @@
-"""Records file changes of tool calls in the session's log, and file contents by SHA-256."""
+"""Records file changes by tool calls in the session's log, and the files' contents by SHA-256."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class FileHistory(Part):
-    """The file history part; without `record` in a session that is not saved to disk."""
+    """The session part that records file changes.
+
+    `record` is missing in a session that is not saved to disk.
+    """
 
     name = "file history"
 

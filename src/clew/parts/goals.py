@@ -1,7 +1,8 @@
-"""The user's goal: the turn does not end until it is met or was checked too often.
+"""A goal that the user sets: turns continue until it is met or has been checked too often.
 
-Owns the session's goal and its check. The model for small work decides from the last message of
-each turn whether the goal is met, at most `MOST_CHECKS` times, so that an impossible goal ends too.
+Owns the session's goal and the check for it. At the end of each turn, the model for small work
+decides from the last message whether the goal is met, at most `MOST_CHECKS` times, so that an
+impossible goal ends, too.
 """
 
 import json
@@ -32,7 +33,7 @@ Answer only with JSON: {{"met": true or false, "why": "one short sentence"}}"""
 
 
 class Goal(Part):
-    """The goal of a session; `text` is empty without one."""
+    """The session part for the user's goal; `text` is empty if none is set."""
 
     name = "goal"
 
@@ -49,7 +50,7 @@ class Goal(Part):
 
     @property
     def cost(self) -> float:
-        """The amount that the session has spent since the goal was set."""
+        """What the session has cost since the goal was set."""
         return self._spent() - self._before
 
     def set(self, text: str) -> None:
@@ -97,7 +98,7 @@ class Goal(Part):
 
 
 def verdict(text: str) -> tuple[bool, str]:
-    """Return whether the goal is met, and why; an unreadable answer counts as no."""
+    """Parse the model's answer: whether the goal is met, and why. An unreadable answer means no."""
     begin, end = text.find("{"), text.rfind("}")
     try:
         reply = json.loads(text[begin : end + 1])

@@ -1,4 +1,4 @@
-"""The hooks of a session: the current settings, and the services that hooks may use."""
+"""The hooks of a session: those in the current settings, and the services that hooks may use."""
 
 import asyncio
 import os
@@ -40,13 +40,13 @@ LEFT_AT_PROMPT = (0, 130)
 
 
 class SessionEnding:
-    """The reason why a session ends, as hooks receive it: `other`, unless the front end sets it."""
+    """The reason that hooks receive when a session ends: `other`, unless the front end sets it."""
 
     def __init__(self) -> None:
         self.reason = "other"
 
     def followed_by(self, then: object) -> None:
-        """Set the reason from what follows: a command that opens another session, or an exit code."""
+        """Set the reason from what follows: a command to open another session, or an exit code."""
         match then:
             case Clear():
                 self.reason = "clear"
@@ -57,7 +57,7 @@ class SessionEnding:
 
 
 class Idle:
-    """Notifies hooks once if the user does not react to an answer for a while."""
+    """Notifies hooks, once, if the user does not react to an answer for some time."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ LAST_WAIT_S = 1.5
 
 
 class HookSettings:
-    """The hooks of the current settings, parsed again only when the settings change."""
+    """The hooks in the current settings, which are parsed again only when the settings change."""
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
@@ -141,7 +141,10 @@ class HookSettings:
         return Here(found=self.found, context=context, resolve=resolve)
 
     async def refresh(self, hooks: SessionHooks) -> tuple[str, ...]:
-        """Reload changed settings unless a hook refuses; return notices and new errors in hooks."""
+        """Reload changed settings, unless a hook refuses.
+
+        Return notices and new errors in hooks.
+        """
         changes = self._rules.changes()
         if not changes:
             return ()
@@ -158,7 +161,7 @@ class HookSettings:
 
 
 class HooksPart(SessionHooks, Part):
-    """The hooks of settings, plugins, the host and the session's leading agent."""
+    """The session part for hooks: those of settings, plugins, the host and the session's agent."""
 
     name = "hooks"
 
@@ -222,7 +225,7 @@ class HooksPart(SessionHooks, Part):
         return await self.settings.refresh(self)
 
     async def begin_session(self, reload_skills: Callable[[], None]) -> None:
-        """Fire SessionStart; the first prompt waits for its hooks."""
+        """Fire SessionStart, without waiting for its hooks; the first prompt waits for them."""
         options, thread = self._ground.options, self._thread
         if options.setup:
             await self.aside("Setup", {"trigger": options.setup})
@@ -233,7 +236,7 @@ class HooksPart(SessionHooks, Part):
         await self.fire("SessionEnd", {"reason": self.ending.reason}, ignore_event)
 
     async def may(self, event: str, fields: Json) -> str:
-        """Fire an event that hooks may block; return the reason if one does, else an empty string."""
+        """Fire an event that hooks may block. Return the reason if a hook blocks it, else ""."""
         outcome = await self.fire(event, fields, ignore_event)
         return "" if outcome.block is None else outcome.block or "no reason given"
 
@@ -250,7 +253,7 @@ class HooksPart(SessionHooks, Part):
         }
 
     async def _call_tool(self, server: str, tool: str, arguments: Json) -> tuple[str, bool]:
-        """Call an MCP tool for a hook, like the model's calls."""
+        """Call an MCP tool for a hook. Return the result as text, and whether it is an error."""
         servers = self._mcp.servers
         mcp_server = None if servers is None else servers.get(server)
         if servers is None or mcp_server is None or self._context is None:
@@ -296,12 +299,12 @@ async def ignore_progress(_: Progress) -> None:
 
 
 def choose_env_file(folder: Path) -> Path:
-    """Return the file in which hooks set variables for later commands; every shell reads it first."""
+    """Return the file in which hooks set variables; every shell reads it before a command."""
     return folder / "hook-env.sh"
 
 
 def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
-    """Return a function that applies a hook's permission updates and returns an error or ""."""
+    """Return a function that applies a hook's permission updates; it returns an error or ""."""
 
     def grant(permission_updates: list[Json]) -> str:
         updates = read_updates(permission_updates)
@@ -317,7 +320,7 @@ def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
 
 
 async def ignore_event(_: object) -> None:
-    """Ignore the event; nothing is displayed while a tool asks or a session ends."""
+    """Ignore an event; nothing is displayed while a tool asks or a session ends."""
 
 
 def report_loaded(hooks: SessionHooks, facts: Iterable[Fact], reason: str) -> None:
@@ -342,7 +345,7 @@ def about_memory(file: Json, reason: str) -> Json:
 
 
 def describe_start(options: Options, loaded: LoadedSession | None, model: str) -> Json:
-    """Return the SessionStart input for this start."""
+    """Return the fields of the SessionStart event for this start of a session."""
     lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:
         source = "clear" if options.is_cleared else "startup"

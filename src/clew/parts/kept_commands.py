@@ -1,7 +1,8 @@
-"""Commands that the user kept beyond an earlier run of the session.
+"""Commands that the user chose to keep running when an earlier run of the session ended.
 
-Those that are still running become tasks of this run; their output is read from files, and they are
-stopped through their watchers. The ends of the others are reported once, with the next prompt.
+Those that are still running become tasks of this run: their output is read from files, and they are
+stopped through their watcher processes. The ends of the others are reported once, with the next
+prompt.
 """
 
 import asyncio
@@ -30,7 +31,10 @@ READ_BYTES = 1 << 16
 
 
 class FollowedFile(ProcessOutput):
-    """A growing output file; `look` reads new data and reports the lines added since it was opened."""
+    """The output of a command that another process writes to a file.
+
+    `look` reads new data and reports the lines that were added since the file was opened.
+    """
 
     __slots__ = ("_lines", "_told_bytes")
 
@@ -63,7 +67,7 @@ class FollowedFile(ProcessOutput):
         super().close()
 
     def _take_up(self) -> None:
-        """Update the size, and store the beginning like that of any output."""
+        """Update the size, and keep the beginning of the output, as for other commands."""
         if self._file >= 0:
             self.size = self.saved_bytes = max(self.size, os.fstat(self._file).st_size)
             have = len(self.head)
@@ -84,7 +88,7 @@ UNWATCHED = (
 
 
 class AdoptedCommand:
-    """A kept command that is still running, as the work of a task."""
+    """A kept command that is still running, as the work that a task of this run does."""
 
     def __init__(self, record: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
         tasks.check_room()
@@ -157,9 +161,9 @@ def adopt_commands(
     loaded: LoadedSession,
     secrets: tuple[str, ...],
 ) -> frozenset[str]:
-    """Turn kept commands into tasks of this run, and return their IDs.
+    """Turn kept commands into tasks of this run. Return the IDs of all of them.
 
-    `reported_ids` are tasks whose end the conversation already has.
+    `reported_ids` are the tasks whose end was already reported to the conversation.
     """
     records = shelf.here()
     ends = {} if all(record.is_running for record in records) else read_ends(loaded)
@@ -206,7 +210,7 @@ def ending_of(record: KeptRecord) -> TaskEnding:
 
 
 def tidy_up(tasks: Tasks, shelf: RecordFolder) -> None:
-    """Delete the records of commands whose end was delivered, when the run ends."""
+    """At the end of a run, delete the records of commands whose end was reported."""
     for record in shelf.here():
         task = tasks.get(record.about.task_id)
         if task is not None and not record.is_running and task.ending is not None and task.is_told:

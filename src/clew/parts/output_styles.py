@@ -1,11 +1,11 @@
-"""The output style and language of a session, as a part."""
+"""The session part for the output style and the language of answers."""
 
 from clew.agent.context.output_styles import Speech
 from clew.parts.part import Part
 
 
 class OutputStyles(Speech, Part):
-    """The output style part; problems found by `Speech` become notices."""
+    """The session part for output styles; problems that `Speech` finds become notices."""
 
     name = "output styles"
 

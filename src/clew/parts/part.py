@@ -1,9 +1,9 @@
-"""The protocol of session parts, and the context that they may use.
+"""The interface of session parts, and the context that they may use.
 
-A part is made from its inputs (settings, files) and the parts it builds on, without starting
-anything. `open` passes it the assembled conversation, and from then on it may run. No attributes of
-a part are set from outside. `session.parts.SessionParts` lists the parts in the order in which they
-are opened and queried; they are closed in reverse.
+A part is made from its inputs (settings, files) and from other parts, without starting anything.
+`open` passes it the assembled conversation, and from then on it may run. A part's attributes are
+never set from outside. `session.parts.SessionParts` lists the parts in the order in which they are
+opened and queried; they are closed in reverse.
 
 Decision: docs/decisions/330-parts.md
 """
@@ -30,10 +30,10 @@ from clew.parts.context import Ground, Thread
 
 
 class PartContext(Struct, frozen=True, kw_only=True):
-    """A conversation and its surroundings, of the session or a subagent.
+    """A conversation, of the session or of a subagent, and everything that its parts may use.
 
-    `speaking`, `deps` and `conversation` are always the session's, because agents share its budget
-    and permissions.
+    `speaking`, `deps` and `conversation` are always the session's, because subagents share its
+    budget and permissions.
     """
 
     # Options, settings, rules, paths, the environment, the launcher and the service.
@@ -54,15 +54,15 @@ class PartContext(Struct, frozen=True, kw_only=True):
 
 
 class Part:
-    """A part with no behavior; subclasses override what they need."""
+    """Base class of session parts. It does nothing; subclasses override what they need."""
 
     name: ClassVar[str]
 
     async def open(self, context: PartContext, /) -> None:
-        """Start the part; called once, after all parts were made."""
+        """Start the part. Called once, after all parts have been made."""
 
     async def aclose(self) -> None:
-        """Stop the part; also called if it was never opened."""
+        """Stop the part. Also called if the part was never opened."""
 
     def tools(self) -> Iterable[Tool[Any]]:
         """Return the tools that are offered from the first request on."""
@@ -73,7 +73,7 @@ class Part:
         return ()
 
     async def facts(self, _history: History, /) -> Iterable[Fact]:
-        """Return facts that the history lacks, for the next request; may wait for a limited time."""
+        """Return facts for the next request that the history lacks; may wait for a limited time."""
         return ()
 
     def after(self, _results: Sequence[Json], /) -> Iterable[Fact]:

@@ -1,6 +1,6 @@
 """Commands that an earlier run of a session left in the background and that have ended since.
 
-Until their end is delivered, the conversation considers them running; their output can be read.
+Until it is told of their end, the conversation considers them running. Their output can be read.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -24,10 +24,10 @@ ENDED = "task-ended"
 
 
 def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
-    """Return the recorded ends of commands, by task ID and tool call ID.
+    """Return how commands ended according to the log, by task ID and tool call ID.
 
-    In a copy, this includes the original session, whose task IDs may be used again. The entire file
-    is read, because the ends remain valid after a compaction.
+    In a copied session, this includes commands of the original session, whose task IDs may be used
+    again. The entire file is read, because these records remain valid after a compaction.
     """
     endings: dict[tuple[str, str], TaskEnding] = {}
     for _, line in read_side_lines(loaded, ENDED):
@@ -43,10 +43,10 @@ def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
 
 
 class PastCommands:
-    """The commands that a conversation knows of.
+    """The background commands that a conversation mentions.
 
-    `running` maps those without a reported end to the call that started them; `told` contains the
-    others.
+    `running` maps each command whose end was not reported to the call that started it; `told`
+    contains the others.
     """
 
     def __init__(self, messages: Iterable[Json]) -> None:
@@ -65,7 +65,7 @@ class PastCommands:
     ) -> list[BackgroundTask]:
         """Return the commands that no longer run, except kept ones, as finished tasks.
 
-        `goes_on` returns a note if what a call started is still running elsewhere.
+        `goes_on` returns a note if the command that a call started may still run elsewhere.
         """
         left = {task_id: call for task_id, call in self.running.items() if task_id not in kept_ids}
         ends = read_ends(loaded) if left else {}
@@ -100,7 +100,7 @@ class PastCommands:
                 self._hear_again(row)
 
     def _hear_again(self, row: dict[str, str]) -> None:
-        """Restore a command from its entry after a summary, if its call was summarised."""
+        """Restore a command from the list after a summary, if its call was summarized."""
         task_id, call_id = row["taskId"], row["toolUseId"] or row["taskId"]
         name = "Monitor" if row["kind"] == "monitor" else "Bash"
         call = {"id": row["toolUseId"], "name": name, "input": {"description": row["title"]}}
@@ -110,7 +110,7 @@ class PastCommands:
 
 
 def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
-    """Return the original of a copied session, and the calls of commands that were running there."""
+    """Return the ID of a copied session's original, and the calls of commands running there."""
     of = header_of(loaded.path).get("forkedFrom")
     uuids = [message.get("uuid") for message in loaded.messages]
     if not isinstance(of, dict) or of.get("messageUuid") not in uuids:
@@ -120,7 +120,7 @@ def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
 
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
-    """Yield the tasks that a message reports as started (with the call) or ended (None)."""
+    """Yield the tasks that a message reports as started (with the call's ID) or as ended (None)."""
     call = persons_call(message)
     if call is not None:
         yield call["task"], call["id"]
@@ -143,7 +143,7 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
 
 
 def persons_call(message: Json) -> Json | None:
-    """Return a shell command line of the user that was moved to the background, as a call."""
+    """Return the user's own shell command in a message as a call, if it went to the background."""
     origin = message.get("origin")
     if not isinstance(origin, dict) or origin.get("kind") != "shell-output":
         return None
@@ -162,9 +162,10 @@ def hand_over_commands(
     tasks: Tasks,
     results: Path,
 ) -> None:
-    """Give a resumed agent the news of commands that it had started.
+    """Give a resumed agent the news about commands that it had started.
 
-    `own` is its conversation. News of commands that the user kept go to the session instead.
+    `own` is the agent's conversation. News about commands that the user kept goes to the session
+    instead.
     """
     before, of_session = PastCommands(own), PastCommands(session)
     known_ids = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}

@@ -1,4 +1,4 @@
-"""The session's own state as tools may change it: mode, plan, task list and settings."""
+"""The session's own state that tools may change: mode, plan, task list and settings."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ PLAN: Mode = "plan"
 
 
 class OwnSession(Part):
-    """The planning part; it restores the previous mode when planning ends."""
+    """The session part for planning; it restores the previous mode when planning ends."""
 
     name = "planning"
 
@@ -46,7 +46,7 @@ class OwnSession(Part):
             self._change(PLAN)
 
     def leave_plan(self) -> Mode:
-        """Leave plan mode; keep a mode that the user chose when approving."""
+        """Leave plan mode for the previous mode, unless the user already chose another one."""
         return self._change(self._before if self.mode == PLAN else self.mode)
 
     def _change(self, mode: Mode) -> Mode:

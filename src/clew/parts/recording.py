@@ -1,4 +1,4 @@
-"""Opens the record of a session: a new transcript, a resumed one, or a copy."""
+"""Opens the record of a session: a new transcript, a resumed one, or a copy of one."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def open_record(
 ) -> tuple[Recorder, LoadedSession | None, list[str]]:
     """Open the recorder of a new or resumed session.
 
-    Return it with the loaded session, and the problems with copying parts of it.
+    Also return the loaded session, if any, and the problems with copying parts of it.
     """
     home, cwd = places.config_home, str(places.cwd)
     path = folder = None
@@ -98,7 +98,7 @@ def open_record(
 
 
 def kept_nowhere(opened: AsyncExitStack) -> Path | None:
-    """Create a temporary folder for large outputs of a session that is not saved."""
+    """Create a temporary folder for the large outputs of a session that is not saved."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="clew-unkept-"))
     except OSError:
@@ -114,9 +114,9 @@ def title_of(loaded: LoadedSession) -> str:
 
 
 def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack) -> None:
-    """Claim a given session ID for this process, so that a second process gets an error.
+    """Claim a requested session ID for this process, so that a second process gets an error.
 
-    If the disk is full, the session starts in memory, like any other.
+    If the disk is full, the session starts in memory, as any other would.
     """
     try:
         transcript.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack)
 
 
 def leave_no_empty(transcript: Path) -> None:
-    """Delete an empty transcript."""
+    """Delete a transcript if it is empty."""
     with contextlib.suppress(OSError):
         if not transcript.stat().st_size:
             transcript.unlink()
@@ -146,7 +146,7 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
 
 
 def read_branch(folder: Path) -> str:
-    """Return the branch from `.git/HEAD`, without running git."""
+    """Return the branch that `.git/HEAD` names, without running git."""
     for place in (folder, *folder.parents):
         try:
             head = read_content(place / ".git" / "HEAD").decode("utf-8").strip()

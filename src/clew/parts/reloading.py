@@ -1,8 +1,9 @@
 """Reloads files other than settings while a session runs.
 
 These are plugins with everything in them, commands and skills, agents, and output styles. Changes
-take effect, including hooks and MCP servers of plugins, under the same trust rules as at the start.
-The system prompt and its style stay; the model is notified of other changes with the next prompt.
+take effect, including those to hooks and MCP servers of plugins, under the same trust rules as at
+the start. The system prompt and its style stay as they are; the model is told of other changes with
+the next prompt.
 """
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from clew.permissions.in_session import of_own
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
-    """The state after reloading: plugins as hosts receive them, other names, and errors."""
+    """The state after reloading: plugins as hosts receive them, names of the rest, and errors."""
 
     plugins: tuple[Json, ...]
     skills: tuple[str, ...]
@@ -37,7 +38,7 @@ class Reloaded(Struct, frozen=True, kw_only=True):
 
 
 class Reloading(Part):
-    """The reloading part; it queries the other parts."""
+    """The session part that reloads files on request; it uses the other parts."""
 
     name = "reloading"
     _context: PartContext
@@ -76,7 +77,7 @@ class Reloading(Part):
         return tuple(style.name for style in self._styles.styles.found)
 
     async def all(self, added: tuple[str, ...] = ()) -> Reloaded:
-        """Reload everything; `added` are folders of further plugins, which the caller trusts."""
+        """Reload everything; `added` are folders of more plugins, which the caller trusts."""
         ground, plugins = self._ground, self._plugins
         self._added += tuple(folder for folder in added if folder not in self._added)
         options = ground.options

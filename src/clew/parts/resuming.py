@@ -1,4 +1,4 @@
-"""Resuming and copying of sessions: which one is meant, and how it enters the record.
+"""Resuming and copying sessions: which session is meant, and how its content enters the record.
 
 Loaded only if a session is resumed.
 """
@@ -27,7 +27,7 @@ LOST = "the subagents, tasks and outputs of session {session} could not be copie
 def gone_on(
     recorder: Recorder, log: Log | None, path: Path, home: Path, options: Options, lost: list[str]
 ) -> LoadedSession:
-    """Return the content of the session at `path`, now in the recorder: itself or a copy."""
+    """Load the session at `path` into the recorder, to continue it or a copy, and return it."""
     fork, back = options.fork, None
     if options.resume_at is not None:
         back = Back(to=options.resume_at, only_turn=options.drops_turn)
@@ -52,7 +52,7 @@ def gone_on(
 
 
 def id_of(path: Path) -> str:
-    """Return the session ID in a transcript's file name."""
+    """Return the session ID that a transcript's file name contains."""
     if not is_uuid(path.stem):
         copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` continues in a copy"
         raise SessionError(f"{path}: the file name is not a session ID; {copying}")
@@ -60,7 +60,7 @@ def id_of(path: Path) -> str:
 
 
 def in_hold(lock: LockedSession, home: Path) -> str:
-    """Return an error that names the process with the session open, and the alternatives."""
+    """Return an error message that names the process using the session, and the alternatives."""
     is_known = find_session(home, lock.path.stem) == [lock.path]
     name = lock.path.stem if is_known else shlex.quote(str(lock.path))
     copying = f"`clew --resume {name} --fork-session` continues in a copy"
@@ -70,7 +70,7 @@ def in_hold(lock: LockedSession, home: Path) -> str:
 def ensure_free(path: Path, home: Path, cwd: str) -> None:
     """Raise `SessionError` if a session can't be resumed.
 
-    Called before the current session is left for it.
+    Called before clew leaves the current session in order to resume that one.
     """
     session_id, files = id_of(path), Files()
     placed(home, cwd, path)
@@ -92,7 +92,7 @@ def ensure_free(path: Path, home: Path, cwd: str) -> None:
 def copied(
     recorder: Recorder, log: Log, loaded: LoadedSession, back: Back | None, lost: list[str]
 ) -> bool:
-    """Start the recorder's session as a copy of another; return False if it is not on disk."""
+    """Start the recorder's session as a copy of another. Return whether the copy is on disk."""
     if loaded.is_empty:
         return False
     until = None if back is None else back.of(loaded).leaf_uuid
@@ -113,7 +113,7 @@ def copied(
 
 
 def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
-    """Return the transcript to resume; None for a new session."""
+    """Return the transcript to resume, or None for a new session."""
     if options.resume is not None:
         return choose.resolve_session(home, cwd, options.resume)
     if options.continues:
@@ -123,7 +123,10 @@ def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
 
 
 def placed(home: Path, cwd: str, path: Path) -> Path:
-    """Return the folder in which a session continues; for a recovery file, that of its other files."""
+    """Return the folder in which a resumed session continues.
+
+    For a recovery file, this is the folder of the session's other files.
+    """
     folder = choose.folder_of(home, cwd, path)
     closed = None if folder == path.parent else why_closed(folder)
     if closed is not None:

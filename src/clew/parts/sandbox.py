@@ -1,8 +1,8 @@
-"""The sandbox of a session, from its settings, folders and mode, fixed at the start.
+"""The sandbox of a session, determined at the start by its settings, folders and mode.
 
-It is fixed because a command can write settings files, which must not weaken the sandbox for later
-commands. Only the mode may change. Owns when a command is confined, and the notices if that is not
-possible.
+It is fixed because a command can write settings files, and these must not weaken the sandbox for
+later commands. Only the mode may change. Owns the decision when a command is confined, and the
+notices if that is not possible.
 """
 
 import os
@@ -114,10 +114,10 @@ PROMISED = (
 
 
 class SessionSandbox(Part):
-    """The sandbox of a session.
+    """The session part for sandboxes.
 
-    It has two forms: the sandbox itself, which `enabled` and the mode turn on, and the read-only
-    sandbox for commands that run without asking, which is always on if available.
+    There are two: the sandbox itself, which the setting `enabled` and the mode turn on, and the
+    read-only sandbox for commands that run without asking, which is always on if available.
     """
 
     name = "sandbox"
@@ -130,7 +130,7 @@ class SessionSandbox(Part):
         hidden: Sequence[str],
         aside: Path,
     ) -> None:
-        """Create the sandbox; risky files that a command created are moved to `aside`."""
+        """Prepare the sandboxes. Risky files that a command creates are moved to `aside`."""
         standing = rules.standing
         settings, faults = read_settings(standing.layers, home=standing.context.home)
         self._notices = faults
@@ -159,7 +159,7 @@ class SessionSandbox(Part):
     def box(self) -> "Box":
         """The sandbox, created on first use because most sessions need none.
 
-        Creating it may raise `SandboxError`.
+        Raises `SandboxError` if it cannot be created.
         """
         if self._box is None:
             self._box = self._made(policy_of(self._settings, self._began))
@@ -218,7 +218,10 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return git's access state, created when a command first asks git for file contents."""
+        """Return what deny rules withhold from git in a folder, as far as it is known yet.
+
+        The search of git's history is set up when a command first asks git for file contents.
+        """
         if self._history is None:
             from clew.permissions.git_history import GitHistory
 
@@ -263,18 +266,18 @@ class SessionSandbox(Part):
 
     @property
     def _switched(self) -> str:
-        """The state of the sandbox, and what decides it."""
+        """Whether the sandbox is on, and what decides that, in words."""
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
             return f"{state} in mode {self._rules.mode} (automatic in {' and '.join(OWN_MODES)})"
         return f"{state} by the settings"
 
     def opens(self, tree: str) -> None:
-        """Allow an agent's worktree."""
+        """Allow commands to write to an agent's worktree."""
         self._checkouts.add(os.path.realpath(tree))
 
     def _shut(self, access: Access) -> tuple[str, ...]:
-        """Return the paths that deny rules match now, by the initial and the current rules."""
+        """Return the existing paths that deny rules match, by the initial or the current rules."""
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for rule in both_rules for path in self._denied.named(rule, access)])
@@ -287,7 +290,7 @@ class SessionSandbox(Part):
         )
 
     def _policy(self, cwd: str) -> SandboxPolicy:
-        """Return the policy of a command in a folder.
+        """Return the sandbox policy for a command that runs in `cwd`.
 
         An agent's worktree is writable although it is inside `.claude`, except for files that
         programs execute.
@@ -366,7 +369,10 @@ class SessionSandbox(Part):
         return [path for path in policy.write if path not in own and is_folder(Path(path))]
 
     def missing(self, text: str, walled: Walled) -> str:
-        """Return a sentence about variables that a failed command needed; each is mentioned once."""
+        """Return a sentence about removed variables that a failed command mentions.
+
+        Each variable is reported only once.
+        """
         words = set(WORD.findall(text))
         names = [n for n in walled.removed if n in words and n not in self._told_missing]
         self._told_missing.update(names)
@@ -388,7 +394,7 @@ class SessionSandbox(Part):
         )
 
     def is_excluded(self, command: str, line: "CommandLine | None") -> bool:
-        """Return whether all parts of a command are excluded from the sandbox by the settings."""
+        """Return whether the settings exclude all parts of a command from the sandbox."""
         if self._excluded is None:
             return False
         # Loaded with the first call, because this imports the command parser.
@@ -423,7 +429,7 @@ class SessionSandbox(Part):
 
 
 def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet | None:
-    """Return `excludedCommands` as rules; `docker` also matches `docker` with any arguments."""
+    """Return `excludedCommands` as rules; the entry `docker` also matches calls with arguments."""
     rules: list[PermissionRule] = []
     for pattern in settings.excluded:
         texts = [pattern] if "*" in pattern else [pattern, f"{pattern} *"]
@@ -442,7 +448,7 @@ def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet
 
 
 def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolicy:
-    """Return the base policy of the sandbox, without the paths that deny rules match."""
+    """Return the basic policy of the sandbox, without the existing paths that deny rules match."""
     context, files = standing.context, settings.files
     outside = [path for root in context.roots for path in list_commit_paths(root)]
     roots = real((*context.roots, *outside, *files.write))
@@ -459,7 +465,10 @@ def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolic
 
 
 def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
-    """Return the existing secret files; the home folder's names are checked first, as few exist."""
+    """Return the secret files that exist.
+
+    The names in the home folder are checked first, because few of the files exist.
+    """
     home, places = standing.context.home, standing.places
     names = {name for name, _ in listing.entries(home)}
     paths = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in names]
@@ -473,7 +482,7 @@ def real(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_passed(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a command that runs without asking receives a variable."""
+    """Return whether a command that runs without asking receives the variable `name`."""
     if name in VARIABLES or name.startswith("LC_"):
         return True
     return any(

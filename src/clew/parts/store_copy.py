@@ -1,8 +1,8 @@
-"""Copy of a session in a store: pulled before the session opens, and pushed while it runs.
+"""The copy of a session in a store: pulled before the session opens, pushed while it runs.
 
 Off unless the setting `sessionStore` names a store. The local transcript is authoritative: if the
-store fails, this is reported and retried, and nothing else is affected. Unsent data is pushed by
-the next session with that ID or by `clew sessions push`.
+store fails, the failure is reported and the transfer retried, and nothing else is affected. Unsent
+data is pushed by the next session with the same ID or by `clew sessions push`.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ FIRST_S = 10.0
 
 
 def _later() -> None:
-    """Do nothing; the news is polled instead."""
+    """Do nothing when a problem is added; problems are polled instead."""
 
 
 class StoreCopy(Part):
-    """The copy in a store; this base class is used without one.
+    """The session part for the copy in a store; this base class is used if there is no store.
 
-    `faults` are unreported problems; the callback in `heard` runs when one is added.
+    `faults` are problems not yet reported; `heard` is called when one is added.
     """
 
     name = "store copy"
@@ -56,11 +56,11 @@ class StoreCopy(Part):
         self._something = asyncio.Event()
 
     def beside(self, mirror: Mirror | None) -> Mirror | None:
-        """Return the mirror for written lines: the host's, combined with the copy's."""
+        """Return the mirror that receives written lines: the host's and that of the copy."""
         return mirror
 
     def news(self) -> tuple[str, ...]:
-        """Return the problems since the last call; a repeated failure is reported once."""
+        """Return the problems since the last call; a failure that repeats is reported once."""
         faults, self.faults = tuple(self.faults), []
         return faults
 
@@ -78,7 +78,7 @@ class StoreCopy(Part):
 
 
 class ConfiguredStore(StoreCopy):
-    """The copy in a configured store."""
+    """The session part for the copy in the store that the settings name."""
 
     def __init__(self, store: "SessionStore") -> None:
         from clew.record.stores.transfer import Sender
@@ -96,14 +96,14 @@ class ConfiguredStore(StoreCopy):
         return both
 
     def wrote(self, path: Path) -> None:
-        """Note that a transcript may have been appended to."""
+        """Note that lines may have been added to a transcript."""
         self._waiting[path] = None
         self._something.set()
 
     async def bring_home(self, options: Options, home: Path, cwd: str) -> None:
-        """Pull the session to be resumed if the store has more of it than the disk.
+        """Pull the session to be resumed if the store has more of it than the local disk.
 
-        Raise `SessionError` only if the session is in neither place.
+        Raise `SessionError` only if neither has the session.
         """
         from clew.record.stores.base import StoreError
         from clew.record.stores.transfer import Diagnostic, files_of, hydrate_session
@@ -142,13 +142,13 @@ class ConfiguredStore(StoreCopy):
             self.wrote(path)
 
     def _begin_anew(self) -> None:
-        """Forget the state of the files, which have been replaced."""
+        """Forget which lines were sent, because the files have been replaced."""
         from clew.record.stores.transfer import Sender
 
         self._sender = Sender(self._store)
 
     async def keep(self) -> None:
-        """Send changes until cancelled."""
+        """Send changes to the store until cancelled."""
         while True:
             await self._something.wait()
             await asyncio.sleep(PAUSE_S if self._is_failing else QUIET_S)
@@ -173,7 +173,7 @@ class ConfiguredStore(StoreCopy):
         self._is_failing = False
 
     async def finish(self) -> None:
-        """Send the rest, after the transcript is complete."""
+        """Send the remaining changes, once the transcript is complete."""
         try:
             async with asyncio.timeout(LAST_S):
                 await self._send()
@@ -182,7 +182,7 @@ class ConfiguredStore(StoreCopy):
 
 
 def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None, bool]:
-    """Return the session to be resumed, as far as known, and whether it is on disk."""
+    """Return the session to be resumed, if it is known, and whether it is on the local disk."""
     from clew.parts.resuming import choose_transcript
 
     try:
@@ -200,7 +200,7 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 
 @asynccontextmanager
 async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
-    """Open the copy of the session that is about to be opened; close it after its transcript."""
+    """Open the store copy for a session about to be opened; close it after the transcript."""
     settings = ground.began.settings
     if not ground.options.persists or read_text(settings, "sessionStore") is None:
         yield StoreCopy()

@@ -1,4 +1,4 @@
-"""The background tasks of a session as a part, including those of earlier runs.
+"""The session part for background tasks, including those of earlier runs.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -16,9 +16,9 @@ from clew.record.transcript.record import Recorder
 
 
 class BackgroundTasks(Tasks, Part):
-    """The tasks of a session and its subagents, including those of earlier runs.
+    """The background tasks of a session and its subagents, including those of earlier runs.
 
-    `recorder_of` returns the recorder of an agent by its ID.
+    `recorder_of` returns the recorder of the agent with an ID.
     """
 
     name = "background tasks"
@@ -59,7 +59,7 @@ class BackgroundTasks(Tasks, Part):
         kept_ids: Container[str] = ()
 
         def goes_on(call_id: str) -> str:
-            """Return where a command of this copy's original is still running, if the user kept it."""
+            """Return a note if another session kept or started a command, else an empty string."""
             record = self.shelf.of_call(call_id)
             if record is not None:
                 return f"the user kept it in session {record.about.session_id}"

@@ -33,10 +33,10 @@ from clew.system.config.settings import read_object
 
 
 def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """Return the built-in tools and those of the parts.
+    """Return the built-in tools and those of the parts that the session offers.
 
-    Tools that the command line excludes or denies entirely are left out, as are those that need the
-    user if the user can't be asked.
+    Left out are tools that the command line excludes or denies entirely, and, if the user can't be
+    asked, tools that need the user.
     """
     tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
@@ -108,7 +108,10 @@ def new_tool_session(
 def tool_session_of_agent(
     session: ToolSession, thread: Thread, cwd: str, agents: Agents | None, owner: str
 ) -> ToolSession:
-    """Return the same for a subagent, which shares its session's tasks, sandbox and limits."""
+    """Return the state that a subagent's tools share.
+
+    It has the tasks, the sandbox and the limits in common with the session.
+    """
     results = thread.recorder.paths.results
     return ToolSession(
         cwd=cwd,
@@ -155,5 +158,5 @@ def new_toolset(
 
 
 def is_lasting(options: Options) -> bool:
-    """Return whether the session continues after an answer."""
+    """Return whether the session goes on after an answer."""
     return not options.is_print or options.input_format == "stream-json"

@@ -1,4 +1,4 @@
-"""Warming of the session's prompt cache, within the budget of a setting."""
+"""Keeps the session's prompt cache warm, within a budget that a setting provides."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,7 +21,7 @@ from clew.system.config.settings import read_number
 
 
 class SessionCache(CacheWatch, Part):
-    """The session's prompt cache, kept warm if a setting provides a budget."""
+    """The session part for the prompt cache, which is kept warm if a setting provides a budget."""
 
     name = "prompt cache"
 
@@ -104,4 +104,4 @@ def warmer_of(
 
 
 async def unheard(_: DriverEvent) -> None:
-    """Ignore the event; only the cost matters."""
+    """Ignore events of a warming request; only its cost matters."""

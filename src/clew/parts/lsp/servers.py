@@ -24,7 +24,10 @@ from clew.system.process.spawn import Launcher
 def find_specs(
     settings: Any, plugins: Mapping[str, Any], environ: Mapping[str, str], *, detects: bool
 ) -> Specs:
-    """Return the servers from the settings (`lspServers`), those from plugins, and installed ones."""
+    """Return the servers from the settings (`lspServers`), servers from plugins, and known ones.
+
+    Known servers are included only if `detects` is true and their programs are installed.
+    """
     specs, faults = read_entries(settings or {}, "lspServers")
     plugin_specs, entry_faults = read_entries(dict(plugins), "plugins")
     path = environ.get("PATH", "")

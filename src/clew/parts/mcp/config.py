@@ -114,7 +114,7 @@ Reach: TypeAlias = StdioServer | HttpServer | InProcessServer
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """The configuration of a server; `raw` is the original entry, without expansion of variables."""
+    """The configuration of a server; `raw` is the original entry, with unexpanded variables."""
 
     name: str
     scope: Scope

@@ -1,1 +1,1 @@
-"""Plugins: folders that add commands, skills, agents, hooks, servers and output styles."""
+"""Plugins: folders that add commands, skills, agents, hooks, servers and output styles to clew."""

@@ -32,7 +32,7 @@ BETWEEN_BYTES = 1 << 20
 
 
 async def unpacked(source: PluginSource, draft: Path, environ: Mapping[str, str]) -> None:
-    """Unpack the package's files at `draft`, which must not exist yet."""
+    """Download an npm package and unpack its files at `draft`, which must not exist yet."""
     folder = draft.with_name("archive")
     folder.mkdir()
     launcher = Launcher()
@@ -72,7 +72,10 @@ async def packed(
 
 
 class _Unfolded(gzip.GzipFile):
-    """Decompresses an archive with limits: in total, and between two of its files."""
+    """Decompresses an archive, and fails if it grows too large.
+
+    One limit is for the entire archive, another for the data between two of its files.
+    """
 
     left = MAX_BYTES
     near = BETWEEN_BYTES
@@ -87,7 +90,7 @@ class _Unfolded(gzip.GzipFile):
 
 
 def unpack(archive: Path, into: Path, what: str) -> None:
-    """Extract the files of an archive without their common folder.
+    """Extract the files of an archive, leaving out the top-level folder that contains them all.
 
     Links and devices are skipped.
     """
@@ -124,9 +127,9 @@ LEADS_OUT = "is a link to a path outside the plugin"
 
 
 def bring(source: PluginSource, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
-    """Fetch a source to `into`, which must not exist yet. Return the commit, if it has one.
+    """Fetch a source to `into`, which must not exist yet. Return the commit, if there is one.
 
-    `base` is the folder that relative paths start from. A failure leaves no files.
+    Relative paths start from the folder `base`. If fetching fails, no files are left behind.
     """
     make_private(into.parent)
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as scratch:
@@ -183,7 +186,8 @@ async def clone(source: PluginSource, into: Path, environ: Mapping[str, str]) ->
 def find_outward_link(root: Path) -> str:
     """Return the first link below `root` that points outside it, or an empty string.
 
-    Its target would be read as part of the plugin without being visible in the plugin's folder.
+    The target of such a link would be read as part of the plugin without being visible in its
+    folder.
     """
     for folder, folders, names in os.walk(root):
         for path in (Path(folder, name) for name in (*folders, *names)):

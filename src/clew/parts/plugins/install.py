@@ -55,7 +55,7 @@ SCOPES = ("user", "project", "local")
 
 
 class PluginInstaller(Struct, frozen=True, kw_only=True):
-    """The context for managing plugins: the user's folders, their environment, and the prompt."""
+    """What managing plugins requires: folders, environment, and a way to ask the user."""
 
     places: Places
     store: Store
@@ -64,7 +64,7 @@ class PluginInstaller(Struct, frozen=True, kw_only=True):
     agrees: Callable[[Parts], bool]
 
     def parts(self, plugin: Installed) -> Parts:
-        """Return an installed plugin's parts. Raise UserError if it is invalid."""
+        """Return an installed plugin's parts. Raise UserError if the plugin is invalid."""
         return read_parts(self.store, plugin)
 
 
@@ -87,7 +87,7 @@ def install(
 
 
 def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, str]:
-    """Return the offer, the base for relative paths, and the marketplace's name."""
+    """Return the plugin that `wanted` names, the base of relative paths, and the marketplace."""
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
@@ -122,7 +122,7 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
 
 
 def at_home(base: Path, source: PluginSource) -> PluginSource:
-    """Return a folder as an absolute path."""
+    """Return a local source with its path, relative to `base`, made absolute."""
     return PluginSource(path=str((base / Path(source.path).expanduser()).resolve()))
 
 
@@ -136,7 +136,7 @@ def settle(
     trusts: bool | None,
     before: Installed | None,
 ) -> tuple[Installed, Parts]:
-    """Fetch the files, ask for approval, and record the plugin."""
+    """Fetch a plugin's files, ask the user for approval, and record the plugin."""
     store, source = desk.store, offer.source
     full_source = source if source.url else at_home(base, source)
     with drafted(store.copies) as draft:
@@ -181,13 +181,13 @@ def settle(
 
 
 def is_same(source: PluginSource, other: PluginSource) -> bool:
-    """Return whether both sources are the same, regardless of their version."""
+    """Return whether two sources are the same, regardless of the version."""
     return (source.url, source.path, source.registry) == (other.url, other.path, other.registry)
 
 
 @contextmanager
 def drafted(above: Path) -> Iterator[Path]:
-    """Yield a new temporary path for files that have no name yet."""
+    """Yield a new temporary path below `above`, for files whose final name is not known yet."""
     make_private(above)
     with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as scratch:
         yield Path(scratch, "whole")
@@ -196,7 +196,7 @@ def drafted(above: Path) -> Iterator[Path]:
 def update(
     desk: PluginInstaller, plugin: Installed, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
-    """Update a plugin from its source. Changed content must be approved again."""
+    """Update a plugin from its source. If its content has changed, it must be approved again."""
     if plugin.is_foreign:
         raise UserError(f"{plugin.id} was installed by another tool; update it there")
     if plugin.is_pinned:
@@ -205,7 +205,7 @@ def update(
 
 
 def pinned(plugin: Installed) -> str:
-    """Return an error message for updating a pinned plugin."""
+    """Return the error message for an attempt to update a pinned plugin."""
     at = plugin.commit or plugin.version or "its content"
     return f"{plugin.id} is pinned to {at}; to update it, first run: clew plugin unpin {plugin.id}"
 
@@ -225,14 +225,17 @@ def renewed(
 
 
 def unchanged(plugin: Installed, source: PluginSource) -> bool:
-    """Return whether the source still is what the user approved."""
+    """Return whether a source folder still has the content that the user approved."""
     if source.url or not plugin.trusted or not is_folder(source.path):
         return False
     return compute_fingerprint(Path(source.path)) == plugin.trusted
 
 
 def pin(desk: PluginInstaller, plugin: Installed, commit: str, *, trusts: bool | None) -> Installed:
-    """Pin a plugin to a commit, by default the installed one. A folder is pinned to its content."""
+    """Pin a plugin to a commit, by default the installed one.
+
+    A plugin that was copied from a folder or a package is pinned to its content.
+    """
     if plugin.is_foreign:
         raise UserError(f"{plugin.id} was installed by another tool; pin it there")
     if commit and (not plugin.source.url or plugin.source.is_package):
@@ -275,13 +278,13 @@ def read_market(folder: Path) -> Market:
 
 
 def base_of(path: Path) -> Path:
-    """Return the folder that a marketplace's relative sources start from."""
+    """Return the folder that relative sources in a marketplace start from."""
     base = path if is_folder(path) else path.parent
     return base.parent if base.name == MARKET.parent.name else base
 
 
 def add_market(desk: PluginInstaller, words: str) -> Market:
-    """Add a marketplace: a local folder or file, used in place, or a copy of a repository."""
+    """Add a marketplace. A local folder or file is used in place; a repository is copied."""
     source = typed(words)
     permitted(desk.places, source)
     if not source.url:
@@ -336,7 +339,7 @@ def remove_market(desk: PluginInstaller, name: str) -> None:
 def permitted(places: Places, source: PluginSource) -> None:
     """Raise UserError if an administrator's list does not allow a source.
 
-    Without a list, all are allowed.
+    If there is no such list, all sources are allowed.
     """
     for layer in load_settings(places).layers:
         listed = value_in(layer.data, "strictKnownMarketplaces")
@@ -367,9 +370,10 @@ GONE = ".gone-"
 
 
 def remove(desk: PluginInstaller, plugin: Installed) -> list[Path]:
-    """Remove a plugin and everything clew wrote for it. Return the paths that were removed.
+    """Remove a plugin and everything that clew wrote for it. Return the paths that changed.
 
-    The files are renamed at once, regardless of their number; `sweep_leftovers` deletes them.
+    The plugin's folders are only renamed, which is quick even if they contain many files;
+    `sweep_leftovers` deletes them.
     """
     if plugin.is_foreign:
         raise UserError(
@@ -388,7 +392,10 @@ def remove(desk: PluginInstaller, plugin: Installed) -> list[Path]:
 
 
 def switched_nowhere(desk: PluginInstaller, plugin_id: str, scope: str) -> list[Path]:
-    """Remove a plugin's entry from the settings of a scope. Return the file if it changed."""
+    """Remove a plugin's entry from the settings of a scope.
+
+    Return the settings file if it changed.
+    """
     path, key = desk.places.settings_file(scope), ("enabledPlugins", plugin_id)
     with hold_lock(desk.places.config_home):
         layer = read("local", path, str(desk.places.root)) if is_there(path) else None
@@ -401,14 +408,14 @@ def switched_nowhere(desk: PluginInstaller, plugin_id: str, scope: str) -> list[
 
 
 def sweep_leftovers(desk: PluginInstaller) -> None:
-    """Delete the files of removed plugins, including those of an interrupted removal."""
+    """Delete the files of removed plugins, including those left by an interrupted removal."""
     for above in (desk.store.copies, desk.store.kept):
         for folder in above.glob(f"{GONE}*"):
             deleted(folder)
 
 
 def deleted(folder: Path) -> None:
-    """Delete a folder, unless another process is deleting it. The target of a link stays."""
+    """Delete a folder, unless another process is deleting it. If it is a link, its target stays."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

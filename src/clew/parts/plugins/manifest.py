@@ -1,4 +1,4 @@
-"""The manifest of a plugin, `.claude-plugin/plugin.json`, or its entry in a marketplace. Pure.
+"""A plugin's manifest, `.claude-plugin/plugin.json`, and the entries of marketplaces. Pure.
 
 Owns the fields of manifests and marketplaces. Errors are returned as text. Unknown fields are
 ignored, because they belong to other tools.
@@ -23,7 +23,7 @@ KINDS = ("commands", "agents", "skills", "outputStyles", "hooks", "mcpServers", 
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """A plugin's manifest. `declared` are the parts that it names, unchanged."""
+    """A plugin's manifest. `declared` contains the parts that the manifest names, unchanged."""
 
     name: str
     version: str = ""
@@ -33,7 +33,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """The source of a plugin or marketplace: a local folder, git repository or npm package."""
+    """Where a plugin or marketplace comes from: a folder, a git repository or an npm package."""
 
     # The URL of a repository, or `npm:` and a package name; empty for a folder.
     url: str = ""
@@ -58,13 +58,13 @@ class PluginSource(Struct, frozen=True, kw_only=True):
 
 
 def last_of(source: PluginSource) -> str:
-    """Return the last part of a source, the name of a plugin without a name."""
+    """Return the last part of a source, which serves as the name of a plugin that has none."""
     place = source.path or source.url.rstrip("/").removesuffix(".git")
     return re.split(r"[/:]", place.rstrip("/"))[-1]
 
 
 class MarketplacePlugin(Struct, frozen=True, kw_only=True):
-    """One plugin of a marketplace. A relative source is a folder of the marketplace."""
+    """A plugin that a marketplace offers. A relative source is a folder in the marketplace."""
 
     name: str
     source: PluginSource
@@ -80,7 +80,7 @@ class Market(Struct, frozen=True, kw_only=True):
 
 
 def parse_manifest(data: Any) -> Manifest | str:
-    """Return the manifest of a decoded plugin.json, or an error message."""
+    """Return the manifest in the decoded content of a plugin.json, or an error message."""
     if not isinstance(data, dict):
         return "expected an object"
     name = data.get("name")
@@ -102,7 +102,7 @@ def text(data: Json, key: str) -> str:
 
 
 def parse_market(data: Any) -> Market | str:
-    """Return the marketplace of a decoded marketplace.json, or an error message."""
+    """Return the marketplace in the decoded content of a marketplace.json, or an error message."""
     if not isinstance(data, dict):
         return "expected an object"
     name, listed = data.get("name"), data.get("plugins")
@@ -144,7 +144,10 @@ def offer(entry: Any, base: str) -> MarketplacePlugin | str:
 
 
 def source(value: Any) -> PluginSource | str:
-    """Return the source in a marketplace's entry or a setting. A string is a relative folder."""
+    """Return the source in a marketplace's entry or a setting, or an error message.
+
+    A string is a relative folder.
+    """
     if isinstance(value, str):
         return PluginSource(path=value) if value else "source: empty"
     if not isinstance(value, dict):
@@ -174,7 +177,7 @@ def source(value: Any) -> PluginSource | str:
 
 
 def package(name: str, version: str, registry: str = "") -> PluginSource | str:
-    """Return a package in a registry. npm itself would accept many other forms."""
+    """Return the source for an npm package. For other forms that npm accepts, return an error."""
     if not PACKAGE.fullmatch(name):
         return "source.package: expected a package name"
     if version and not VERSION.fullmatch(version):
@@ -185,10 +188,10 @@ def package(name: str, version: str, registry: str = "") -> PluginSource | str:
 
 
 def parse_source(words: str) -> PluginSource:
-    """Parse a source typed by the user. Raise ValueError if it is invalid.
+    """Parse a source that the user typed. Raise ValueError if it is invalid.
 
-    It is a folder, `owner/name`, or a URL, each with an optional branch, tag or commit after #; or
-    `npm:` and a package.
+    A source is a folder, `owner/name`, or a URL, each with an optional branch, tag or commit after
+    #; or `npm:` followed by a package name.
     """
     if words.startswith(NPM):
         package_name = words.removeprefix(NPM)
@@ -208,7 +211,7 @@ def parse_source(words: str) -> PluginSource:
 
 
 def with_root(value: Any, places: dict[str, str]) -> Any:
-    """Return a value in whose strings `${NAME}` is replaced for the names in `places` only."""
+    """Return a value with `${NAME}` replaced in all its strings, for the names in `places` only."""
     if isinstance(value, str):
         for name, place in places.items():
             value = value.replace(f"${{{name}}}", place)

@@ -1,8 +1,8 @@
-"""The plugins of a session, enabled or from the command line, and what each contributes.
+"""The plugins of a session, enabled or given on the command line, and what each contributes.
 
-No program of a plugin runs before the user has approved exactly this content. Its text (commands,
-skills, agents, styles) is available as soon as the plugin is enabled. A plugin passed with
---plugin-dir is trusted for the session, because passing it is approval.
+No program of a plugin runs before the user has approved the plugin's exact content. Its text
+(commands, skills, agents, styles) is available as soon as the plugin is enabled. A plugin given
+with --plugin-dir is trusted for the session, because the option itself is the approval.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OF_PLUGINS = "plugin:"
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """One plugin of a session. If `may_run`, its hooks and servers are started."""
+    """One plugin of a session. Its hooks and servers are started only if `may_run` is true."""
 
     parts: Parts
     may_run: bool
@@ -49,14 +49,14 @@ class Plugin(Struct, frozen=True, kw_only=True):
         return self.parts.manifest.name
 
     def record(self) -> Json:
-        """Return the plugin's description for hosts."""
+        """Return a description of the plugin for host programs."""
         fields = {"name": self.name, "path": str(self.parts.root)}
         version = self.parts.manifest.version
         return fields | ({"version": version} if version else {})
 
 
 class SessionPlugins(Part):
-    """The plugins found by the last search, and the errors in others."""
+    """The session part for plugins: those found by the last search, and the errors in others."""
 
     name = "plugins"
 
@@ -71,7 +71,7 @@ class SessionPlugins(Part):
         return self.faults
 
     def replace(self, plugins: SessionPlugins) -> None:
-        """Replace the plugins with those found now."""
+        """Replace the plugins and errors with those of a newer search."""
         self.all, self.faults = plugins.all, plugins.faults
 
     def skills(self) -> list[FromPlugin]:
@@ -95,7 +95,7 @@ class SessionPlugins(Part):
         return [(path, f"{plugin.name}:") for plugin in self for path in plugin.parts.styles]
 
     def hook(self, hooks: SessionHooks, layers: Sequence[Layer]) -> list[str]:
-        """Add the hooks of plugins that may run. Return error messages for invalid hooks."""
+        """Add the hooks of plugins that may run. Return an error message for each invalid hook."""
         faults: list[str] = []
         for plugin in self:
             variables = (("CLAUDE_PLUGIN_ROOT", str(plugin.parts.root)),)
@@ -111,9 +111,9 @@ class SessionPlugins(Part):
             hooks.remove(source_of(plugin))
 
     def servers(self) -> list[ServerEntry]:
-        """Return the MCP servers.
+        """Return the MCP servers of all plugins.
 
-        Those of a plugin that may not run are listed, but do not start.
+        The servers of a plugin that may not run are listed, but do not start.
         """
         return [
             ServerEntry(
@@ -129,7 +129,7 @@ class SessionPlugins(Part):
         ]
 
     def language_servers(self) -> dict[str, Any]:
-        """Return the language servers of plugins that may run, by name."""
+        """Return the configurations of language servers, by name, from plugins that may run."""
         return {
             f"{plugin.name}:{name}": value
             for plugin in self
@@ -139,7 +139,7 @@ class SessionPlugins(Part):
 
 
 def source_of(plugin: Plugin) -> str:
-    """Return the name that marks the plugin's hooks."""
+    """Return the source name that marks a hook as the plugin's."""
     return f"plugin:{plugin.name}"
 
 
@@ -148,7 +148,7 @@ def waiting(name: str) -> str:
 
 
 def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
-    """Return the plugins of a session. Without any plugins, this loads none of their code."""
+    """Return the part with the session's plugins. If there are none, no code for them is loaded."""
     settings, places = standing.settings, standing.places
     enabled_plugins = read_object(settings, "enabledPlugins")
     wanted = any(enabled_plugins.values()) and not options.is_bare
@@ -198,7 +198,10 @@ def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
 
 
 def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
-    """Yield the enabled plugins. Trust is checked only for those with programs."""
+    """Yield the installed plugins that are enabled.
+
+    The content is hashed only if the user approved the plugin; it may run if the hash is the same.
+    """
     from clew.parts.plugins.install import read_parts
     from clew.parts.plugins.store import compute_fingerprint, is_on
 

@@ -1,6 +1,6 @@
-"""The contents of a plugin's folder: the folders and files of its parts, for the loader of each.
+"""The contents of a plugin's folder: the folders and files from which its parts are loaded.
 
-Runs and loads none of them. No path may lead outside the plugin's folder.
+None of them is loaded or run here. No path may lead outside the plugin's folder.
 """
 
 import json
@@ -21,7 +21,7 @@ NOTHING = "not a plugin: no manifest, commands, skills, agents, output styles, h
 
 
 class Parts(Struct, kw_only=True):
-    """The parts of a plugin: paths of text, and the programs: hooks by event, servers by name."""
+    """The parts of a plugin: the paths of its texts, its hooks, and its servers by name."""
 
     root: Path
     manifest: Manifest
@@ -45,8 +45,9 @@ class Parts(Struct, kw_only=True):
 def read_manifest(root: Path, declared: Json | None = None, *, called: str = "") -> Manifest | str:
     """Return a plugin's manifest, or an error message.
 
-    Without a manifest, the plugin's name is `called`, or else that of its folder. `declared` are
-    the fields of the marketplace's entry, which the plugin's own manifest overrides.
+    If the plugin has no manifest, its name is `called`, or else the name of its folder. `declared`
+    contains the fields of its marketplace entry; the plugin's own manifest takes precedence over
+    them.
     """
     path = root / MANIFEST
     if not is_file(path):
@@ -68,7 +69,7 @@ def read_manifest(root: Path, declared: Json | None = None, *, called: str = "")
 
 
 def decode_file(path: Path) -> Any:
-    """Return a file's JSON, or an error message as a string."""
+    """Return the decoded JSON of a file, or an error message as a string."""
     try:
         with open(path, "rb", opener=open_only_files) as file:
             return json.loads(file.read(MAX_BYTES).decode("utf-8-sig"))
@@ -79,7 +80,7 @@ def decode_file(path: Path) -> Any:
 
 
 def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
-    """Return all parts of a plugin: those in the usual folders, and those that its manifest names.
+    """Return all parts of a plugin: those in the usual places, and those that its manifest names.
 
     `data` is the folder where the plugin may store data between sessions.
     """
@@ -109,7 +110,7 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
 
 
 def is_nothing(parts: Parts) -> bool:
-    """Return whether a folder contains no part of a plugin."""
+    """Return whether a folder contains nothing that makes it a plugin."""
     is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
     return not is_some and not describe_parts(parts)
 
@@ -124,7 +125,7 @@ class _Looking:
         self._parts.faults.append(f"plugin {self._parts.manifest.name}: {what}")
 
     def paths(self, kind: str, usual: str) -> list[Path]:
-        """Return the usual folder if it exists, and the paths that the manifest names."""
+        """Return the usual folder, if it exists, and the paths that the manifest names."""
         paths = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
         for value in self._said(kind):
             path = self._inside(kind, value)
@@ -133,7 +134,7 @@ class _Looking:
         return paths
 
     def objects(self, kind: str, usual: str) -> list[Json]:
-        """Return the objects in the usual file, in the named files, and inline in the manifest."""
+        """Return the JSON objects in the usual file, in named files, and in the manifest itself."""
         files = [self._parts.root / usual] if is_file(self._parts.root / usual) else []
         objects: list[Json] = []
         for value in self._said(kind):
@@ -174,7 +175,7 @@ class _Looking:
 
 
 def describe_parts(parts: Parts) -> list[str]:
-    """Describe a plugin's parts, one line for each kind. Programs are listed in full."""
+    """Describe a plugin's parts, in one line for each kind. Programs are listed in full."""
     words = {
         "commands": [*files_in(parts.command_folders), *(p.stem for p in parts.command_files)],
         "skills": [

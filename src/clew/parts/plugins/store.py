@@ -1,8 +1,8 @@
-"""The installed plugins: clew's own record, and, read-only, those that other tools installed.
+"""The installed plugins: those that clew recorded, and, read-only, those from other tools.
 
 Owns `<config home>/clew/plugins/`: `installed.json`, `marketplaces.json`, and a folder of copies.
-Whether a plugin is enabled is a setting (`enabledPlugins`), as in other tools. Whether its programs
-may run depends on trust in exactly this content: a plugin that has changed must be approved again.
+Whether a plugin is enabled is a setting (`enabledPlugins`), as in other tools. Its programs may run
+only if the user trusts its exact content: a plugin that has changed must be approved again.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -29,7 +29,7 @@ MAX_FILES = 20_000
 
 
 class Installed(Struct, frozen=True, kw_only=True):
-    """One plugin. `trusted` is the fingerprint of the content that the user approved."""
+    """An installed plugin. `trusted` is the fingerprint of the content that the user approved."""
 
     id: str
     path: str
@@ -49,14 +49,17 @@ class Installed(Struct, frozen=True, kw_only=True):
 
 
 class KnownMarketplace(Struct, frozen=True, kw_only=True):
-    """A marketplace and the path of its folder."""
+    """A marketplace that the user added: its source, and the path of its folder."""
 
     source: PluginSource
     path: str
 
 
 class Store:
-    """Reads the files on each use. A file that cannot be read counts as empty."""
+    """The record of installed plugins and known marketplaces.
+
+    The files are read on each use. A file that cannot be read counts as empty.
+    """
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -71,7 +74,7 @@ class Store:
         return self.folder / "data"
 
     def data(self, plugin_id: str) -> Path:
-        """Return the folder where a plugin may store data."""
+        """Return the folder where a plugin may store its own data."""
         return self.kept / plugin_id.replace("@", "-")
 
     def own(self) -> dict[str, Installed]:
@@ -83,9 +86,10 @@ class Store:
         }
 
     def all(self) -> dict[str, Installed]:
-        """Return all plugins, clew's own before those of other tools.
+        """Return all installed plugins by ID.
 
-        Trust is recorded by clew for both.
+        If clew and another tool installed the same plugin, clew's copy counts. Clew records trust
+        for both kinds.
         """
         trusted = {name: value for name, value in members(self._trusts()) if isinstance(value, str)}
         others = {
@@ -121,7 +125,7 @@ class Store:
             self._write(data | {"plugins": plugins | {plugin.id: msgspec.to_builtins(plugin)}})
 
     def trust(self, plugin: Installed, fingerprint: str) -> None:
-        """Record that the user trusts this content, also for a plugin of another tool."""
+        """Record that the user trusts this content, even if another tool installed the plugin."""
         if not plugin.is_foreign:
             self.keep(msgspec.structs.replace(plugin, trusted=fingerprint))
             return
@@ -151,7 +155,7 @@ class Store:
         }
 
     def keep_market(self, name: str, marketplace: KnownMarketplace | None) -> None:
-        """Record a marketplace, or remove it if it is None."""
+        """Record a marketplace, or remove it from the record if `marketplace` is None."""
         with hold_lock(self._places.config_home):
             markets = {k: v for k, v in self.markets().items() if k != name}
             if marketplace is not None:
@@ -179,7 +183,10 @@ def converted(value: Any, kind: type[Any]) -> Any:
 
 
 def compute_fingerprint(root: Path) -> str:
-    """Return a hash of the names and contents of all files of a plugin, except `.git`."""
+    """Return a hash over the names and contents of all of a plugin's files, except `.git`.
+
+    The result is empty if the plugin has too many files.
+    """
     digest = hashlib.sha256()
     count = 0
     for folder, folders, names in os.walk(root):

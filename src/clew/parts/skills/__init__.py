@@ -1,1 +1,1 @@
-"""Skills and command files: reusable instructions for the model."""
+"""Skills and command files: instructions for the model that the user or the model can call."""

@@ -1,4 +1,4 @@
-"""Temporary changes by a skill: rules, hooks, model and effort. They end with the next prompt."""
+"""Temporary changes that a skill makes: rules, hooks, model, effort. The next prompt ends them."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ from clew.providers.base import Effort
 
 
 class LineRefusedError(ToolError):
-    """The message for the model; `for_person` is the message for the user."""
+    """An error: a command in a skill's text was denied.
+
+    The error's text is for the model; `for_person` is the message for the user.
+    """
 
     def __init__(self, words: str, for_person: str) -> None:
         super().__init__(words)
@@ -23,9 +26,9 @@ class LineRefusedError(ToolError):
 
 
 def describe_way_out(skill: Skill, line: str, *, counts: bool) -> str:
-    """Return how to allow a command if no user can be asked.
+    """Return how the user can allow a command in a session that cannot ask for approval.
 
-    `counts`: the skill's own rules apply.
+    `counts` says whether the skill's own rules apply.
     """
     rule = shlex.quote(f"{skill.shell}({line})")
     waits = "" if counts or not skill.allowed_tools else f"; {WAITING}"
@@ -39,7 +42,7 @@ WAITING = "the skill's allowed-tools apply once the folder is trusted (clew conf
 
 
 class SkillEffects:
-    """Applies skills' changes, and stores the values from before the first of them."""
+    """Applies the changes that skills make, and stores the original values to restore later."""
 
     def __init__(self, rules: SessionRules, speaking: Speaking, hooks: SessionHooks) -> None:
         self._rules = rules

@@ -1,4 +1,4 @@
-"""Expand a skill's text: arguments, variables, and the commands whose output it includes. Pure.
+"""Expand a skill's text: arguments, variables, and commands whose output is inserted. Pure.
 
 Inserted text is never expanded again, so an argument cannot introduce a command or another
 argument.
@@ -26,7 +26,7 @@ FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
 
 
 class ExpansionCommand(Struct, frozen=True, kw_only=True):
-    """A command in the text, to be replaced by its output."""
+    """A command in a skill's text, which will be replaced by its output."""
 
     line: str
 
@@ -41,11 +41,11 @@ def expand(
     names: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
 ) -> list[Piece]:
-    """Return the text in pieces.
+    """Return a skill's text in pieces: expanded text, and commands to run.
 
-    `arguments` is the text after the skill's name; `places` are the values of ${...}. `$1` is the
-    first argument, unless the file counts from `$0` (or `$ARGUMENTS[0]`). If the text uses no
-    arguments, they are appended at the end.
+    `arguments` is the text that follows the skill's name; `places` contains the values of `${...}`
+    variables. `$1` is the first argument, unless the text counts from `$0` (or `$ARGUMENTS[0]`). If
+    the text uses no arguments, they are appended at its end.
     """
     values = _Values(body, arguments, names, places or {})
     pieces: list[Piece] = []

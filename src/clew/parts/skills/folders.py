@@ -1,7 +1,7 @@
 """Find command files and skills, and index them by name.
 
-Owns the order of the places. The user's own have precedence over the project's, so a freshly
-cloned repository cannot redefine a skill that the user knows.
+Owns the order in which places are searched. The user's own skills have precedence over the
+project's, so a freshly cloned repository cannot redefine a skill that the user knows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def refuses_none(_: str, __: Origin) -> str | None:
 
 
 class SkillListing(Struct):
-    """The skills found so far, and the errors."""
+    """The skills found so far, and the errors in files. `refuses` tells which files to skip."""
 
     skills: list[Skill]
     faults: list[str]
@@ -43,19 +43,22 @@ class SkillListing(Struct):
 
 
 def skills_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Add all skills in a folder: its subfolders with a SKILL.md."""
+    """Add the skills in the subfolders of a folder, each of which has a SKILL.md."""
     for name in list_names(folder, listing.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
         take(path, f"{space}{name}", origin, listing, folder=f"{folder}/{name}")
 
 
 def skill_at(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Add the single skill of a folder."""
+    """Add the one skill that a folder itself is."""
     take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, listing, folder=str(folder))
 
 
 def commands_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Add all command files in a folder and its subfolders, whose names become prefixes."""
+    """Add all command files in a folder.
+
+    The names of subfolders become prefixes of command names.
+    """
     for path, names in find_markdown(folder, listing.faults):
         take(path, space + ":".join(names), origin, listing)
 
@@ -65,7 +68,10 @@ def command_at(path: Path, origin: Origin, listing: SkillListing, *, space: str 
 
 
 def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder: str = "") -> None:
-    """Add the skill in a file. A missing file, or a name with spaces, yields no skill."""
+    """Read the front matter of a file and add the skill.
+
+    Adds nothing if the file does not exist or is refused, or if the name contains spaces.
+    """
     if listing.refuses(path, origin) is not None:
         return
     try:
@@ -87,7 +93,7 @@ def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder:
 
 
 def body_of(loaded_skill: Skill) -> str:
-    """Return the current text below the front matter. Raise OSError if it cannot be read."""
+    """Read a skill's text below the front matter. Raise OSError if the file cannot be read."""
     with open(loaded_skill.file, "rb", opener=open_only_files) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     body = frontmatter.read(data[:MAX_FILE_BYTES].decode("utf-8", "replace")).body.strip()
@@ -98,14 +104,17 @@ BUNDLED = Path(__file__).parent / "bundled"
 
 
 class SkillFolder(Struct, frozen=True, kw_only=True):
-    """A folder with subfolders `commands` and `skills`."""
+    """A folder that is searched for skills, in its subfolders `commands` and `skills`."""
 
     folder: Path
     origin: Origin
 
 
 class FromPlugin(Struct, frozen=True, kw_only=True):
-    """A plugin's folders of commands and skills, single files, and the prefix for their names."""
+    """The commands and skills of a plugin: folders and single files.
+
+    `name` prefixes their names.
+    """
 
     name: str
     root: Path
@@ -120,7 +129,7 @@ class FromPlugin(Struct, frozen=True, kw_only=True):
 def places_of(
     places: Places, sources: Collection[str], further: Iterable[str] = ()
 ) -> list[SkillFolder]:
-    """Return the folders of a session. `sources` are the settings scopes that are enabled."""
+    """Return the folders that a session searches. `sources` are the enabled settings scopes."""
     skill_folders = [
         SkillFolder(folder=base, origin="managed")
         for folder in places.managed_folders
@@ -139,7 +148,10 @@ def places_of(
 
 
 def upwards(places: Places) -> Iterator[Path]:
-    """Yield the working folder and its parents, up to the repository's or the home folder."""
+    """Yield the working folder and its parents, up to the repository's root or the home folder.
+
+    Outside a repository, yield only the working folder.
+    """
     is_inside = any(is_there(f / ".git") for f in (places.cwd, *places.cwd.parents))
     for folder in (places.cwd, *places.cwd.parents):
         yield folder
@@ -148,7 +160,7 @@ def upwards(places: Places) -> Iterator[Path]:
 
 
 class SkillLibrary:
-    """All skills by name. Files are searched on first use, and again on request."""
+    """All skills, by name. Files are searched on first use, and again on request."""
 
     def __init__(
         self,
@@ -169,7 +181,7 @@ class SkillLibrary:
         return self._by_name
 
     def add(self, place: SkillFolder) -> bool:
-        """Search one more folder from now on. Return False if it is known or empty."""
+        """Also search another folder from now on. Return whether this may add skills."""
         if place in self._places:
             return False
         self._places.append(place)

@@ -1,6 +1,6 @@
-"""List the available skills for the model within a token budget, and track the active ones.
+"""List the available skills for the model within a token budget, and find the active ones.
 
-Which skills were listed is read from the transcript, so a resumed session lists only new ones.
+The transcript shows which skills were listed before, so a resumed session lists only new ones.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ GONE = "Removed skills:"
 
 
 def find_listed_names(entries: Iterable[Json]) -> set[str]:
-    """Return the names that the model's listings contain, including those only counted."""
+    """Return the names of the skills in earlier listings, including those that were only counted."""
     names: set[str] = set()
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -39,7 +39,7 @@ def _texts(value: Any) -> set[str]:
 
 
 def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> Fact | None:
-    """Return a fact that lists new and removed skills, or None if nothing changed."""
+    """Return a fact that lists new and removed skills, or None if there are none."""
     by_name = {skill.name: skill for skill in skills}
     new = [skill for name, skill in by_name.items() if name not in known_names]
     gone = sorted(set(known_names) - set(by_name))
@@ -64,9 +64,9 @@ def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> 
 
 
 def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
-    """Format skills within a budget: in the longest form that fits all, else as many names as fit.
+    """Format skills as lines within a token budget. Return the lines and how many skills fit.
 
-    Also return how many skills are included.
+    The longest form in which all skills fit is used; if none fits, as many names as fit.
     """
     lines: list[str] = []
     for form in (long_line, short_line, name_line):
@@ -110,7 +110,7 @@ def cut(text: str, most: int) -> str:
 
 
 def search_skills(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:
-    """Return the skills whose name or description contains most words of a query, best first."""
+    """Return the skills whose names or descriptions contain most words of a query, best first."""
     words = query.lower().split()
     scored = [(score(words, skill), skill.name, skill) for skill in skills]
     best = sorted((entry for entry in scored if entry[0]), key=lambda entry: (-entry[0], entry[1]))
@@ -126,7 +126,7 @@ def score(words: Sequence[str], skill: Skill) -> int:
 
 
 def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
-    """Return the names and texts of the skills that were called, the most recent last."""
+    """Return the names and texts of the skills that were called, with the most recent call last."""
     texts: dict[str, str] = {}
     for entry in entries:
         for name, text in called(entry):
@@ -136,7 +136,10 @@ def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
 
 
 def called(entry: Json) -> Iterator[tuple[str, str]]:
-    """Yield the skills whose text an entry contains: called by the user or the model, or kept."""
+    """Yield the names and texts of the skills whose text an entry contains.
+
+    Such an entry is a call by the user, a call by the model, or the skills kept after a compaction.
+    """
     origin, raw, payload = (entry.get(key) for key in ("origin", "toolUseResult", "attachment"))
     if type(origin) is dict and origin.get("kind") == "skill":
         yield from _pairs([{**origin, "content": _content(entry)}])
@@ -163,9 +166,9 @@ def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
-    """Return facts about active skills that are missing after a compaction to `left`.
+    """Return a fact with the active skills in `entries` that a compaction to `left` would lose.
 
-    The last one called is included in full, older ones as far as they fit.
+    Texts are shortened to fit a token budget; the skill that was called last is considered first.
     """
     names = {name for name, _ in active(left)}
     room = ALL_KEPT_TOKENS

@@ -56,7 +56,10 @@ FORKED = (
 
 
 class SessionSkills(Part):
-    """The skills of a session. `mcp`: its servers' prompts are skills too. `wanted`: see `want`."""
+    """The session part for skills.
+
+    The prompts of the servers in `mcp` count as skills, too. For `wanted`, see `want`.
+    """
 
     name = "skills"
     _context: PartContext
@@ -75,7 +78,7 @@ class SessionSkills(Part):
         root = project_of(began.places)
 
         def refuses(path: str, origin: Origin) -> str | None:
-            """Return why a project's file is rejected: it is a link to a path outside."""
+            """Return why a project's file is rejected: it links to a path outside the project."""
             is_of_project = origin == "project"
             return (
                 ground.gate.refusal_of_link(Path(path), root, "project") if is_of_project else None
@@ -98,11 +101,14 @@ class SessionSkills(Part):
         self._is_reloaded = False
 
     def want(self, names: Sequence[str] | None) -> None:
-        """Limit the model to these skills by name; None allows all."""
+        """Limit the skills that the model may load to these names; None allows all of them."""
         self._wanted = None if names is None else frozenset(names)
 
     def reload(self, plugins: Sequence[FromPlugin] | None = None) -> None:
-        """Reload all files, and replace the plugins if `plugins` is given."""
+        """Search all folders again on the next use.
+
+        If `plugins` is given, it replaces the plugins.
+        """
         if plugins is not None:
             self._shelf.replace_plugins(plugins)
         self._shelf.forget()
@@ -139,7 +145,7 @@ class SessionSkills(Part):
         ]
 
     def begin_again(self, _: object) -> None:
-        """Start over with a different conversation: the files used in it determine the skills."""
+        """Start over with a different conversation; the files used in it decide which skills apply."""
         self._has_looked = False
         self._woken.clear()
 
@@ -154,7 +160,7 @@ class SessionSkills(Part):
         return [*self._shelf.faults, *problems]
 
     def all(self) -> list[Skill]:
-        """Return every skill under the name it is called by."""
+        """Return all skills, each under the name by which it is called."""
         return [replace(skill, name=name) for name, skill in self._shelf.all().items()]
 
     def get(self, name: str) -> Skill | None:
@@ -162,7 +168,7 @@ class SessionSkills(Part):
         return None if skill is None else replace(skill, name=name)
 
     def for_model(self) -> list[Skill]:
-        """Return the skills that the model may load: from files, and the prompts of servers."""
+        """Return the skills that the model may load: those in files, and servers' prompts."""
         if not self._is_told:
             return []
         own = [
@@ -173,7 +179,7 @@ class SessionSkills(Part):
         return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
 
     def commands(self) -> list[SlashCommand[Any]]:
-        """Return the skills that the user may call, as commands."""
+        """Return the skills that the user may call, as slash commands."""
         return [self._command(skill) for skill in self.all() if skill.for_person]
 
     def _command(self, skill: Skill) -> SlashCommand[Any]:
@@ -198,7 +204,7 @@ class SessionSkills(Part):
     # -- the model's listing
 
     def news(self, history: Iterable[Json]) -> Fact | None:
-        """Return a fact with the skills that are not listed in the session yet."""
+        """Return a fact that lists skills the model has not been told of, or None."""
         self._shelf.refresh()
         if not self._has_looked:
             # A resumed session has already used files.
@@ -213,7 +219,7 @@ class SessionSkills(Part):
     def latecomers(self, history: Iterable[Json]) -> list[Fact]:
         """Return facts about skills that were added or removed since the last call.
 
-        These are prompts of servers, and skills of reloaded files.
+        This covers the prompts of MCP servers, and skills in reloaded files.
         """
         prompts = [offer.name for _, offer in self._prompts()]
         if prompts == self._told_prompts and not self._is_reloaded:
@@ -223,13 +229,13 @@ class SessionSkills(Part):
         return [] if fact is None else [fact]
 
     def beside(self, results: Sequence[Json], history: Iterable[Json]) -> list[Fact]:
-        """Return facts about skills that apply to the files in these results."""
+        """Return facts about skills that become available because of the files in these results."""
         is_new = self._touch(list(dict.fromkeys(find_touched_paths(results))))
         fact = self.news(history) if is_new else None
         return [] if fact is None else [fact]
 
     def _touch(self, paths: Sequence[Path]) -> bool:
-        """Record that files were used. Return whether this adds skills."""
+        """Record which files were used. Return whether this makes skills available."""
         is_woken, is_nested = self._wake(paths), self._nested(paths)
         return is_woken or is_nested
 
@@ -246,7 +252,10 @@ class SessionSkills(Part):
         return bool(new)
 
     def _nested(self, paths: Iterable[Path]) -> bool:
-        """Return whether folders between the working folder and a file contain skills."""
+        """Search the folders between the working folder and these files.
+
+        Return whether any has skills.
+        """
         cwd = self._rules.standing.places.cwd
         below = {
             folder
@@ -298,7 +307,10 @@ class SessionSkills(Part):
         return LoadedSkill(text=text, record=record, agent=skill.agent, model=skill.model)
 
     def spared(self, call: BoundCall, decision: Decision) -> Decision:
-        """Allow loading a skill that only adds text, because it is like reading a file."""
+        """Return the decision, but allow loading a skill that only adds text.
+
+        Loading such a skill is like reading a file.
+        """
         if call.name != "Skill" or isinstance(decision, Allow):
             return decision
         arguments = call.block["input"]
@@ -323,7 +335,7 @@ class SessionSkills(Part):
         )
 
     def _granted_by(self, skill: Skill) -> tuple[str, ...]:
-        """Return the skill's permission rules, if they apply."""
+        """Return the rules with which the skill allows calls, if they apply."""
         return skill.allowed_tools if self.counts(skill) else ()
 
     def _hooks_of(self, skill: Skill) -> tuple[Hook, ...]:
@@ -342,7 +354,7 @@ class SessionSkills(Part):
     # -- calling a skill
 
     async def _text(self, skill: Skill, arguments: str, *, lends: bool = True) -> str:
-        """Return the text of a called skill, with arguments and command output inserted."""
+        """Return a called skill's text, with arguments and the output of commands inserted."""
         try:
             body = body_of(skill)
         except OSError as error:
@@ -367,7 +379,7 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
-        """Return the text of an automatic prompt, expanded if it calls a skill."""
+        """Return the text of an automatic prompt. If it calls a skill, this is the skill's text."""
         name, _, arguments = prompt.removeprefix("/").partition(" ")
         skill = self.get(name) if prompt.startswith("/") else None
         if skill is None:
@@ -378,7 +390,10 @@ class SessionSkills(Part):
             return f"{prompt}\n({error})"
 
     async def _printed(self, skill: Skill, line: str) -> str:
-        """Return the output of a command in a skill's text. A rule or the user must allow it."""
+        """Run a command in a skill's text and return its output.
+
+        A rule or the user must allow it.
+        """
         tools, judge = self._context.tools, self._context.judge
         call = tools.bind(
             {
@@ -421,16 +436,16 @@ class SessionSkills(Part):
 
 
 async def unseen(_: Any) -> None:
-    """Ignore the progress of a command, because its complete output is inserted."""
+    """Ignore a command's progress, because its entire output is inserted when it ends."""
 
 
 def record_of(skill: Skill) -> Json:
-    """Return the record of a skill's origin for the transcript."""
+    """Return a record of where a skill came from, for the transcript."""
     return {"kind": "skill", "name": skill.name, "source": skill.origin, "path": skill.file}
 
 
 def of_prompt(server: McpServer, offer: PromptOffer) -> Skill:
-    """Return a server's prompt as a skill."""
+    """Return an MCP server's prompt as a skill."""
     about = (offer.description or offer.prompt).split("\n")[0]
     takes = f" Takes: {offer.hint}" if offer.hint else ""
     return Skill(

@@ -1,8 +1,8 @@
-"""One command file or skill: its front matter, and the name it is called by. Pure.
+"""One command file or skill: its front matter, and the name by which it is called. Pure.
 
 A command is a Markdown file; a skill is a folder with a `SKILL.md` and supporting files. Both are
 called the same way, by the user (`/name`) and by the model (the Skill tool), so they share a type.
-The body is not stored here; it is read when the skill is called.
+The text below the front matter is not stored here; it is read when the skill is called.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -24,9 +24,10 @@ EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """The data of a skill before it is called. `folder` is empty for a command file.
+    """A skill, without its text. `folder` is empty for a command file.
 
-    Of 500 listed skills, few are called, so fields that only a call needs are parsed on use.
+    Only few of the listed skills (there may be 500) are called, so fields that are needed only for
+    a call are parsed on use.
     """
 
     name: str
@@ -49,23 +50,23 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def qualified(self) -> str:
-        """A unique name, valid even if another skill has precedence for the plain name."""
+        """A unique name, which finds the skill even if another skill has the same plain name."""
         return f"{self.origin}:{self.name}"
 
     @property
     def hint(self) -> str:
-        """The arguments as shown in help."""
+        """The description of the arguments that help shows."""
         return self.head.text("argument-hint")
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the arguments."""
+        """The names of the arguments that the skill declares."""
         texts = self.head.texts("arguments")
         return tuple(word for text in texts for word in text.split() if word.isidentifier())
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
-        """Rules for calls to allow while the skill is active.
+        """Permission rules that allow calls while the skill is active.
 
         They apply only if the file is trusted.
         """
@@ -73,21 +74,21 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def disallowed_tools(self) -> tuple[str, ...]:
-        """Rules for calls to deny while the skill is active. They always apply."""
+        """Permission rules that deny calls while the skill is active. They always apply."""
         return rules(self.head.texts("disallowed-tools"))
 
     @property
     def hooks(self) -> dict[str, Any]:
-        """Hooks while the skill is active, in the format of settings.
+        """Hooks that run while the skill is active, in the same format as in settings.
 
-        They apply only if trusted.
+        They apply only if the file is trusted.
         """
         hooks = self.head.values.get("hooks")
         return hooks if isinstance(hooks, dict) else {}
 
     @property
     def shell(self) -> str:
-        """The tool that runs the commands in its text."""
+        """The name of the tool that runs the commands in the skill's text."""
         return "PowerShell" if self.head.text("shell").lower() == "powershell" else "Bash"
 
     @property
@@ -97,7 +98,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str:
-        """The type of subagent that runs the skill, or an empty string."""
+        """The type of subagent that runs the skill, or an empty string if none does."""
         if self.head.text("context") != "fork":
             return ""
         return self.head.text("agent") or "general-purpose"
@@ -111,7 +112,10 @@ class Skill(Struct, frozen=True, kw_only=True):
 def make_skill(
     head: Frontmatter, *, name: str, origin: Origin, file: str, folder: str = ""
 ) -> Skill:
-    """Return the skill with this front matter. `head.body` may be only the start of the text."""
+    """Return the skill that a front matter describes.
+
+    `head.body` may be only the start of the text.
+    """
     for_person = head.flag("user-invocable")
     if for_person is None:
         for_person = head.flag("user-invokable")
@@ -134,13 +138,13 @@ def one_line(text: str) -> str:
 
 
 def first_words(body: str) -> str:
-    """Return a description for a file without one: its first line with text."""
+    """Return the first line that contains text, as a description for a file without one."""
     lines = (line.strip().lstrip("#").strip("- ") for line in body.split("\n"))
     return next((line for line in lines if line), "")
 
 
 def rules(texts: Sequence[str]) -> tuple[str, ...]:
-    """Split rules at spaces, except inside parentheses. Commas may separate them."""
+    """Split texts into rules at spaces, except inside parentheses. Commas may separate rules."""
     rule_texts: list[str] = []
     for text in texts:
         depth = 0
@@ -156,9 +160,9 @@ def rules(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def rank_skills(skills: Sequence[Skill]) -> dict[str, Skill]:
-    """Index skills by name. A name with several skills maps to the one with the highest precedence.
+    """Index skills by name. If several have the same name, the highest precedence wins.
 
-    The others are indexed by their qualified name.
+    The others are indexed by their qualified names.
     """
     order = sorted(skills, key=lambda skill: ORIGINS.index(skill.origin))
     by_name: dict[str, Skill] = {}

@@ -23,23 +23,23 @@ class LoadedSkill(Struct, frozen=True, kw_only=True):
 
 
 class Keeper(Protocol):
-    """The skills of a session."""
+    """What the Skill tool requires of a session: its skills, and how to load them."""
 
     def fault(self, name: str) -> str:
-        """Return why the model cannot load a skill, or an empty string."""
+        """Return why the model cannot load a skill, or an empty string if it can."""
         ...
 
     async def load(self, name: str, arguments: str) -> LoadedSkill:
-        """Return a loaded skill. Raise ToolError if it fails."""
+        """Load a skill and return its text. Raise ToolError if that fails."""
         ...
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:
-        """Return the names and descriptions of matching skills."""
+        """Return the names and descriptions of the skills that match a query."""
         ...
 
 
 class NoSkills:
-    """The keeper of a session without skills."""
+    """The `Keeper` for a session without skills."""
 
     def fault(self, name: str) -> str:
         return f"skill not found: {name}"
