@@ -64,7 +64,7 @@ class Editing:
         self._story = session.story
 
     def shown(self) -> list[Json]:
-        """Return the entries that the model sees without edits, if edits can refer to them."""
+        """Return the entries that edits can refer to: those that the model sees without edits."""
         entries = select_visible(list(self._story.history))
         return [entry for entry in entries if _is_editable(entry)]
 

@@ -28,7 +28,7 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
 
 
 def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
-    """Return a notice where a session worked before, if it is resumed outside its worktree."""
+    """Return a notice that names the worktree of a session that is resumed outside of it."""
     if thread.loaded is None or ground.options.worktree is not None:
         return ()
     was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")

@@ -225,7 +225,10 @@ async def find_changes(
 
 
 def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
-    """Read untracked files up to a size limit each, skipping deleted ones and non-files."""
+    """Return untracked files as changes, except for deleted files and non-files.
+
+    Each file is read up to a size limit.
+    """
     changes = []
     for name in names:
         try:
@@ -256,7 +259,7 @@ class _Git:
         return None if output is None else output.decode("utf-8", "replace"), is_cut
 
     async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
-        """Return the same as `ask`, but as bytes."""
+        """Return git's output as bytes (None if it failed), and whether it is incomplete."""
         output = ProcessOutput(keep_bytes=most_bytes)
         left_s = self._until_s - asyncio.get_running_loop().time()
         if left_s <= 0 or self._waits:

@@ -156,7 +156,7 @@ def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str
 
 
 def folders(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
-    """Return the style folders of the organization, the user and, if it is trusted, the project."""
+    """Return the style folders of the organization, the user and, if trusted, the project."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
     pairs = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]

@@ -94,7 +94,7 @@ def describe_background_start(answered: str) -> str:
 
 
 def for_person(text: str) -> str:
-    """Return what the user sees of a task notification: its summary or the task's message."""
+    """Return the part of a task notification for the user: its summary, or the task's message."""
     match = _SUMMARY.search(text)
     words = match[1] if match else text
     event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None

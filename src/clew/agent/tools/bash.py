@@ -214,7 +214,7 @@ class ShownOutput(Struct, frozen=True, kw_only=True):
 
 
 async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
-    """Return all of a short output; of a long output, both ends and a note where the rest is."""
+    """Return all of a short output; of a long output, both ends and the location of the rest."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:

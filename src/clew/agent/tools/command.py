@@ -323,7 +323,7 @@ def text(data: bytes, ctx: ToolContext) -> str:
 
 
 def describe_task(task: BackgroundTask, output: str) -> dict[str, Any]:
-    """Return the description of a task that programs read."""
+    """Return a description of a task, for programs."""
     return {
         "task_id": task.id,
         "task_type": task.wire_kind,

@@ -1,4 +1,4 @@
-"""Reading and writing of files for tools: one open descriptor per read, atomic replacement."""
+"""Reads files for tools through one open descriptor each, and replaces files atomically."""
 
 import os
 import secrets
@@ -108,7 +108,7 @@ class FileSnapshot(Struct, frozen=True, kw_only=True):
 
 
 def open_regular(path: Path) -> tuple[int, os.stat_result]:
-    """Open a regular file. Raise ToolError with a message for the model."""
+    """Open a regular file for reading. Raise ToolError if that is impossible."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -53,7 +53,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         )
 
     def described(self) -> Json:
-        """Return the description of the cell that programs read; images are only in the content."""
+        """Return a description of the cell, for programs; images are only in the content."""
         return {"cellType": self.kind, "cell_id": self.id, "source": self.source}
 
 

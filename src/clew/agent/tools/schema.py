@@ -62,7 +62,7 @@ def make_definition(tool: Tool[Input]) -> dict[str, Any]:
 
 
 def make_shown_schema(tool: Tool[Input]) -> dict[str, Any]:
-    """Return the schema without the fields that the model must not fill."""
+    """Return the input schema without the fields that clew fills in itself."""
     schema = schema_for(tool)
     if not tool.hidden_fields:
         return schema

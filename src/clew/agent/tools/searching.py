@@ -61,7 +61,7 @@ def plain_names(globs: list[str]) -> list[str]:
 # ripgrep uses only one thread if it has to sort. Therefore results are sorted here, and ripgrep
 # sorts only when the results don't fit into memory.
 def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[str]:
-    """Return the ripgrep command.
+    """Return the ripgrep command for a search or a listing.
 
     With `in_order`, ripgrep sorts the results, using one thread; otherwise they are unordered.
     """

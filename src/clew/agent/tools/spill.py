@@ -148,7 +148,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 async def settle_file(path: Path, size: int, known_secrets: Iterable[str]) -> Path:
-    """Mask secrets in a file with a program's output, and rename the file by its content."""
+    """Mask secrets in a file with a program's output, and name the file by its content."""
     if size <= AT_ONCE_MAX_BYTES:
         return settle(path, known_secrets)
     return await asyncio.to_thread(settle, path, known_secrets)

@@ -345,7 +345,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
 
 
 def about(task: ListedTask) -> dict[str, Any]:
-    """Return the description of a task that hooks receive."""
+    """Return a description of a task, for hooks."""
     optional_fields = {"task_description": task.description, "teammate_name": task.owner}
     fields = {key: value for key, value in optional_fields.items() if value}
     return {"task_id": task.id, "task_subject": task.subject, **fields}

@@ -83,7 +83,7 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
 
 
 def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
-    """Return the agent type as which a resumed session ran, or None."""
+    """Return the type of agent that a resumed session ran as, or None."""
     if loaded is None:
         return None
     name = loaded.side.current.get("agent-setting", {}).get("agentSetting")

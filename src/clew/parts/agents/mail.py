@@ -59,7 +59,7 @@ def words_of(letter: Letter) -> str:
 
 
 def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
-    """Record an agent's message to the main conversation, so that it can't be lost undelivered."""
+    """Record an agent's message to the main conversation, in case clew exits before delivery."""
     recorder.queue_operation("enqueue", words, messageUuid=uuid, to=MAIN)
 
 

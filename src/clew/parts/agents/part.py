@@ -166,7 +166,7 @@ class AgentsPart(Part):
         )
 
     def replace_hosts(self, definitions: Mapping[str, Any]) -> tuple[str, ...]:
-        """Replace the agent types that the host defined; return problems in their definitions."""
+        """Replace the agent types that the host defined; return problems in the new ones."""
         agents = read_agent_object(definitions, "host")
         self.catalog.remove("host")
         self.catalog.add(agents.specs)

@@ -36,7 +36,7 @@ SYSTEM = (
 
 
 def notebook_of(places: Places) -> MemoryNotebook:
-    """Return the project's memories."""
+    """Return the project's folder of memories."""
     return MemoryNotebook(find_memory_folder(places))
 
 
