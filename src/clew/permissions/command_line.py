@@ -175,7 +175,7 @@ def by_rule(subject: str, rule: PermissionRule) -> Finding:
 def from_problem(bench: Bench, problem: ShellProblem, line_rule: PermissionRule | None) -> Finding:
     """Return the finding for text that clew cannot read.
 
-    A rule for exactly this line allows it.
+    A rule for exactly this line always allows it.
     """
     if line_rule is not None and line_rule.is_exact:
         return by_rule(problem.text, line_rule)
@@ -508,7 +508,7 @@ def starts_programs_of_repository(
 ) -> Finding | None:
     """Return an `ask` finding for a git command in an untrusted repository.
 
-    It is needed only if the settings of the repository make git start programs.
+    The finding is needed only if the settings of the repository make git start programs.
     """
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
@@ -582,7 +582,7 @@ SETS = "sets a variable that may change what programs do"
 
 
 def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:
-    """Return the variables that allow rules spell out before the command that they allow."""
+    """Return the variables that are spelled out in the allow rules for their commands."""
     names: set[str] = set()
     for part in parts:
         entry = permitted_command(bench, part.command)

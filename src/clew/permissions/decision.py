@@ -95,10 +95,7 @@ def make_decision(findings: Sequence[Finding]) -> Decision:
 
 
 def find_strictest(findings: Sequence[Finding]) -> Finding:
-    """Return the finding that decides: the strictest.
-
-    Among equals, findings by rules come first.
-    """
+    """Return the strictest finding, which decides. Findings by rules win over equally strict ones."""
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 
@@ -118,7 +115,7 @@ def runs_confined(decision: Decision) -> bool:
 def frees_command(rule: PermissionRule) -> bool:
     """Return whether an allow rule lets a command run outside the read-only sandbox.
 
-    True if the rule covers every command, or exactly this command.
+    True if the rule covers every command, or exactly one command line.
     """
     return rule.is_broad and tool_of(rule.tool).family == "shell"
 
@@ -126,9 +123,9 @@ def frees_command(rule: PermissionRule) -> bool:
 def stays_confined(decision: Decision) -> bool:
     """Return whether a shell call must run in the read-only sandbox even if the user approves it.
 
-    True for a call that only reads and asks because it could reach a file that a rule denies:
-    approving the call does not grant access to that file. A call that asks for another reason is
-    not confined, because the sandbox could block what the user approved.
+    True for a call that only reads, and that needs approval because it could reach a file that a
+    rule denies: approving the call does not grant access to that file. A call that needs approval
+    for another reason is not confined, because the sandbox could block what the user approved.
     """
     findings = [f for f in decision.findings if f.verdict != "allow"]
     return (

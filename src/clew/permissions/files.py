@@ -146,7 +146,7 @@ def is_plan(bench: Bench, path: ResolvedPath) -> bool:
 def by_place(
     bench: Bench, text: str, path: ResolvedPath, access: Access, *, by_command: bool = False
 ) -> Finding:
-    """Judge a path that no rule covers by its location.
+    """Judge a path by its location, because no rule covers it.
 
     The workspace may be read, and in acceptEdits mode also edited.
     """

@@ -224,7 +224,7 @@ class SessionRules:
 
     @property
     def plan_file(self) -> str:
-        """The path of the plan, or an empty string before `keeps_plan_of` was called."""
+        """The path of the plan file, or an empty string before `keeps_plan_of` was called."""
         return plan_file(self.standing, self._session_id) if self._session_id else ""
 
     def place(self, path: str) -> Source:

@@ -1,7 +1,8 @@
 """Paths that no allow rule and no mode opens: using one always needs the user's approval.
 
 Owns the tables. Writing one of these files could change what the agent may do, what git, a shell or
-an editor runs next, or who can log in. Some contain secrets, so reading them asks as well.
+an editor runs next, or who can log in. Some contain secrets, so reading
+them needs approval as well.
 """
 
 import re
@@ -113,7 +114,10 @@ DEVICE = lazy_pattern(
 
 
 def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], bool]]]:
-    """Group places by their first segment, each as its segments and whether it is a folder."""
+    """Group places by their first segment.
+
+    Each place becomes a pair: its segments, and whether it is a folder.
+    """
     groups: dict[str, list[tuple[list[str], bool]]] = {}
     for place in places:
         segments = place.casefold().rstrip("/").split("/")

@@ -415,9 +415,7 @@ SED_COMMAND = re.compile(
 
 
 def sed_reads(arguments: Arguments) -> bool:
-    """Return whether all scripts of a `sed` command only print, delete or replace text in its
-    output.
-    """
+    """Return whether a `sed` command only prints, deletes or replaces text in its output."""
     scripts = arguments.values("-e", "--expression") or list(arguments.operands[:1])
     return bool(scripts) and all(not word.glob and sed_script(word.text) for word in scripts)
 

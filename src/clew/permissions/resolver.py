@@ -77,7 +77,7 @@ def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
 def goes_by_process(pattern: str, real: str) -> bool:
     """Return whether a pattern may lead through `/proc`.
 
-    The command would see different links there than clew does.
+    A command would see different links there than clew does.
     """
     spelled = pattern.split("/")
     if ".." in spelled[first_pattern(spelled) :]:

@@ -76,7 +76,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Redirect(Struct, frozen=True, kw_only=True):
-    """A file that the shell itself opens."""
+    """A redirection: a file that the shell itself opens."""
 
     raw: str
     word: Word

@@ -253,7 +253,8 @@ def touch(
 def resolve_word(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """Return a word as paths relative to the session's folder.
 
-    The result has a path for each folder in which the command may run, and none if unknown.
+    The result has one path for each folder in which the command may run. It is empty if the path
+    is unknown.
     """
     # For an unquoted `$HOME/x`, the value is known, but not that it is a single word.
     if word.dynamic and not word.begins_with_folder:

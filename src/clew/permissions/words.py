@@ -155,7 +155,10 @@ def add_joined(node: "Node", pieces: Pieces) -> None:
 
 
 def add_plain(raw: str, pieces: Pieces) -> None:
-    """Add unquoted text, in which a backslash quotes and a leading `~` is a home folder."""
+    """Add unquoted text.
+
+    A backslash in it quotes the next character, and a leading `~` is a home folder.
+    """
     if raw.startswith("~") and pieces.is_first:
         pieces.tilde = True
     i = 0

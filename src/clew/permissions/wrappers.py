@@ -240,7 +240,7 @@ def env_string(command: Simple, place: int) -> Unwrapped:
 def shell(command: Simple) -> Unwrapped:
     """Return what `bash -c 'text'` starts: the commands in the text.
 
-    Any other use of a shell runs code that clew cannot see.
+    A shell that reads a script file or its input runs code that clew cannot see.
     """
     for i, word in enumerate(command.words[1:], 1):
         if word.text.startswith("-") and "c" in word.text[1:] and not word.text.startswith("--"):

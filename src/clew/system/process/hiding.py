@@ -15,7 +15,7 @@ SET_DUMPABLE = 4
 
 
 def hide() -> None:
-    """Make this process unreadable for other processes of the same user.
+    """Make this process unreadable to other processes of the same user.
 
     The effect ends when this process executes another program.
     """

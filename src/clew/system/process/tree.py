@@ -248,7 +248,7 @@ class Child:
             self._lost()
 
     def _lost(self) -> None:
-        """Handle the loss of the watcher. Kill the tree, because perhaps no other process does.
+        """Handle the loss of the watcher: kill the tree, in case no other process does.
 
         A kept child that is still running continues without a watcher.
         """
