@@ -1,1 +1,1 @@
-"""Everything a user types besides prompts: slash commands and the subcommands of `clew`."""
+"""Everything that a user types besides prompts: slash commands and the subcommands of `clew`."""

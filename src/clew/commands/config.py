@@ -1,7 +1,7 @@
 """`clew config`: show, explain and change settings, and trust folders.
 
-Owns the command line. Only `set`, `unset`, `trust` and `untrust` write a file: completely or not at
-all, and with every other byte unchanged.
+Owns the command line. Only `set`, `unset`, `trust` and `untrust` write a file. They write it
+atomically and leave every other byte unchanged.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""`clew context`: show the next request of a session by source, in tokens.
+"""`clew context`: show the tokens in a session's next request by source.
 
-Without a session, show what a new one in this folder starts with. Builds the request as a session
-does, sends nothing and needs no API key.
+Without a session, show what a new session in this folder starts with. Builds the request as a
+session does, sends nothing and needs no API key.
 """
 
 import argparse
@@ -46,7 +46,8 @@ BARS = 24
 class Window(Struct, frozen=True, kw_only=True):
     """The content of the context window.
 
-    The parts add up to `tokens`; the service itself counted `counted` of them.
+    `tokens` is the sum of the parts; `counted` of them were counted by the service, the rest is
+    estimated.
     """
 
     session_id: str | None

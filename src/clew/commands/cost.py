@@ -43,7 +43,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of equal length as lines; the first and last columns are left-aligned."""
+    """Yield rows of equal length as aligned lines. The first and last columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
     for row in rows:
@@ -55,7 +55,7 @@ def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def draw_bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
-    """Return a bar of at most `width` characters; any positive amount is visible."""
+    """Return a bar of at most `width` characters. Even a small positive amount is visible."""
     if not most or amount <= 0:
         return ""
     eighths = max(1, round(amount * width * 8 / most))
@@ -72,7 +72,10 @@ _AHEAD = b'"tool-started"'
 
 
 class SessionCost(Struct, frozen=True, kw_only=True):
-    """One session with its subagents. `unread` counts invalid lines that mention usage."""
+    """The cost of one session with its subagents.
+
+    `unread` counts invalid lines that mention usage.
+    """
 
     session_id: str
     title: str
@@ -84,7 +87,10 @@ class SessionCost(Struct, frozen=True, kw_only=True):
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
-    """The cost of several sessions. A response that forks share is in only one of them."""
+    """The cost of several sessions.
+
+    A response that several forks contain is counted in only one.
+    """
 
     sessions: list[SessionCost]
 
@@ -103,7 +109,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
         return sorted(misses, key=lambda miss: miss.at)
 
     def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
-        """Return sums over all sessions; together they equal the total."""
+        """Return sums over all sessions by key. Together they equal the total."""
         totals: dict[str, Spend] = {}
         for session in self.sessions:
             for name, spend in sums_of(session).items():
@@ -112,7 +118,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
 
 
 class _Found(Struct, kw_only=True):
-    """The entries of a session's files; `ahead` are responses that may never have finished."""
+    """The entries of a session's files. `ahead` are responses that may never have finished."""
 
     entries: list[dict[str, Any]] = []
     ahead: list[dict[str, Any]] = []
@@ -142,7 +148,7 @@ def gather(
 
 
 def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
-    """Yield the charges of responses, and of unfinished ones that a crash interrupted."""
+    """Yield the charges for responses, including unfinished ones that a crash interrupted."""
     begins = [str(e.get("timestamp")) for e in scan.entries if begins_turn(e)]
     seen_ids = set()
     for charge in find_charges(scan.entries, catalog):
@@ -154,7 +160,10 @@ def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
 
 
 def _in_time(charge: Charge, begins: list[str]) -> Charge:
-    """Return the charge with the turn that ran at its time, as its own file does not tell."""
+    """Return the charge assigned to the turn during which it was made.
+
+    The file of the charge does not contain that turn.
+    """
     return replace(charge, turn=bisect_right(begins, charge.at))
 
 
@@ -292,7 +301,7 @@ def _cwd(transcript: Path) -> str | None:
 
 
 def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
-    """Return a filter for responses between two days; undated responses do not pass it."""
+    """Return a filter for responses between two days, which excludes responses without a date."""
     if since is None and until is None:
         return lambda _: True
     first = "" if since is None else since.isoformat()
@@ -306,7 +315,7 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
-    """Return every sum, or only the requested one; the rows of each add up to the total."""
+    """Return every breakdown of the cost, or only the requested one. Each adds up to the total."""
     titles = {
         session.session_id: {"title": session.title, "project": session.project}
         for session in costs.sessions
@@ -327,7 +336,7 @@ def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
 
 
 def _sum(spend: Spend) -> dict[str, Any]:
-    """Return a sum; `costUSD` is null without all prices, `knownCostUSD` covers the known ones."""
+    """Return a sum. `costUSD` is null if a price is unknown; `knownCostUSD` covers known prices."""
     tokens = spend.tokens
     return {
         "requests": spend.requests,
@@ -344,7 +353,7 @@ def _sum(spend: Spend) -> dict[str, Any]:
 
 
 def _rows(costs: CostReport, by: str) -> list[tuple[str, Spend]]:
-    """Return the rows: days in order, anything else by descending cost."""
+    """Return the rows of a table: days in order, other rows by descending cost."""
     rows = list(costs.by(BY[by]).items())
     if by == "day":
         return sorted(rows)

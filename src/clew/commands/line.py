@@ -1,4 +1,4 @@
-"""Dispatch a line that was typed or piped in: a slash command, a shell line or a prompt."""
+"""Process a line that was typed or piped in: a slash command, a shell line or a prompt."""
 
 from clew.agent.deps import Emit
 from clew.agent.intake import Raw, Taken, Turn

@@ -200,7 +200,7 @@ def target(scope: str, places: Places) -> Path:
 
 
 def text_of(path: Path, scope: str, places: Places) -> str:
-    """Return the text of a file; an invalid one raises UserError, so that it is not overwritten."""
+    """Return a file's text. Raise UserError if it is invalid, so that it is not overwritten."""
     if not is_there(path):
         return ""
     layer = read("user" if scope == "user" else "project", path, str(places.root))
@@ -210,7 +210,7 @@ def text_of(path: Path, scope: str, places: Places) -> str:
 
 
 def run_remove(options: argparse.Namespace, places: Places) -> int:
-    """Remove a server; the scope is required if several contain it."""
+    """Remove a server. The scope is required if several scopes contain the server."""
     name = options.name
     holding_scopes = [scope for scope in SCOPES if scope_holds(scope, name, places)]
     if options.scope is not None:
@@ -291,7 +291,7 @@ def run_reset(_options: argparse.Namespace, places: Places) -> int:
 
 
 def projects(places: Places) -> Json:
-    """Return all servers of `.mcp.json` files; the nearest file takes precedence."""
+    """Return all servers from `.mcp.json` files. The nearest file takes precedence."""
     servers: Json = {}
     for path in reversed(find_project_files(places)):
         servers |= read_project(path, [])

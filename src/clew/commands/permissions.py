@@ -152,7 +152,7 @@ def complain(line: str) -> int:
 
 
 def standing(options: argparse.Namespace) -> CurrentRules:
-    """Return the rules of this folder, after printing the problems of the settings."""
+    """Print problems with the settings, and return the rules that apply in this folder."""
     current = load_current_rules(
         os.environ,
         Path.cwd(),
@@ -181,14 +181,14 @@ def mode_of(word: str | None) -> Mode | None:
 
 
 def example_of(tool: str) -> str:
-    """Return an example input for a tool, with a field that rules match."""
+    """Return an example input for a tool, with the field that rules match."""
     row = tool_of(tool)
     field = row.subject or (row.paths or ("name",))[0]
     return json.dumps({field: "..."})
 
 
 def input_of(tool: str, text: str) -> dict[str, Any]:
-    """Parse the input of a tool, checking the tool's name first."""
+    """Parse an input for a tool, after checking the tool's name."""
     tool_error = unknown_tool(tool)
     try:
         data = json.loads(text)
@@ -220,7 +220,7 @@ def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest,
 
 
 def decided_here(current: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
-    """Return the decision, taken again with git's history if it depends on that."""
+    """Return the decision on a request. If it depends on git's history, search that first."""
     launcher = Launcher()
     history = GitHistory(launcher, current.environ)
     context = structs.replace(
@@ -341,7 +341,7 @@ def run_test(options: argparse.Namespace) -> int:
 
 
 def tested(current: CurrentRules, number: int, case: Any) -> str | None:
-    """Return a message if the decision differs from the one that a case expects."""
+    """Return a message if the decision differs from the one that a test case expects, else None."""
     if not isinstance(case, dict) or "expect" not in case:
         raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
     if case["expect"] not in list(ORDER):
@@ -376,7 +376,7 @@ def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str]
 
 
 def one_rule(options: argparse.Namespace) -> None:
-    """Raise CommandLineError for more than one rule, with the correct command."""
+    """Raise CommandLineError if more than one rule is given, and suggest the correct command."""
     if not options.further:
         return
     words = [options.rule, *options.further]

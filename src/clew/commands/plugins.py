@@ -1,6 +1,6 @@
 """`clew plugin`: install, pin, enable, list, trust and remove plugins, and manage marketplaces.
 
-Owns the command line and the output. `install` does the work.
+Owns the command line and the output. The module `install` does the work.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def trusting(parser: argparse.ArgumentParser) -> None:
 
 
 class TrustQuestion:
-    """Asks the user whether a plugin may run what it adds; without a terminal, the answer is no.
+    """Asks the user whether a plugin may run what it adds. Without a terminal, the answer is no.
 
     `has_shown` is set once the user has seen what the plugin adds.
     """
@@ -133,7 +133,7 @@ def say(*lines: str) -> None:
 
 
 def named(desk: PluginInstaller, name: str) -> Installed:
-    """Return the plugin with this full name, or with this name before the @."""
+    """Return the plugin with this full name, or with this name before the `@`."""
     every = desk.store.all()
     meant = [plugin for plugin in every.values() if name in (plugin.id, plugin.name)]
     if len(meant) == 1:

@@ -106,7 +106,7 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _until_s(value: str, now_s: float | None) -> float | None:
-    """Return the seconds until a reset, given as a duration, seconds, Unix time or RFC 3339 date."""
+    """Return the seconds until a reset given as a duration, seconds, a Unix time or RFC 3339."""
     number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number

@@ -1,6 +1,6 @@
 """The clock.
 
-People see local time; programs get UTC with a Z, which they can compare with other times.
+For people, times are local. For programs they are in UTC with a Z, so that they can be compared.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def format_local(moment_s: float, *, seconds: bool = False) -> str:
 
 
 def format_stamp(moment_s: float, *, utc: bool) -> str:
-    """Format a time for comparison with user input: `2026-01-31T12:00:00`."""
+    """Format a time so that it can be compared with user input: `2026-01-31T12:00:00`."""
     moment = datetime.fromtimestamp(moment_s, UTC) if utc else _local(moment_s)
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
 
@@ -37,15 +37,15 @@ def format_stamp(moment_s: float, *, utc: bool) -> str:
 def _local(moment_s: float) -> datetime:
     """Return a local time without a time zone.
 
-    `TZ` may name a zone more than a day away from UTC, which Python cannot represent.
+    `TZ` may name a zone that is more than a day away from UTC, which Python cannot represent.
     """
     return datetime.fromtimestamp(moment_s)
 
 
 def format_local_timestamp(timestamp: str) -> str:
-    """Format a timestamp of a log as local time.
+    """Format a log's timestamp as local time.
 
-    An invalid one is cut off and returned unchanged.
+    If it is invalid, return its first characters unchanged.
     """
     try:
         return format_local(datetime.fromisoformat(timestamp).timestamp())

@@ -13,7 +13,7 @@ def show(line: str) -> None:
 
 
 class Argument(NamedTuple):
-    """The arguments of one call of `add_argument`."""
+    """The arguments for one call of `add_argument`."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
@@ -44,8 +44,7 @@ class GroupWord:
 class Group(argparse.ArgumentParser):
     """A parser for a group of subcommands.
 
-    Without a subcommand it prints the help and exits with an error. An error is reported in one
-    line that refers to the help.
+    Without a subcommand, it reports an error. Errors take one line, which refers to the help.
     """
 
     def error(self, message: str) -> NoReturn:
@@ -55,18 +54,18 @@ class Group(argparse.ArgumentParser):
     def carry_out(self, argv: list[str], run: Callable[[argparse.Namespace], int | None]) -> int:
         """Parse the arguments, run the subcommand, and return its exit code.
 
-        Report errors in one line.
+        Errors are reported in one line.
         """
         try:
             return run(self.parse_args(argv)) or 0
         except BrokenPipeError:
-            raise  # The reader has closed the pipe, which is no failure; `main` handles it.
+            raise  # The reader has closed the pipe, which is not an error; `main` handles it.
         except (ClewError, OSError) as error:
             sys.stderr.write(f"{self.prog}: {describe_error(error)}\n")
             return 2 if isinstance(error, CommandLineError) else 1
 
     def take(self, word: GroupWord) -> None:
-        """Add the arguments of a subcommand. Arguments in a tuple exclude each other."""
+        """Add the arguments of a subcommand. Arguments in a tuple are mutually exclusive."""
         for option in word.takes:
             if isinstance(option, Argument):
                 self.add_argument(*option.names, **option.options)
@@ -78,7 +77,8 @@ class Group(argparse.ArgumentParser):
     def add_words(self, words: Mapping[str, GroupWord]) -> "Group":
         """Add subcommands.
 
-        The parsed options contain the `run` of the chosen one, and its name as `word`.
+        The parsed options contain the name of the chosen subcommand as `word`, and its function as
+        `run`.
         """
         below = self.add_subparsers(dest="word", required=True, metavar="COMMAND")
         for name, word in words.items():
@@ -88,7 +88,7 @@ class Group(argparse.ArgumentParser):
         return self
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Report an unknown subcommand with the closest match, or with all that exist."""
+        """Reject an unknown subcommand, and name the closest match or all subcommands."""
         if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
             super()._check_value(action, value)
             return

@@ -21,7 +21,8 @@ from os.path import isfile as is_file
 from os.path import islink as is_link
 from pathlib import Path
 
-# Checks of what is at a path that raise no error. What may not be accessed counts as missing.
+# Checks of what is at a path, which raise no error. A path that may not be accessed counts as
+# missing.
 
 
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
@@ -59,9 +60,9 @@ def require_open_folder(folder: Path) -> None:
 
 
 def open_only_files(path: str, flags: int) -> int:
-    """Open a regular file, for `open(..., opener=open_only_files)`.
+    """Open a file only if it is a regular file, for `open(..., opener=open_only_files)`.
 
-    A link is judged by its target.
+    For a link, the file that it points to counts.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
@@ -72,26 +73,26 @@ def open_only_files(path: str, flags: int) -> int:
 
 
 def read_content(path: Path, most_bytes: int = -1) -> bytes:
-    """Return the contents of a file, or at most its first `most_bytes` bytes."""
+    """Return the contents of a file, limited to its first `most_bytes` bytes if given."""
     with open(path, "rb", opener=open_only_files) as file:
         return file.read(most_bytes)
 
 
-# A process that holds the lock for longer was stopped midway, so do not wait longer.
+# Do not wait longer: a process that holds the lock for this long was probably stopped midway.
 WAITS_S = 10.0
 LOOK_S = 0.005
 
 
 @contextlib.contextmanager
 def hold_lock(home: Path) -> Iterator[None]:
-    """Hold the lock for changes of this config home's files and of project settings.
+    """Hold the lock for changes to the files in this config home and to project settings.
 
-    Use it to read a file and write it back with a change. Without it, the later of two writers
-    would undo the earlier one's change. If the folder cannot be created or does not support locks,
-    continue without one.
+    Use it to read a file, change it and write it back. Without it, the later of two writers would
+    undo the earlier one's change. If the folder cannot be created or does not support locks, or if
+    the lock stays taken for too long, continue without it.
 
-    The lock is on the config home, which is never replaced like the files in it. It is also used
-    for project files, because a lock file in a project would remain there.
+    The lock is on the config home itself, which is never replaced like the files in it. It also
+    covers project files, because a lock file in a project would remain there.
     """
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
@@ -105,7 +106,10 @@ def hold_lock(home: Path) -> Iterator[None]:
 
 
 def try_lock(handle: int) -> bool:
-    """Try to lock an open file or folder. Return True also where locks are not supported."""
+    """Try to lock an open file or folder, and return whether to go on.
+
+    Return True also if locks are not supported.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -118,7 +122,7 @@ def try_lock(handle: int) -> bool:
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
     """Replace a file's text.
 
-    `mode` is for a file that must always be private, even if it exists.
+    `mode` sets the permissions also of an existing file, for files that must always be private.
     """
     target = path.resolve()
     make_private(target.parent)
@@ -139,7 +143,7 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder and its missing parents, private to their owner.
+    """Create a folder and its missing parents, accessible only to their owner.
 
     Existing folders stay unchanged.
     """
@@ -173,7 +177,7 @@ MAX_DEPTH = 5
 
 
 def list_names(folder: Path, faults: list[str]) -> list[str]:
-    """Return the names in a folder, except hidden ones, or none if it does not exist."""
+    """Return the names in a folder, except hidden ones. A missing folder has none."""
     try:
         names = sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -187,7 +191,7 @@ def list_names(folder: Path, faults: list[str]) -> list[str]:
 
 
 def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every Markdown file with the names of the folders it is in and its own name.
+    """Yield the path of every Markdown file, with the names of its folders and its own name.
 
     Files near the top come first, so an endless folder does not exclude other files.
     """
@@ -215,7 +219,7 @@ def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[
 
 
 def _place(path: str) -> tuple[int, int] | None:
-    """Return the identity of a folder, independent of its name, or None if it is not a folder."""
+    """Return a folder's identity, independent of its path, or None if it is not a folder."""
     try:
         status = os.stat(path)
     except OSError:

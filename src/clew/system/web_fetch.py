@@ -1,8 +1,8 @@
 """Fetch a web page from a public address, within limits of size and time.
 
-Redirects to another host are reported instead of followed. Names are resolved once, and the
-connection uses the address that was checked, so a name that resolves differently the next time has
-no effect. With a proxy configured, the proxy resolves names, and only literal addresses can be
+Redirects to another host are reported instead of followed. A name is resolved once, and the
+connection uses the address that was checked, so it does not matter if the name resolves differently
+the next time. If a proxy is configured, the proxy resolves names, and only literal addresses can be
 checked.
 """
 
@@ -47,7 +47,10 @@ class OtherHost(Struct, frozen=True, kw_only=True):
 
 
 class Web:
-    """Fetch pages with separate connections. `allowed` are private hosts that the user named."""
+    """Fetches pages, each over a connection of its own.
+
+    `allowed` are private hosts that the user named.
+    """
 
     def __init__(self, network: Network, allowed: Callable[[], Collection[str]]) -> None:
         self._allowed = allowed

@@ -80,7 +80,7 @@ CLOSINGS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*RAW, "title")
 BLOCKS = frozenset(["p", "div", "section", "article", "main", "header", "footer", "nav", "aside", "figure", "figcaption", "form", "fieldset", "details", "summary", "address", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot", "caption", "body", "html", "ul", "ol"])  # fmt: skip
 HEADINGS = {f"h{n}": "#" * n + " " for n in range(1, 7)}
 PAGE_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "code": "`", "del": "~~", "s": "~~"}
-# Elements without an end tag.
+# The name of an element, and the elements without an end tag.
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9:-]*")
 VOID = frozenset(["br", "hr", "img", "input", "meta", "link", "base", "source", "wbr", "area", "col", "embed", "track"])  # fmt: skip
 
@@ -94,7 +94,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 def convert_to_markdown(html: str, *, base: str, join: Callable[[str, str], str]) -> Page:
-    """Convert a page. `base` is its URL, and `join` makes links absolute (`urljoin`)."""
+    """Convert a page. `base` is its URL, and `join` makes links absolute, as `urljoin` does."""
     return _Writer(html, base, join).page()
 
 
@@ -173,7 +173,7 @@ class _Writer:
         return close + 1
 
     def _odd(self, begin: int, close: int, inner: str) -> int:
-        """Process what is no plain tag: a declaration, a name before a line break, or a `<`."""
+        """Process markup other than plain tags: a declaration, a name before a line break, a `<`."""
         if inner[:1] in ("!", "?", "/"):
             return close + 1
         name = NAME.match(inner)
@@ -202,9 +202,10 @@ class _Writer:
         return len(self._html) if close is None else close.end()
 
     def _skip_hidden(self, name: str, at: int) -> int:
-        """Return the position after a hidden element, which may contain elements of the same name.
+        """Return the position after a hidden element.
 
-        An element without an end tag hides nothing, and its name is not searched for again.
+        The element may contain other elements of the same name. An element without an end tag hides
+        nothing, and the end tag is not searched for again.
         """
         if name in self._endless or not NAME.fullmatch(name):
             return at
@@ -334,7 +335,7 @@ class _Writer:
             self._break()
 
     def _close_mark(self, mark: str) -> None:
-        """Close a mark after its last word, and drop it if it contains nothing."""
+        """Close a mark after its last word, or remove it if it contains nothing."""
         if not self._marks.get(mark):
             return  # it was never opened
         self._marks[mark] -= 1
@@ -360,7 +361,7 @@ class _Writer:
             self._out[begin:] = [f"{before}[{label}]({target}){after}"]
 
     def _whole(self, href: str) -> str:
-        """Return an absolute link, or an empty string for one that leads nowhere."""
+        """Return a link as an absolute URL, or an empty string if it leads nowhere."""
         href = href.strip()
         if (
             not href
@@ -394,7 +395,10 @@ class _Writer:
 
 
 def meaning(name: str) -> tuple[str, str]:
-    """Classify a tag name: `begin` or `end` of something shown, `other`, `closed`, or `odd`."""
+    """Classify a tag name: `begin` or `end` of visible content, `other`, `closed`, or `odd`.
+
+    Return the class and the plain name.
+    """
     plain = name.lower().strip("/")
     if not (name.isascii() and plain.isalnum() and plain[0].isalpha()):
         return "odd", ""

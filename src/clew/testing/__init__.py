@@ -1,1 +1,1 @@
-"""Tools for tests, demos and benchmarks, clew's own and others': a Messages API on loopback."""
+"""Tools for tests, demos and benchmarks of clew and other projects: a Messages API on loopback."""

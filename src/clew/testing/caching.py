@@ -1,8 +1,8 @@
-"""A service with a prompt cache and a clock: what each request reads, writes and pays in full.
+"""A service with a prompt cache and a clock, which reports what each request reads and writes.
 
-It judges clew's own estimate independently and is deliberately separate from it. A request reads
-the longest prefix that an earlier one cached, byte for byte, until its lifetime ends. Reads and
-writes renew the lifetime. It must never repair a request.
+It checks clew's own estimate independently and deliberately shares no code with it. A request reads
+the longest prefix that an earlier request cached, byte for byte, until the prefix expires. Reads
+and writes renew the lifetime. It must never repair a request.
 """
 
 import json
@@ -20,7 +20,8 @@ PIECE_TOKENS = 1_000
 class Caching:
     """A rule that adds the usage of a prompt cache to the answers of `rule`.
 
-    `piece_tokens` is the size counted for each tool and each block of the system prompt or a message.
+    `piece_tokens` is the size counted for each tool and each block of the system prompt or a
+    message.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Caching:
 
 
 def _pieces(body: Json) -> tuple[list[str], list[tuple[int, str]]]:
-    """Return the parts of a request in the service's order, and after which parts it is cached."""
+    """Return a request's parts in the service's order, and the points up to which it is cached."""
     pieces, marks = [json.dumps(["model", body.get("model")])], []
     system = body.get("system") or []
     parts: list[tuple[str, Any]] = [("tools", tool) for tool in body.get("tools") or []]

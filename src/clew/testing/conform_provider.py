@@ -31,7 +31,7 @@ ASKED: Json = {"model": "scripted-model", "messages": [{}]}
 
 
 class ConformanceError(OutsideError):
-    """A provider broke a promise of the protocol; the text names the case and the promise."""
+    """A provider broke a promise of the protocol. The text names the case and the promise."""
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class AttemptOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome of an attempt: the message as far as it was complete, and the failure, if any."""
+    """The outcome of an attempt: the completed part of the message, and the failure, if any."""
 
     message: Json | None
     failure: Failure | None

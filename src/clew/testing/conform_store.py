@@ -20,7 +20,7 @@ LINES = [
 
 
 class StoreConformanceError(OutsideError):
-    """A store broke a promise; the text names the case and the promise."""
+    """A store broke a promise. The text names the case and the promise."""
 
 
 def _must(case: str, holds: bool, promise: str) -> None:

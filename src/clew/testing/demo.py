@@ -77,7 +77,7 @@ async def nobody(_: Question) -> Verdict:
 
 
 async def repair(paper: Paper, speed: float | None) -> bool:
-    """Play the repair. Returns whether the project's test passes at the end."""
+    """Play the repair. Return whether the project's test passes at the end."""
     scenario = pace_scenario(read_scenario(SCENARIO), speed)
     telling = LineWriter(paper, see_with="")
 
@@ -213,7 +213,7 @@ class DemoScreen:
         self._line(", ".join(counted), DIM)
 
     def _stream(self, text: str, style: str) -> None:
-        """Write more of the model's answer; `style` applies until the line is closed."""
+        """Write more of the model's answer. `style` applies until the line ends."""
         if not self._open:
             self._write(self._styled(style))
             self._open = style or PLAIN
@@ -260,7 +260,7 @@ BASH: Json = {
 
 
 class DemoClock:
-    """A clock whose pauses are `speed` times shorter; None means no pauses."""
+    """A clock that divides pauses by `speed`. None means no pauses."""
 
     def __init__(self, speed: Speed) -> None:
         self._speed = speed
@@ -273,7 +273,7 @@ class DemoClock:
 
 
 class DemoConversation:
-    """The messages so far; `ask` plays each prompt to its last answer."""
+    """The messages so far. `ask` plays a prompt up to its last answer."""
 
     def __init__(self, provider: AnthropicProvider, screen: DemoScreen, clock: DemoClock) -> None:
         self._provider = provider
@@ -283,7 +283,7 @@ class DemoConversation:
         self._tool_ids = 0
 
     async def ask(self, prompt: str) -> bool:
-        """Play one prompt with all its tool calls. Returns False if there was no answer."""
+        """Play one prompt with all its tool calls. Return False if there was no answer."""
         self._screen.prompt(prompt)
         before = len(self._messages)
         self._messages.append({"role": "user", "content": prompt})
@@ -325,7 +325,7 @@ class DemoConversation:
 
 
 async def play(scenario: Scenario, speed: Speed, paper: Paper, *, ansi: bool) -> bool:
-    """Play the scenario. Returns whether every prompt was answered."""
+    """Play the scenario. Return whether every prompt was answered."""
     screen = DemoScreen(paper, ansi=ansi)
     screen.opening()
     async with LoopbackServer(pace_scenario(scenario, speed), strict=True) as server:
@@ -353,7 +353,7 @@ def _speed(text: str) -> Speed:
 
 
 def _is_plain() -> bool:
-    """Return whether to omit colors: for a pipe, a dumb terminal, or NO_COLOR."""
+    """Return whether to omit colors: for output to a pipe, a dumb terminal, or with NO_COLOR."""
     environment = os.environ
     return (
         not sys.stdout.isatty()

@@ -1,7 +1,7 @@
 """The server side of HTTP/1.1: requests are parsed by h11, responses are written by hand.
 
-A scripted answer may be cut, reset or garbled at any byte, which a well-behaved library refuses to
-do. This module must never interpret a request.
+Well-behaved libraries cannot cut, reset or garble an answer at any byte, as scenarios require. This
+module must never interpret a request.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class ServedRequest(Struct, frozen=True, kw_only=True):
-    """A request as received, including secrets; it never leaves the server in this form."""
+    """A request as received, including secrets. It never leaves the server in this form."""
 
     method: str
     target: str
@@ -48,7 +48,7 @@ class BadRequest(Struct, frozen=True):
 
 
 class HttpPeer:
-    """A connection that requests are read from and responses are written to."""
+    """A connection to a client, for reading requests and writing responses."""
 
     __slots__ = ("_reader", "_rest", "_writer")
 
@@ -106,7 +106,10 @@ class HttpPeer:
         return answer
 
     async def _until_gone(self) -> None:
-        """Return at the peer's end of stream; an early request is buffered for its turn."""
+        """Wait for the end of the peer's stream.
+
+        A request that arrives meanwhile is kept for later.
+        """
         try:
             while data := await self._reader.read(READ_BYTES):
                 self._rest += data
@@ -137,7 +140,7 @@ def _request(head: h11.Request, body: bytes) -> ServedRequest:
 
 
 def mask_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return headers for recording: only the scheme and length of a secret remain."""
+    """Return headers that can be recorded: only the scheme and length of a secret remain."""
     return [(k, _mask(v) if is_secret_header(k) else v) for k, v in headers]
 
 
@@ -202,7 +205,7 @@ class Listener:
         self._port = server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening and close every connection in any state."""
+        """Stop listening, and close every connection in whatever state it is."""
         await self._opened.aclose()
 
     def _cancel(self) -> None:
@@ -213,8 +216,8 @@ class Listener:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a new connection.
 
-        This is a callback and not a coroutine, because asyncio would report the cancellation of its
-        task as an error.
+        This is a callback instead of a coroutine, because asyncio would report the cancellation of
+        a coroutine's task as an error.
         """
         if self._group is None:
             writer.close()

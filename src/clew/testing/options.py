@@ -10,12 +10,15 @@ from clew.testing.scenario import Scenario, parse
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario from a JSON or YAML file. Raises ScenarioError and OSError."""
+    """Read a scenario from a JSON or YAML file.
+
+    Raise ScenarioError if it is invalid, or OSError.
+    """
     return parse(Path(path).read_bytes(), str(path))
 
 
 def describe_error(error: Exception) -> str:
-    """Return an operating system error as `where: what`; other errors as their text."""
+    """Format an error: `where: what` for an operating system error, otherwise its text."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:

@@ -13,7 +13,7 @@ from clew.testing.scenario_steps import Cut, WaitStep, before_headers, steps
 
 
 def pace_scenario(scenario: Scenario, speed: float | None) -> Scenario:
-    """Return the scenario with every rate and stall scaled; an endless stall stays endless."""
+    """Return the scenario with every rate and stall scaled. An endless stall stays endless."""
 
     def send(plan: Send | None) -> Send | None:
         if plan is None:
@@ -42,10 +42,10 @@ FLUSH_BYTES = 65536
 
 
 class Playing:
-    """A response being sent; `sent_bytes` counts its body without chunk framing.
+    """A response that is being sent. `sent_bytes` counts its body without chunk framing.
 
-    `finished` means that everything up to its end or cut was passed to the kernel. If the client
-    disconnects after that, it received the answer.
+    `finished` means that everything up to its end or cut was passed to the kernel. A client that
+    disconnects after that has received the answer.
     """
 
     def __init__(self, peer: HttpPeer, reply: ScriptedResponse) -> None:
@@ -58,7 +58,7 @@ class Playing:
         self._chunked = len(reply.parts) > 1 or bool(reply.faults) or reply.send.gzip
 
     async def send(self, *, keep_alive: bool) -> bool:
-        """Send the response. Returns False if the scenario broke the connection."""
+        """Send the response. Return False if the scenario broke the connection."""
         for step in before_headers(self._reply):
             if isinstance(step, Cut):
                 self._break(step)

@@ -1,9 +1,9 @@
 """A service with preserved thinking: each signed thinking block is bound to everything before it.
 
-It judges requests independently and is deliberately separate from `clew.core.normalize.prefix`. A
-block's signature contains what it is bound to, as with the real service, and every request is
-judged statelessly. The rule is the vendor's, as described by its pages on preserved thinking and by
-`anthropic` 2.12. It must never repair a request. PURE.
+It checks requests independently and deliberately shares no code with `clew.core.normalize.prefix`.
+As with the real service, a block's signature contains what the block is bound to, and every request
+is checked without stored state. The rule is the vendor's, as described by its pages on preserved
+thinking and by `anthropic` 2.12. It must never repair a request. PURE.
 """
 
 import base64
@@ -52,8 +52,9 @@ class Judgement(Struct, kw_only=True):
 class Preserving:
     """A rule that signs the thinking blocks in the answers of `rule`.
 
-    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway without
-    support for the setting. `rewrites`: a gateway that adds different text to the front of each request.
+    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway
+    without support for the setting. `rewrites`: a gateway that adds different text to the front of
+    each request.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Preserving:
         self.refusals: list[str] = []
 
     def refusal(self, body: Json, betas: str) -> str | None:
-        """Return why a request is refused; None if it is accepted."""
+        """Return why a request is refused, or None if it is accepted."""
         self._requests += 1
         self._judged = judged = self.judge(body, betas)
         if judged.refusal is not None:
@@ -140,9 +141,9 @@ class Preserving:
     def _fault(
         self, claim: Json, reader: str, before: "PrefixHash", last: str, *, is_torn: bool
     ) -> str:
-        """Return why a thinking block is not shown to the model; empty if it is shown.
+        """Return why a thinking block is not shown to the model, or an empty string if it is shown.
 
-        `is_torn`: the block right before it in its answer was omitted.
+        `is_torn`: the block right before it in the same answer was omitted.
         """
         if claim["model"] != reader and claim["model"] not in self._reads.get(reader, ()):
             return MODEL
@@ -152,7 +153,7 @@ class Preserving:
         return PREFIX if is_torn or not fits else ""
 
     def sign(self, body: Json, content: list[Any], last: str) -> list[Any]:
-        """Return an answer's content with signed thinking, bound to everything before it.
+        """Return an answer's content with its thinking blocks signed and bound to what precedes them.
 
         `last` is the signature of the last thinking block that the model saw.
         """
@@ -177,7 +178,7 @@ class Preserving:
         return signed
 
     def _beginning(self, body: Json) -> "PrefixHash":
-        """Return the hash of the system prompt and tools; deferred tools are excluded."""
+        """Return the hash of the system prompt and the tools, without deferred tools."""
         system = body.get("system") or []
         if isinstance(system, str):
             system = [{"type": "text", "text": system}]

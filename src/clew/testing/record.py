@@ -73,7 +73,7 @@ class RecordingProxy:
         self._write()
 
     async def _serve(self, peer: HttpPeer) -> bool:
-        """Forward one request. Returns False if the connection can't be reused."""
+        """Forward one request. Return False if the connection can't be reused."""
         request = await peer.next_request()
         if request is None or isinstance(request, BadRequest):
             return False

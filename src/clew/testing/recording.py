@@ -1,7 +1,7 @@
 """A recorded run as a scenario: raw bodies, status and headers, without secrets. PURE.
 
 Requests are not recorded but only summarized in notes, because they contain the user's prompts and
-files. Answers are replayed in order, or matched to the same request by the hash of its body.
+files. Answers are replayed in order, or by the hash of the request's body.
 
 Decision: docs/decisions/040-scripted-models.md
 """
@@ -24,7 +24,7 @@ OWN = ("content-type", "request-id")
 
 
 class RecordedAnswer:
-    """An answer while it is received; `broken` says whether and how it was cut."""
+    """An answer while it is received. `broken` tells whether and how it was cut off."""
 
     def __init__(
         self, endpoint: Endpoint, body: Json, match: Match, secrets: tuple[str, ...]
@@ -39,7 +39,7 @@ class RecordedAnswer:
         self._when = {"body_sha256": hash_body(body)} if match == "body" else None
 
     def answer(self, *, chunks: bool) -> Json:
-        """Return the scenario's answer that replays this one."""
+        """Return an answer for a scenario, which replays this one."""
         value: Json = {"note": self._note}
         if self._when is not None:
             value |= {"when": self._when, "times": 1}
@@ -66,7 +66,7 @@ class RecordedAnswer:
         return {name: None for name in OWN if name not in kept_headers} | kept_headers
 
     def _without_secrets(self, data: bytes) -> bytes:
-        """Return data with repeated credentials masked, in its original length."""
+        """Return data with echoed credentials masked, in its original length."""
         for secret in self._secrets:
             data = data.replace(secret.encode(), b"*" * len(secret.encode()))
         return data
@@ -100,7 +100,7 @@ def _summary(body: Json) -> str:
 
 
 def _body(body: bytes) -> Json:
-    """Return the body as text if possible, so that a recording can be read and edited."""
+    """Return the body in a form for the scenario: as text if possible, so that it can be edited."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:

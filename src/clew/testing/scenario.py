@@ -23,7 +23,7 @@ from clew.core.messages.errors import UserError
 
 
 class ScenarioError(UserError):
-    """An invalid scenario; the text names the file, the place and the error."""
+    """An invalid scenario. The text names the file, the place and the error."""
 
 
 def _is_yaml(source: str) -> bool:
@@ -106,7 +106,7 @@ def _refuse_twice(root: Any, source: str) -> None:
 
 
 def line_of(text: str, place: str) -> int | None:
-    """Return the line of a path such as `answers[2].content[0]`; JSON is parsed as YAML."""
+    """Return the line of a path such as `answers[2].content[0]`. JSON is parsed as YAML."""
     import yaml
 
     try:
@@ -144,11 +144,11 @@ HeaderValue: TypeAlias = str | int | float | None
 
 
 class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of the format's types: an unknown key is an error and never ignored."""
+    """The base class for the format's types. An unknown key is an error and never ignored."""
 
 
 class TextCondition(Shape, frozen=True, rename={"is_": "is"}):
-    """A condition on a text; all given fields must match. A bare string means `contains`."""
+    """A condition on a text. All given fields must match. A bare string means `contains`."""
 
     is_: str | None = None
     contains: str | None = None
@@ -164,7 +164,7 @@ class ToolResultCondition(Shape, frozen=True):
 
 
 class When(Shape, frozen=True):
-    """The conditions that a request must meet for an answer; all given fields must match."""
+    """The conditions that a request must meet for an answer. All given fields must match."""
 
     user: str | TextCondition | None = None
     system: str | TextCondition | None = None
@@ -177,7 +177,7 @@ class When(Shape, frozen=True):
 
 
 class ScriptedBlock(Shape, frozen=True):
-    """A content block: exactly one of the six kinds. A list of strings defines the deltas."""
+    """A content block of exactly one of the six kinds. A list of strings defines the deltas."""
 
     text: str | list[str] | None = None
     thinking: str | list[str] | None = None
@@ -196,7 +196,7 @@ class ScriptedBlock(Shape, frozen=True):
 
 
 class ScriptedFault(Shape, frozen=True):
-    """A fault at one position of the answer; positions count the uncompressed body."""
+    """A fault at one position of the answer. Positions count bytes of the uncompressed body."""
 
     at: Literal["headers"] | None = None
     after_events: Count | None = None
@@ -209,7 +209,10 @@ class ScriptedFault(Shape, frozen=True):
 
 
 class Send(Shape, frozen=True):
-    """The pace of the body. By default one HTTP chunk per event, as fast as it is read."""
+    """The pace of the body.
+
+    By default, each event is one HTTP chunk, sent as fast as it is read.
+    """
 
     chunk_bytes: Positive | list[Positive] | None = None
     bytes_per_s: Rate | None = None
@@ -218,7 +221,7 @@ class Send(Shape, frozen=True):
 
 
 class ScriptedAnswer(Shape, frozen=True):
-    """An answer (a message, an error, or a raw body) and the requests it applies to."""
+    """An answer (a message, an error, or a raw body) and the conditions for it."""
 
     when: When | None = None
     times: Positive | Literal["always"] | None = None
@@ -260,7 +263,7 @@ class Defaults(Shape, frozen=True):
 
 
 class Scenario(Shape, frozen=True):
-    """A scenario. The first answer that matches and is not used up is sent."""
+    """A scenario. For each request, the first answer is sent that matches and is not used up."""
 
     scenario: Literal[1]
     name: str | None = None
@@ -289,7 +292,7 @@ PLACES = ("at", "after_events", "after_bytes")
 
 
 def parse(data: bytes, source: str = "scenario.json") -> Scenario:
-    """Parse a scenario; `source` is named in errors, and its suffix selects JSON or YAML."""
+    """Parse a scenario. Errors name `source`, and its suffix selects JSON or YAML."""
     text = decode(data, source)
     value = value_of(text, source)
     try:
@@ -318,7 +321,7 @@ def answers_of(scenario: Scenario) -> list[tuple[str, ScriptedAnswer]]:
 
 
 def given(shape: Shape, names: tuple[str, ...]) -> list[str]:
-    """Return which of these keys are present; UNSET means absent where null is a valid value."""
+    """Return which of these keys are given. For keys that may be null, UNSET means not given."""
     unsaid = [UNSET if name in ("body_json", "input") else None for name in names]
     return [n for n, u in zip(names, unsaid, strict=True) if getattr(shape, n) is not u]
 

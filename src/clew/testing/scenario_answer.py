@@ -47,7 +47,7 @@ JSON = "application/json"
 
 
 class ScriptedResponse(Struct, frozen=True, kw_only=True):
-    """A complete response without faults applied; `parts` are its events, or a single body."""
+    """A complete response without faults applied. `parts` are its events, or a single body."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -59,7 +59,7 @@ class ScriptedResponse(Struct, frozen=True, kw_only=True):
 
 
 class Renderer:
-    """A renderer for the answers of one scenario; it caches their deltas, which never change."""
+    """Renders the answers of one scenario. It caches their deltas, which never change."""
 
     __slots__ = ("_defaults", "_deltas")
 
@@ -121,7 +121,7 @@ class Renderer:
 
 
 def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json:
-    """Return the finished message as a JSON value; its events add up to exactly this."""
+    """Return the finished message as a JSON value. Its events add up to exactly this message."""
     content = [_block_value(b, facts, i) for i, b in enumerate(_blocks(answer))]
     calls = any(block.get("type") == "tool_use" for block in content)
     usage = {
@@ -146,7 +146,7 @@ def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json
 
 
 def estimate(facts: Facts) -> int:
-    """Return a number of tokens that grows with the request; it is not accurate."""
+    """Return a rough number of tokens that grows with the request."""
     fields = {key: facts.body.get(key) for key in ("system", "tools", "messages")}
     return max(1, len(json.dumps(fields)) // CHARS_PER_TOKEN)
 
@@ -180,7 +180,10 @@ def _block_value(block: ScriptedBlock, facts: Facts, index: int) -> Json:
 
 
 def _input_value(block: ScriptedBlock) -> Any:
-    """Return the input as a value. Invalid JSON can only be streamed; otherwise it is a string."""
+    """Return a tool's input as a value.
+
+    Invalid JSON, which can only be streamed, becomes a string.
+    """
     if block.input_json is None:
         return {} if block.input is UNSET else block.input
     text = _joined(block.input_json)
@@ -191,7 +194,7 @@ def _input_value(block: ScriptedBlock) -> Any:
 
 
 def _opened(block: Json) -> Json:
-    """Return a block as in `content_block_start`: members that come in deltas are empty."""
+    """Return a block as in `content_block_start`. The members that deltas fill are empty."""
     match block.get("type"):
         case "text":
             return {**block, "text": ""} | ({"citations": []} if block.get("citations") else {})
@@ -204,7 +207,7 @@ def _opened(block: Json) -> Json:
 
 
 def deltas_of(scripted_block: ScriptedBlock, block: Json, size: int) -> list[Json]:
-    """Return the deltas of a block; a list in the scenario defines the boundaries."""
+    """Return the deltas of a block. A list in the scenario defines their boundaries."""
     if scripted_block.text is not None:
         texts = [{"type": "text_delta", "text": t} for t in _pieces(scripted_block.text, size)]
         cited = [{"type": "citations_delta", "citation": c} for c in scripted_block.citations or []]
@@ -277,7 +280,7 @@ def request_id(number: int) -> str:
 
 
 def refusal(choice: NoAnswer) -> ScriptedResponse:
-    """Return status 400, which no client retries, so that its message is shown."""
+    """Return a response with status 400, which no client retries, so that its message is shown."""
     error = {"type": "invalid_request_error", "message": choice.message}
     body = error_body(400, choice.facts.number, error)
     return _reply(ScriptedAnswer(status=400), choice.facts, Defaults(), [body], JSON)

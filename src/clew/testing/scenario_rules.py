@@ -29,7 +29,7 @@ ESTIMATE = ScriptedAnswer(times="always")
 
 
 class ScriptedToolResult(Struct, frozen=True, kw_only=True):
-    """A result in the last user message, with the name of the tool that was called."""
+    """A tool result in the last user message, with the name of the tool."""
 
     tool: str
     content: str
@@ -37,9 +37,9 @@ class ScriptedToolResult(Struct, frozen=True, kw_only=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """The facts of a request that conditions refer to.
+    """The facts about a request that conditions refer to.
 
-    Parsed leniently: requests are not judged here.
+    They are parsed leniently, because requests are not validated here.
     """
 
     number: int
@@ -62,14 +62,14 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 class NoAnswer(Struct, frozen=True, kw_only=True):
-    """No answer matches; the message contains the end of the request and why no answer matched."""
+    """No answer matches. The message contains the end of the request and why no answer matched."""
 
     message: str
     facts: Facts
 
 
 class Player:
-    """The state of a running scenario: the number of requests, and of uses of each answer."""
+    """The state of a running scenario: the number of requests, and the uses of each answer."""
 
     __slots__ = ("_requests", "_scenario", "_used", "source")
 
@@ -150,7 +150,7 @@ def hash_body(body: Any) -> str:
 
 
 def mismatch(when: When | None, facts: Facts) -> str | None:
-    """Return why these facts do not meet the condition; None if they do."""
+    """Return why these facts do not meet the condition, or None if they do."""
     if when is None:
         return None
     return next(_mismatches(when, facts), None)

@@ -1,8 +1,8 @@
 """The steps in which a response is sent, including faults: bytes, waits, and at most one cut.
 
-It must never sleep or send. The loopback server executes the steps over a socket, the scripted
-provider in memory. Fault positions count the uncompressed body; a position beyond the end means the
-end.
+It must never sleep or send. The loopback server executes the steps over a socket, and the scripted
+provider executes them in memory. The positions of faults count bytes of the uncompressed body; a
+position beyond the end means the end.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from clew.testing.scenario_rules import ESTIMATE, Chosen, Endpoint, NoAnswer, Pl
 
 
 class WaitStep(Struct, frozen=True):
-    """A pause in seconds; None means endless."""
+    """A pause in seconds. None means endless."""
 
     seconds: float | None
 
@@ -53,7 +53,7 @@ def steps(reply: ScriptedResponse) -> Iterator[Step]:
 
 
 def _broken(parts: list[bytes], faults: list[ScriptedFault]) -> Iterator[Step]:
-    """Yield the parts with every fault in its place; nothing follows a cut or an error event."""
+    """Yield the parts with every fault in its place. Nothing follows a cut or an error event."""
     ends = [0, *accumulate(len(part) for part in parts)]
     todo = sorted(((_offset(fault, ends), fault) for fault in faults), key=lambda pair: pair[0])
     sent = 0
@@ -107,7 +107,7 @@ def _paced(body: Iterator[Step], seconds: float) -> Iterator[Step]:
 
 
 def _gzipped(body: Iterator[Step]) -> Iterator[Step]:
-    """Compress the body and flush after every step; a cut leaves the compressed data incomplete."""
+    """Compress the body and flush after every step. A cut leaves the compressed data incomplete."""
     pack = zlib.compressobj(wbits=31)
     for step in body:
         if isinstance(step, bytes):
@@ -141,7 +141,7 @@ def _chunked(body: Iterator[Step], send: Send) -> Iterator[Step]:
 
 
 def _sizes(send: Send) -> Iterator[int | None]:
-    """Return the size of each chunk to come; None means everything left."""
+    """Yield the sizes of the chunks in order. None means everything that is left."""
     if isinstance(send.chunk_bytes, list):
         return chain(send.chunk_bytes, repeat(None))
     return repeat(send.chunk_bytes or 1024)
@@ -163,7 +163,7 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 
 class ScenarioHost:
-    """A host that answers requests from a scenario, in the order in which they are passed."""
+    """A host that answers requests from a scenario, in the order in which they arrive."""
 
     __slots__ = ("_player", "_renderer")
 
@@ -183,7 +183,7 @@ class ScenarioHost:
 
 
 class RuleHost:
-    """A host that calls a function for each answer, so that it can depend on the request."""
+    """A host that calls a function for each answer, which can depend on the request."""
 
     __slots__ = ("_renderer", "_requests", "_rule")
 

@@ -1,8 +1,8 @@
-"""A scenario instead of the network: the transport interface, answered in memory.
+"""A scenario in place of the network: the transport interface, answered in memory.
 
-Code above the transport runs unchanged but without a socket: the same requests, decoding and
-failures. The scripted provider is the Messages provider over this transport, so no second client
-has to be maintained. It must never wait except through the `sleep` that is passed in.
+Code above the transport runs unchanged, with the same requests, decoding and failures, but without
+a socket. The scripted provider is the Messages provider over this transport, so that no second
+client has to be maintained. It must never wait except through the `sleep` that is passed in.
 
 Decision: docs/decisions/040-scripted-models.md
 """
@@ -77,7 +77,7 @@ class ScriptedProvider:
 
 
 class ScriptedTransport:
-    """A transport that answers from a scenario; `heard` contains the requests in order."""
+    """A transport that answers from a scenario. `heard` contains the requests in order."""
 
     def __init__(self, scenario: Scenario, *, sleep: Sleep = asyncio.sleep) -> None:
         self.heard: list[AnsweredRequest] = []
@@ -91,7 +91,7 @@ class ScriptedTransport:
         """Do nothing, because no network is used."""
 
     async def aclose(self) -> None:
-        """Do nothing: no resources are held."""
+        """Do nothing, because no resources are held."""
 
     def unused(self) -> list[str]:
         """Return the answers that were never sent."""

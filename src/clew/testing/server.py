@@ -69,7 +69,7 @@ def host_of(scenario: Scenario | dict[str, Any] | Rule | Holding) -> ScenarioHos
 
 
 class LoopbackServer:
-    """A server for a scenario, or for the answers of a function that receives each request's body.
+    """A server that plays a scenario, or calls a function with each request's body for its answers.
 
     `requests` contains the received requests in order.
     """
@@ -114,7 +114,7 @@ class LoopbackServer:
         return self._host.unused()
 
     async def wait_for_requests(self, count: int) -> None:
-        """Return after `count` requests; limit the wait with `asyncio.timeout`."""
+        """Wait until `count` requests were received. Limit the wait with `asyncio.timeout`."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
 
@@ -135,7 +135,7 @@ class LoopbackServer:
         await self._listener.close()
 
     async def _one_exchange(self, peer: HttpPeer) -> bool:
-        """Serve one request. Returns False if no other may follow on this connection."""
+        """Serve one request. Return False if no other may follow on this connection."""
         request = await peer.next_request()
         if request is None:
             return False
@@ -183,7 +183,7 @@ class LoopbackServer:
         return record, reply, turn
 
     def _taken(self, request: ServedRequest, body: Any) -> Taken | ThreadRefusal | None:
-        """Return the complete request of a thread; None if the server has no threads."""
+        """Return the complete request of a thread, or None if the server has no threads."""
         if self._holding is None or not isinstance(body, dict):
             return None
         if ENDPOINTS.get(request.path) != "answers":
@@ -197,7 +197,7 @@ class LoopbackServer:
         return reply
 
     def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
-        """Return the error for a request that the service would refuse before any model sees it."""
+        """Return the error for a request that the service would refuse before a model sees it."""
         endpoint = ENDPOINTS.get(request.path)
         if self._api_key is not None and not _carries(request, self._api_key):
             return _error(401, "invalid x-api-key")
@@ -268,7 +268,7 @@ def serving(
 
 
 def _counted(rule: Rule) -> Rule:
-    """Return the rule with the prompt's length in its answers, unless they contain a usage."""
+    """Return a rule that adds the prompt's length to answers without a usage."""
 
     def counted(body: dict[str, Any]) -> dict[str, Any]:
         answer = rule(body)
@@ -291,7 +291,7 @@ def _message_of(reply: ScriptedResponse) -> dict[str, Any]:
 
 
 def _json(body: bytes) -> Any:
-    """Parse the body strictly, as the service does, so that lone surrogates and NaN are errors."""
+    """Parse the body as strictly as the service does: lone surrogates and NaN are errors."""
     try:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):

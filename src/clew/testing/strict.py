@@ -1,6 +1,6 @@
 """The rules of the Messages API for requests: reports the first violation in the API's style.
 
-It judges requests independently and is deliberately separate from clew's own normalizer: a test
+It checks requests independently and deliberately shares no code with clew's own normalizer: a test
 that passes with a strict server has sent no invalid request. It must never repair anything. PURE.
 """
 
@@ -41,7 +41,7 @@ ASSISTANT_ONLY = (*TOOL_USES, "thinking", "redacted_thinking", "compaction")
 
 
 class RequestRefusedError(Exception):
-    """A request violates a rule of the API; the text is the API's."""
+    """A request violates a rule of the API. The text is the API's."""
 
 
 def find_complaint(
@@ -79,7 +79,7 @@ def _check(body: Any, *, counting: bool) -> None:
 
 
 def _check_later(body: Json) -> None:
-    """Check a valid body for what API version 2026-10-21 refuses in addition."""
+    """Check an otherwise valid body for what API version 2026-10-21 refuses in addition."""
     for key in REMOVED_KEYS:
         if key in body:
             raise RequestRefusedError(f"{key}: Extra inputs are not permitted")
@@ -121,9 +121,9 @@ def _limits(body: Json) -> None:
 
 
 def _only_fills_the_cache(body: Json) -> None:
-    """Check a request with `max_tokens:
+    """Check a request that only fills the prompt cache, by `max_tokens: 0`.
 
-    0`, which fills the prompt cache and must not ask for output.
+    It must not ask for output.
     """
     thinking, config = body.get("thinking"), body.get("output_config")
     choice = body.get("tool_choice")

@@ -1,9 +1,9 @@
 """A service with message threads, each stored for five minutes after its last request.
 
-It judges requests independently and is deliberately separate from `clew.providers.message_threads`.
-It rebuilds every request from its stored state, refuses what the vendor's page "Message threads"
-lists (with the codes of `anthropic` 2.12), and records what the model was shown. It must never
-repair a request. PURE.
+It checks requests independently and deliberately shares no code with
+`clew.providers.message_threads`. It rebuilds every request from its stored state, refuses what the
+vendor's page "Message threads" lists (with the codes of `anthropic` 2.12), and records what the
+model was shown. It must never repair a request. PURE.
 """
 
 import json
@@ -53,7 +53,7 @@ class ThreadRefusal(Struct, frozen=True, kw_only=True):
 
 
 class _State(Struct, kw_only=True):
-    """A conversation up to an answer, stored under the answer's ID."""
+    """A conversation up to and including an answer, stored under the answer's ID."""
 
     body: Json
     at_s: float
@@ -63,7 +63,7 @@ class _State(Struct, kw_only=True):
 
 
 class Taken(Struct, frozen=True, kw_only=True):
-    """A complete request as the model sees it; `kept` says whether its answer is stored."""
+    """A complete request as the model sees it. `kept` tells whether its answer will be stored."""
 
     body: Json
     previous_id: str | None
@@ -75,9 +75,9 @@ class Taken(Struct, frozen=True, kw_only=True):
 class Holding:
     """A service that calls `rule` with the complete conversation, whatever part of it was sent.
 
-    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for each
-    answer and returns whether to lose it. `has_threads`: False for a gateway that drops `thread` and
-    answers only the messages in the request.
+    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for
+    each answer and returns whether to lose it. `has_threads`: False for a gateway that drops
+    `thread` and answers only the messages in the request.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Holding:
         self._states: dict[str, _State] = {}
 
     def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
-        """Return the complete request for a body, or why it is refused."""
+        """Return the complete request that a body stands for, or why it is refused."""
         turn = self._take(body, betas)
         if isinstance(turn, ThreadRefusal):
             self.refusals.append(turn)
@@ -191,7 +191,7 @@ class Holding:
 
 
 def estimate_prompt_tokens(body: Json) -> int:
-    """Return an estimate of a request's length that grows with it."""
+    """Return an estimate of a request's length in tokens, which grows with the request."""
     return len(json.dumps([body.get("system"), body.get("tools"), body["messages"]])) // (
         CHARS_PER_TOKEN
     )

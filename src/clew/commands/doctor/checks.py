@@ -1,7 +1,7 @@
 """The checks of `clew doctor`, one per part of the setup.
 
-They change nothing. The only program of the user's that they run is `apiKeyHelper`, because it
-provides the key.
+They change nothing. The only program from the user's settings that they run is `apiKeyHelper`,
+because it provides the key.
 """
 
 import argparse
@@ -65,7 +65,7 @@ OF_A_LINE = re.compile(r":\d+: ")
 
 
 def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
-    """Check agents, commands and skills as a session without options finds them, except a plugin's."""
+    """Check agents, commands and skills as found without options, except those of plugins."""
     subject, places = "agents and skills", standing.places
     agents = [
         read_agent_folder(path, origin) for origin, path in find_agent_folders(places, SOURCES)
@@ -180,7 +180,7 @@ def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
 
 
 async def looked(standing: CurrentRules, *, offline: bool) -> list[DoctorFinding]:
-    """Run all checks outside a session, with a process launcher of its own."""
+    """Run all checks outside a session, with a separate process launcher."""
     launcher = Launcher()
     try:
         return await look(standing, offline=offline, launcher=launcher)
@@ -345,7 +345,7 @@ def hooks(standing: CurrentRules) -> Iterator[DoctorFinding]:
 
 
 def is_program(command: str, root: Path) -> bool:
-    """Return whether a command's first word is a program; True if only a shell can tell."""
+    """Return whether a command's first word is a program, or True if only a shell can tell."""
     word = (command.split() or [""])[0]
     if not word or any(c in word for c in "$`\"'(;&|<>=*"):
         return True
@@ -415,7 +415,7 @@ def colours(environ: Mapping[str, str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Print the findings; return 1 if any is a fault, else 0."""
+    """Print the findings. Return 1 if any of them is a fault, else 0."""
     options = arguments().parse_args(argv)
     standing = load_current_rules(
         os.environ, Path.cwd(), command_line=read_command_line(options.settings)

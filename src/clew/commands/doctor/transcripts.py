@@ -62,7 +62,7 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
 
 
 def nearest_to(path: Path) -> Path:
-    """Return the longest existing part of a path; a broken link counts as existing."""
+    """Return the longest part of a path that exists. A broken link counts as existing."""
     return next(
         ancestor for ancestor in (path, *path.parents) if is_there(ancestor) or is_link(ancestor)
     )
@@ -76,13 +76,13 @@ def suggest_fix(path: Path) -> str:
 
 
 def takes(folder: Path) -> bool:
-    """Return whether files can be created in a folder, which is itself created if missing."""
+    """Return whether files can be created in a folder, or in the folder once it is created."""
     nearest = nearest_to(folder)
     return is_folder(nearest) and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def keeper(home: Path) -> str:
-    """Return where a session is saved if its own folder is not writable."""
+    """Return the place where a session is saved if its own folder is not writable."""
     for folder in paths.rescue_dirs(home):
         if takes(folder) and (not is_there(folder) or Files().is_private(folder)):
             return f"in {folder}"
@@ -160,7 +160,7 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
 def damaged(examination: Examination) -> DoctorFinding:
     """Report a damaged session.
 
-    It is a fault only if a repair is possible and was not done; the session can be resumed in any
+    It is a fault only if a repair is possible and was not done. The session can be resumed in any
     case.
     """
     session, omitted_count = examination.path.stem, len(examination.problems) - 1

@@ -1,1 +1,1 @@
-"""`clew sessions`: its commands by group. None of them needs a model or an API key."""
+"""`clew sessions`: its commands, grouped by subject. None of them needs a model or an API key."""

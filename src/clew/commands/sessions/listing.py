@@ -1,4 +1,4 @@
-"""`clew sessions list`: sessions newest first, with filters, and unlisted files with the reason."""
+"""`clew sessions list`: sessions, newest first, with filters; and why some files are not listed."""
 
 import argparse
 import os
@@ -79,7 +79,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def open_now() -> dict[str, Running]:
-    """Return a map of open sessions to the processes that have them open."""
+    """Return the process that has each open session open, by session."""
     return {running.session_id: running for running in list_running(find_home())}
 
 
@@ -157,7 +157,7 @@ async def _listed(name: str) -> "Sequence[Listed]":
 
 
 def _none(*, is_narrowed: bool, everywhere: bool) -> None:
-    """Report that nothing was found, and where this folder's sessions may be."""
+    """Report that no session was found, and where this folder's sessions may be."""
     from clew.record.library.keeping import find_moved_sessions
 
     if is_narrowed:

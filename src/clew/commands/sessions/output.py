@@ -32,7 +32,7 @@ NONE_HERE = "no sessions in this folder; clew sessions list --all lists all fold
 
 
 class CannotError(Exception):
-    """A request that cannot be carried out; the text gives the reason and a remedy."""
+    """A request that cannot be carried out. The text gives the reason and a remedy."""
 
 
 def find_home() -> Path:
@@ -49,7 +49,10 @@ def find_transcript(name: str) -> Path:
 
 
 def find_saved_part(name: str) -> Path:
-    """Return the file for a command that reads only it, and warn about unsaved lines elsewhere."""
+    """Return the file of a session, and warn if some of its lines are saved elsewhere.
+
+    For commands that read only this file.
+    """
     path = find_transcript(name)
     say_unsaved(path)
     return path
@@ -78,9 +81,9 @@ def say_unsaved(path: Path) -> None:
 
 
 def say_waiting(path: Path) -> bool:
-    """Warn if a session has recovery files, and return whether it has.
+    """Warn if a session has recovery files, and return whether it has any.
 
-    A command that changed only the session's file would miss their lines.
+    A command that changes only the session's file would miss the lines in them.
     """
     from clew.record.transcript.paths import copy_name, rescue_dirs
     from clew.record.transcript.recovery import list_all_copies
@@ -103,7 +106,7 @@ def say_copies(session: str, copies: list[Path], so: str) -> None:
 
 
 def say_closed(*, everywhere: bool) -> bool:
-    """Warn about unreadable session folders, of this folder or of all. Returns whether any is."""
+    """Warn about unreadable session folders, and return whether there are any."""
     places = [
         get_projects_dir(find_home()),
         *choose.list_folders(find_home(), find_cwd(), everywhere=everywhere),
@@ -115,13 +118,13 @@ def say_closed(*, everywhere: bool) -> bool:
 
 
 def say(line: str) -> None:
-    """Print a line of text; control characters in it are replaced."""
+    """Print a line of text with its control characters replaced."""
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)
     sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 
 def format_groups(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the first lines for each rule, and then how many more each rule has."""
+    """Yield the first lines for each rule, then how many more lines each rule has."""
     counts: Counter[str] = Counter()
     for rule, words in pairs:
         counts[rule] += 1

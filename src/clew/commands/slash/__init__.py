@@ -1,6 +1,6 @@
 """Slash commands: the table, and one module per subject that is loaded when a command is typed.
 
-A handler is a function of the open session and the text after the name.
+A handler is a function that takes the open session and the text after the command's name.
 """
 
 from collections.abc import Awaitable, Callable

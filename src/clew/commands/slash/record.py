@@ -130,7 +130,7 @@ async def kept(session: Session) -> Path:
 
 
 async def fork(session: Session, message: str) -> Outcome:
-    """Continue in a copy of the session, which itself is not changed."""
+    """Continue in a copy of the session. The original is not changed."""
     from clew.record.library.copies import fork as copied
 
     path = await kept(session)
@@ -196,7 +196,10 @@ async def rename(session: Session, title: str) -> Outcome:
 
 
 async def export(session: Session, arguments: str) -> Outcome:
-    """Export the session to a file in the working folder; its extension decides the format."""
+    """Export the session to a file in the working folder.
+
+    The file's extension determines the format.
+    """
     from clew.record.exchange.export import (
         LEFT_OUT,
         begins_late,
@@ -221,7 +224,7 @@ async def export(session: Session, arguments: str) -> Outcome:
 
 
 def choose_new_file(session: Session, name: str) -> Path:
-    """Return a path for a command to write to, which must not exist yet."""
+    """Return the path that a command writes to. No file may exist there yet."""
     target = Path(session.rules.standing.places.cwd, Path(name).expanduser())
     if is_there(target):
         raise UserError(f"{target} already exists; choose another name")
@@ -258,7 +261,7 @@ async def diff(session: Session, _: str) -> Outcome:
 
 
 async def todos(session: Session, _: str) -> Outcome:
-    """Show the model's todo list and its tasks."""
+    """Show the model's to-do list and its tasks."""
     from clew.agent.tools.tasks import TaskList
 
     marks = {"completed": "[x]", "in_progress": "[>]"}

@@ -1,4 +1,4 @@
-"""Slash commands about the setup: effort, folders, hooks, screen, skills, plugins and bug reports."""
+"""Slash commands for the setup: effort, folders, hooks, screen, skills, plugins, bug reports."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -31,7 +31,7 @@ LINE = "statusLine"
 
 
 async def vim(session: Session, word: str) -> Outcome:
-    """Turn vim mode on or off; toggle it without a word."""
+    """Turn vim mode on or off, or toggle it if no word is given."""
     if word not in ("", ON, OFF):
         return Show(text=f'Unknown value "{word}" (expected {ON} or {OFF})', is_error=True)
     is_on = read_text(session.rules.standing.settings, "editorMode") == "vim"

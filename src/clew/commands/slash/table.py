@@ -65,9 +65,9 @@ def collect_commands(session: Session) -> Registry[Session]:
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
-    """Run a slash command; return None if the line is a prompt.
+    """Run a slash command. Return None if the line is a prompt.
 
-    This is the case if slash commands are off, or if the word names an existing path.
+    The line is a prompt if slash commands are off, or if its first word names an existing path.
     """
     if not session.options.has_commands:
         return None
@@ -116,7 +116,7 @@ async def kept_back(
 
 
 def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | None:
-    """Return the error for an unknown command, which the user did not mean as a prompt."""
+    """Return an error for an unknown command, or None if the line starts with a path."""
     if os.path.lexists(f"/{typed.name}"):
         return None  # a prompt that starts with a path
     if raw.is_lasting:
@@ -132,7 +132,7 @@ def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | No
 
 
 def keep(session: Session, name: str, arguments: str, outcome: Show) -> None:
-    """Record a command and its output in the transcript, once it has messages.
+    """Record a command and its output in the transcript, if the session has messages.
 
     The model does not see the record.
     """
@@ -289,7 +289,10 @@ async def context(session: Session, arguments: str) -> Outcome:
 
 
 def named(part: WindowPart) -> str:
-    """Return the label of a part; internal context names are made readable."""
+    """Return the label of a part of the context window.
+
+    Internal context names are made readable.
+    """
     name = part.name
     if part.kind in ("context", "memory files"):
         name = name.removesuffix("_delta").replace("_", " ")
@@ -338,7 +341,7 @@ def money(spend: Spend) -> str:
 
 
 async def usage(session: Session, _: str) -> Outcome:
-    """Show totals of the whole session across all runs, and the share of this run."""
+    """Show the totals of the session across all runs, and the share of the current run."""
     state, past = session.costs.spending.state, session.costs.past
     rows = []
     for model, spend in session.ledger().by_model().items():

@@ -55,7 +55,7 @@ async def loop(session: Session, arguments: str) -> Outcome:
 
 
 def wish(arguments: str) -> ScheduleRequest:
-    """Parse the arguments of /loop. Raises ValueError."""
+    """Parse the arguments of `/loop`. Raise ValueError if they are invalid."""
     rest, every, expression = arguments, USUAL_EVERY_S, ""
     if rest.startswith('"') and '"' in rest[1:]:
         expression, _, rest = rest[1:].partition('"')
@@ -159,7 +159,7 @@ async def tasks(session: Session, arguments: str) -> Outcome:
 
 
 def remote(session: Session) -> dict[str, Json]:
-    """Return tasks that another program started remotely for this session, as far as recorded."""
+    """Return the recorded tasks that another program started remotely for this session."""
     return dict(read_remote_agents(session.parts.agents.place))
 
 
@@ -234,9 +234,9 @@ def show_task(task: BackgroundTask) -> str:
 
 
 async def background(session: Session, prompt: str) -> Outcome:
-    """Move the running turn to the background, or start a prompt there.
+    """Move the running turn to the background, or start a prompt in the background.
 
-    A prompt there gets a copy of the conversation so far.
+    The prompt then runs with a copy of the conversation so far.
     """
     if prompt:
         task = await session.parts.agents.leaving.beside(prompt)

@@ -1,8 +1,9 @@
 """The environment variables that clew reads: one table, read once and frozen.
 
 `freeze` reads the process's environment at the start. Nothing reads `os.environ` after that, so a
-session behaves the same from its first turn to its last. If a variable has several spellings,
-clew's own wins. A value that should be a number and is not is reported, and the default applies.
+session behaves the same from its first turn to its last. If a variable has several names, clew's
+own takes precedence. A value that should be a number but is not is reported, and the default
+applies.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -17,7 +18,7 @@ Kind = Literal["text", "secret", "number", "switch"]
 
 
 class Variable(Struct, frozen=True, kw_only=True):
-    """One variable and the names it is read from, in order of precedence."""
+    """One variable, and the names under which it is read, in order of precedence."""
 
     field: str
     names: tuple[str, ...]
@@ -192,13 +193,13 @@ class Environment(Struct, frozen=True, kw_only=True):
         return value is not None and value.strip().lower() not in OFF
 
     def told(self) -> Iterator[str]:
-        """Yield the variables that are set as NAME=value, with secrets hidden."""
+        """Yield `NAME=value` for every variable that is set, with secrets hidden."""
         for field, value in self.values.items():
             text = "(hidden)" if BY_FIELD[field].kind == "secret" else value
             yield f"{self.named[field]}={text}"
 
     def source(self, field: str) -> str | None:
-        """Return the name the value was read from, or None if the default applies."""
+        """Return the name under which a value was found, or None if the default applies."""
         return self.named.get(field)
 
 
@@ -207,7 +208,10 @@ KEYS = ("api_key", "auth_token", "custom_headers")
 
 
 def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for programs that tools start, without the session's credentials."""
+    """Return the environment for programs that tools start.
+
+    It lacks the session's credentials if `keeps_keys_from_programs` is on.
+    """
     if not freeze(environ).switch("keeps_keys_from_programs"):
         return dict(environ)
     hidden = {name for field in KEYS for name in BY_FIELD[field].names}
@@ -236,7 +240,7 @@ def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None)
             and name.startswith("CLEW_")
             and read[name].lower() not in ON | OFF
         ):
-            # Other programs' variables may say more than yes and no.
+            # Variables that other programs define may have values besides yes and no.
             faults.append(f"{name}: expected 1 or 0, got {read[name]!r}; ignored")
             continue
         values[variable.field], names[variable.field] = read[name], name

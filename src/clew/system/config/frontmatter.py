@@ -51,14 +51,14 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
     faults: tuple[FrontmatterFault, ...] = ()
 
     def text(self, name: str) -> str:
-        """Return a member as text, a list joined with commas. Empty if the member is missing."""
+        """Return a member as text, with a list joined by commas. A missing member is empty."""
         value = self.values.get(name)
         if isinstance(value, list):
             return ", ".join(_said(item) for item in value)
         return "" if value is None or isinstance(value, dict) else _said(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a member as a list of texts. A plain value is split at commas outside brackets."""
+        """Return a member as a list of texts. A single line is split at commas outside brackets."""
         value = self.values.get(name)
         if isinstance(value, list):
             return tuple(text for item in value if (text := _said(item)))
@@ -82,7 +82,10 @@ def _said(value: Any) -> str:
 
 
 def _parted(text: str) -> list[str]:
-    """Split a text at its commas. Brackets around the entire text are ignored."""
+    """Split a text at its commas, except inside brackets.
+
+    Brackets around the entire text are ignored.
+    """
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     parts, depth = [""], 0
@@ -132,7 +135,7 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
-    """Return each member's line number, name and lines, the first without the name."""
+    """Return each member's line number, name and lines. The first line lacks the name."""
     chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)

@@ -1,7 +1,7 @@
 """Git settings that start programs, read from the text of a configuration file. Pure.
 
-Owns the table of these settings and a parser of git's configuration format (git-config(1),
-"Syntax"). Must never report less than git would act on: text that the parser cannot read is
+Owns the table of these settings and a parser for git's configuration format (git-config(1),
+"Syntax"). Must never miss a setting that git would use: text that the parser cannot read is
 reported as such.
 """
 
@@ -66,7 +66,7 @@ MAX_NAME_CHARS = 80
 class Setting(Struct, frozen=True, kw_only=True):
     """One setting, with section and key in lower case.
 
-    `value` is None if only the name is given.
+    `value` is None if the file contains only the name.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 class UnreadableError(Exception):
-    """The file is malformed, or this parser does not support it. The message gives the line."""
+    """The file is malformed, or this parser does not support it. The message names the line."""
 
 
 def starts_program(setting: Setting) -> bool:

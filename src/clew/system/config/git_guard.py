@@ -1,9 +1,9 @@
 """Keep git from starting programs that a repository configures.
 
-Covers clew's own git calls and those in commands. Owns what depends on the folder and on whether it
-is trusted; `OWN_GIT` has what always applies. A bare repository inside a folder is data until the
-user names it, so clew has git refuse it (`safe.bareRepository`). The exception is a trusted session
-that was started in a bare repository.
+Covers clew's own git calls and those in commands. Owns the restrictions that depend on the folder
+and on whether it is trusted; `OWN_GIT` contains those that always apply. A bare repository inside a
+folder is data until the user names it, so clew has git refuse it (`safe.bareRepository`). The
+exception is a trusted session that was started in a bare repository.
 """
 
 import os
@@ -47,7 +47,7 @@ _Stamp = tuple[int, ...] | None
 
 
 class _KnownFolder:
-    """The settings found for a folder, and the state of every file that they were read from."""
+    """The settings found for a folder, and the state of every file that was searched for them."""
 
     def __init__(self, names: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
         self.found = names
@@ -62,12 +62,15 @@ _MOST_KNOWN = 256
 
 
 def find_repository_programs(folder: str) -> tuple[str, ...]:
-    """Return the settings by which git would start programs in a folder, formatted for display."""
+    """Return the settings by which git would start programs in a folder, for display."""
     return tuple(map(show_name, settings_of_repository(folder)))
 
 
 def settings_of_repository(folder: str) -> tuple[str, ...]:
-    """Return the same names as written in the files, with the path of a submodule as a prefix."""
+    """Return the names of the settings with which git would start programs in a folder.
+
+    The names are unchanged from the files. Those from a submodule begin with its path.
+    """
     cached = _known.get(folder)
     if cached is not None and cached.holds():
         return cached.found
@@ -82,7 +85,7 @@ def settings_of_repository(folder: str) -> tuple[str, ...]:
 
 
 def is_bare(folder: Path) -> bool:
-    """Return whether git would use the folder, or a parent, as a bare repository."""
+    """Return whether git would use the folder or one of its parents as a bare repository."""
     for ancestor in (folder, *folder.parents):
         if is_there(ancestor / ".git"):
             return False
@@ -158,7 +161,10 @@ def _short(path: Path) -> str:
 
 
 class _Search:
-    """A search through all files that git would read, recorded in `stamps` even if missing."""
+    """A search through all files that git would read.
+
+    `stamps` records them, including missing ones.
+    """
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -174,7 +180,7 @@ class _Search:
         return now_ns - max(changed_at, default=0) > UNSETTLED_NS
 
     def around(self, folder: Path) -> None:
-        """Search all repositories that git may find from a folder upwards, until one is certain."""
+        """Search the repositories that git may find, from a folder upward to the first valid one."""
         for ancestor in (folder, *folder.parents):
             self._see(ancestor / ".git")
             self._see(ancestor / "HEAD")
@@ -260,7 +266,7 @@ class _Search:
         """Yield the folders that the index lists as submodules."""
         self._see(git / "index")
         try:
-            # The other part of a split index has a different name each time.
+            # A split index has a second part, whose name is different each time.
             shared = [path for path in git.iterdir() if path.name.startswith("sharedindex.")]
         except OSError:
             shared = []
@@ -296,7 +302,7 @@ WITHOUT_FETCHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 def with_git_settings(
     environ: Mapping[str, str], settings: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the variables with additional git settings after those already in them."""
+    """Return the variables with git settings added after those that they already contain."""
     variables = dict(environ)
     count = variables.get("GIT_CONFIG_COUNT", "") or "0"
     if not count.isdecimal():
@@ -308,7 +314,7 @@ def with_git_settings(
     return variables | ({"GIT_CONFIG_COUNT": str(number)} if number else {})
 
 
-# Settings that none of clew's own calls triggers, even if the repository sets them. Those of a
+# Settings that have no effect on clew's own calls, even if the repository sets them. Names from a
 # submodule begin differently (see `settings_of_repository`).
 NEVER_STARTED = (
     "alias.", "browser.", "core.alternaterefscommand", "core.editor", "core.fsmonitor", "core.hookspath",
@@ -318,14 +324,14 @@ NEVER_STARTED = (
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """The environment of clew's reading git calls, and extra arguments of status and diff."""
+    """The environment for clew's git calls that only read, and arguments for status and diff."""
 
     environment: dict[str, str]
     of_status: tuple[str, ...] = ()
 
 
 def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
-    """Return how to query git about a folder without running an untrusted repository's programs."""
+    """Return how to query git in a folder without running programs of an untrusted repository."""
     if is_trusted_folder(environ, folder):
         return Reading(environment=dict(environ))
     without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
@@ -339,7 +345,7 @@ def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
 
 
 def filters_of(folder: Path) -> list[str]:
-    """Return the filters that the repository's settings define, or that run programs it defines."""
+    """Return the names of the filters that the repository's settings define or affect."""
     names: dict[str, None] = {}
     for name in settings_of_repository(str(folder)):
         section, _, rest = name.partition(".")
@@ -356,7 +362,7 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
 
 
 def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return the settings by which a writing git call would run an untrusted repository's programs.
+    """Return the settings by which clew's own changes with git would run untrusted programs.
 
     These are filters, merge drivers and the like.
     """
@@ -367,7 +373,7 @@ def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str
 
 
 def without_bare(environ: Mapping[str, str], folder: Path, *, is_trusted: bool) -> dict[str, str]:
-    """Return the environment for commands in which git refuses implicit bare repositories."""
+    """Return an environment for commands in which git ignores bare repositories inside folders."""
     if is_trusted and is_bare(folder):
         return dict(environ)
     return with_git_settings(environ, [("safe.bareRepository", "explicit")])

@@ -1,4 +1,4 @@
-"""The positions of the members of a JSON text, so that an error or a rule can give its line.
+"""The positions of the members of a JSON text, for messages that name the line.
 
 Owns the map from a key path to offsets and line numbers. The text must be valid JSON: the scanner
 reads tokens and validates nothing. Loading settings must never call it, because loading needs only
@@ -19,9 +19,9 @@ TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One value of the text:
+    """One member of the text.
 
-    `text[start:end]` is the value, `text[key_start:end]` includes its key.
+    `text[start:end]` is its value, and `text[key_start:end]` includes its key.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Positions(Struct, frozen=True, kw_only=True):
-    """All members by path. Of a duplicate key, the last occurrence counts."""
+    """All members by path. If a key occurs more than once, the last occurrence counts."""
 
     members: dict[Path, Member]
     newlines: tuple[int, ...]
@@ -67,7 +67,7 @@ def key_of(token: str) -> str:
 
 @lru_cache(maxsize=4)
 def scan(text: str) -> Positions:
-    """Return the positions of all members. Cached, because lookups come in groups."""
+    """Return the positions of all members. The result is cached, because lookups come in groups."""
     members: dict[Path, Member] = {}
     stack: list[OpenContainer] = []
 
@@ -152,7 +152,7 @@ def set_value(text: str, path: Path, value: Any) -> str:
 
 
 def may_hold(text: str, positions: Positions, path: Path) -> bool:
-    """Return whether the parent of a path is a container of the kind that its last part needs."""
+    """Return whether a path's parent exists and is an object or array, as its last part requires."""
     around = positions.members.get(path[:-1])
     return around is not None and text[around.start] == ("[" if isinstance(path[-1], int) else "{")
 

@@ -1,6 +1,6 @@
 """Look up the API key: environment, helper command, keyring, or the file written by `clew login`.
 
-Owns the order of the sources, and the file, whose mode is 0600. A key never appears in a message,
+Owns the order of these sources, and the file, whose mode is 0600. A key never appears in a message,
 an error or a log.
 """
 
@@ -71,7 +71,7 @@ def find_keyring() -> Any:
 
 
 def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
-    """Return a secret from a keyring, or None if it is missing, locked or has no such entry."""
+    """Return a secret from a keyring, or None if the keyring is unavailable or lacks it."""
     if keyring is None:
         return None
     try:
@@ -82,13 +82,13 @@ def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
 
 
 def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return all API keys and tokens among the variables, in any spelling."""
+    """Return all API keys and tokens in the environment variables, under any of their names."""
     names = [n for v in VARIABLES if v.field in ("api_key", "auth_token") for n in v.names]
     return tuple(environ[name] for name in names if environ.get(name))
 
 
 def read_secrets(path: Path) -> Json:
-    """Return the object in a file. A file that other users can read is ignored."""
+    """Return the JSON object in a file. A file that other users can access is ignored."""
     try:
         if path.stat().st_mode & 0o077:
             return {}
@@ -99,7 +99,7 @@ def read_secrets(path: Path) -> Json:
 
 
 def write_secrets(path: Path, secrets: Json) -> None:
-    """Write an object to a file that only its owner can read."""
+    """Write a JSON object to a file that only its owner can read."""
     replace(path, json.dumps(secrets, indent=2) + "\n", mode=0o600)
 
 
@@ -109,5 +109,5 @@ def read_login(path: Path) -> str | None:
 
 
 def abbreviate_key(secret: str) -> str:
-    """Return the end of a key, enough to recognize it."""
+    """Return the last characters of a key, enough to recognize it."""
     return f"...{secret[-4:]}" if len(secret) >= 20 else "(a short key)"

@@ -1,8 +1,9 @@
 """Merge the settings of several files: precedence, combined lists, and the origin of each value.
 
-Owns the order of scopes, the merge, and the list of what an untrusted folder may not set. For
-scalars, the highest scope wins. Objects are merged by key. Arrays are combined over all scopes,
-highest first and without duplicates, so a deny rule in any scope applies (see `clew.permissions`).
+Owns the order of scopes, the merge, and the list of settings that an untrusted folder may not
+change. For scalars, the highest scope wins. Objects are merged by key. Arrays are combined over all
+scopes, highest first and without duplicates, so a deny rule in any scope applies (see
+`clew.permissions`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,12 +60,12 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 def order_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the layers by descending precedence, in the given order within a scope."""
+    """Return the layers by descending precedence. Within a scope, the given order is kept."""
     return sorted(layers, key=lambda layer: SCOPES.index(layer.scope))
 
 
 def select_usable(layer: Layer) -> dict[str, Any]:
-    """Return the layer's data without the values of the wrong type."""
+    """Return the layer's data without the values that have a fatal fault."""
     data: dict[str, Any] = without(layer.data, [f.path for f in layer.faults if f.fatal and f.path])
     return data
 
@@ -116,7 +117,7 @@ def find_origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
 
 
 def find_value(data: Any, path: Path) -> tuple[bool, Any]:
-    """Return whether the path leads to a value, and the value."""
+    """Return whether the data contains a value at the path, and the value."""
     for part in path:
         if not holds(data, part):
             return False, None
@@ -177,7 +178,7 @@ def fields(layer: Layer) -> dict[str, Any]:
 # Reduce settings to those that only restrict. Pure.
 
 
-# Sandbox options: the values that restrict, and the lists that restrict.
+# Sandbox options: the values that restrict, and below them the lists whose entries restrict.
 WALLS: dict[str, tuple[Any, ...]] = {
     "enabled": (True,),
     "failIfUnavailable": (True,),
@@ -189,7 +190,7 @@ WALL_LISTS = {
 }
 
 DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
-# Allowlists: entries are not added to an administrator's list.
+# Allowlists. If the administrator has such a list, the parent program's entries are not added.
 ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
 # The lock on permission rules drops allow rules and keeps deny rules. Otherwise the program that
 # starts clew could use the lock to remove a denial.
@@ -203,7 +204,7 @@ EMPTY = frozenset({"allowedHttpHookUrls", "httpHookAllowedEnvVars"})
 
 
 def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
-    """Return the restricting part of a `sandbox` object, and the names of the other members."""
+    """Return the members of a `sandbox` object that restrict, and the names of the others."""
     result: Json = {}
     widening: list[str] = []
     for name, value in settings.items():
@@ -222,7 +223,7 @@ def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
 
 
 def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tuple[Json, list[str]]:
-    """Return the restrictions among the parent program's settings, and the names of the others.
+    """Return the restrictions among the parent program's settings, and the names of other settings.
 
     `used_names` are keys that the administrator's own settings contain.
     """

@@ -50,7 +50,7 @@ def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
 
 
 def read_trusted(places: Places) -> frozenset[str]:
-    """Return the trusted folders. If the file cannot be read, no folder is trusted."""
+    """Return the trusted folders, or none if the file cannot be read."""
     try:
         data = json.loads(places.trust.read_text("utf-8"))
     except (OSError, ValueError):
@@ -77,7 +77,10 @@ def distrust(places: Places, folder: str) -> None:
 
 
 def trusts(places: Places, folder: Path | None = None) -> bool:
-    """Return whether a folder, by default the session's project, may run what its settings name."""
+    """Return whether the programs in a folder's settings may run.
+
+    The default is the folder of the session's project.
+    """
     real = (folder or places.root).resolve()
     return is_trusted(str(real), read_trusted(places), home=str(places.home.resolve()))
 
@@ -95,7 +98,7 @@ ONLY_RESTRICTS = "ignored because the program that starts clew can only add rest
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """The layers as read, and the stamps of all files looked up, including missing ones."""
+    """The layers as read, and the stamps of all files, including missing ones."""
 
     layers: tuple[Layer, ...]
     stamps: dict[Path, Stamp]
@@ -170,9 +173,9 @@ def load_settings(
 
 
 def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
-    """Return the layer of settings that the parent program passed.
+    """Return a layer with the settings that the parent program passed.
 
-    If the administrator's own managed settings exist, it is empty unless they allow it.
+    If the administrator's own managed settings exist, the layer is empty unless they allow it.
     """
     own = [layer for layer in layers if layer.scope == "managed"]
     says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
@@ -198,7 +201,7 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
 
 
 def reject_handed(name: str) -> SettingFault:
-    """Return why a key from the parent program is ignored: unknown, or not a restriction."""
+    """Return why a key from the parent program is ignored."""
     path = tuple(name.split("."))
     if name in BY_NAME or name.startswith("sandbox."):
         return SettingFault(path=path, what=ONLY_RESTRICTS, fatal=False)
@@ -206,7 +209,10 @@ def reject_handed(name: str) -> SettingFault:
 
 
 def managed_files(places: Places) -> list[Path]:
-    """Return the managed file and its drop-ins, highest precedence (the last name) first."""
+    """Return the managed file and its drop-ins, highest precedence first.
+
+    Among the drop-ins, the last name in alphabetical order takes precedence.
+    """
     files: list[Path] = []
     for folder in places.managed_folders:
         files += sorted((folder / DROP_INS).glob("*.json"), reverse=True)
@@ -229,9 +235,9 @@ def broken(scope: Scope, path: str, root: str, why: str) -> Layer:
 
 
 def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
-    """Return the layer of a file's text.
+    """Return the layer for a file's text.
 
-    Duplicate keys are faults, because the first value is lost.
+    Duplicate keys are faults, because all values but the last are lost.
     """
     twice: list[str] = []
 
@@ -308,7 +314,7 @@ def list_settings(places: Places) -> list[str]:
 
 
 def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths of all values. An object without known keys inside counts as one value."""
+    """Return the paths of all values. An object that contains no known key counts as one value."""
     paths: list[KeyPath] = []
     for name, value in settings.items():
         path = (*above, name)
@@ -323,7 +329,7 @@ def where(layer: Layer, path: KeyPath) -> str:
 
 
 def explain_setting(places: Places, name: str) -> list[str]:
-    """Return one line for each file that sets a key, and which of them wins."""
+    """Return one line for each file that sets a key, marking the one that takes effect."""
     lines: list[str] = []
     path = split_path(name)
     setting_key = BY_NAME.get(name)
@@ -389,7 +395,7 @@ def unset(places: Places, scope: Scope, name: str) -> Path:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """Parse a value as JSON, or return it as text if the key is a string or it is not JSON."""
+    """Parse a value as JSON. Return it as text if the key takes a string, or if it is not JSON."""
     setting_key = BY_NAME.get(name)
     if setting_key is not None and setting_key.kind == "a string":
         return text

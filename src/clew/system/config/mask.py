@@ -1,8 +1,8 @@
 """Mask secrets in text that leaves the process: logs, errors, exports.
 
-Owns `mask` and its variants. `clew.system.config.secret_search` recognizes secrets; it is imported
-only when text is masked. Masking must be linear in the text and must reveal at most the prefix that
-identifies the kind of secret.
+Owns `mask` and its variants. The module `clew.system.config.secret_search`, which recognizes
+secrets, is imported only when text is masked. Masking must take time linear in the length of the
+text, and must reveal at most the prefix that identifies the kind of secret.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -58,7 +58,7 @@ def remove_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def without_cut(text: str, secrets: Iterable[str]) -> str:
-    """Return a cut-off excerpt with the listed secrets masked, also one that was cut off."""
+    """Return a truncated excerpt with the listed secrets masked, even if one was cut off."""
     for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
         at = text.rfind(secret[:LEAST_CHARS])
@@ -73,7 +73,7 @@ def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def mask_cut(text: str, secrets: Iterable[str]) -> str:
-    """Mask an excerpt from a server: listed secrets, partial ones, and those of a known format."""
+    """Mask secrets in an excerpt from a server: listed ones, even if cut off, and known formats."""
     return mask(without_cut(text, secrets))
 
 
@@ -82,7 +82,7 @@ def mask_all_cut(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether a header with this name carries a credential, also a gateway's own header."""
+    """Return whether a header with this name contains a credential, also for a gateway."""
     return SECRET_HEADER.search(name) is not None
 
 

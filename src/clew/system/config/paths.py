@@ -1,7 +1,7 @@
 """The locations of settings, keys and clew's own files, for one environment and working folder.
 
 Owns the rule for the config home: `$CLEW_CONFIG_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`,
-evaluated at run time. All files of clew's own are in its subfolder `clew`. This module reads and
+evaluated at run time. Files that only clew uses are in its subfolder `clew`. This module reads and
 creates nothing, except that it searches for the project's root.
 """
 
@@ -22,7 +22,7 @@ MANAGED = {
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """The files of one session; `root` is the folder whose `.claude` belongs to the project."""
+    """The files of one session. `root` is the folder that contains the project's `.claude`."""
 
     cwd: Path
     root: Path
@@ -59,7 +59,7 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.own / "api-versions.json"
 
     def settings_file(self, scope: str) -> Path:
-        """Return the file that commands write for a scope."""
+        """Return the settings file that commands write for a scope."""
         return {
             "user": self.user_settings,
             "project": self.project_settings,
@@ -97,9 +97,9 @@ def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
 
 
 def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
-    """Return the nearest parent folder that has settings, up to the repository's root; else `cwd`.
+    """Return the nearest folder with settings, from `cwd` up to the repository's root; else `cwd`.
 
-    A session started in a subfolder has the same deny rules as one started at the top.
+    So a session started in a subfolder has the same deny rules as one started at the top.
     """
     for folder in (cwd, *cwd.parents):
         if has_settings(folder / ".claude", config_home):

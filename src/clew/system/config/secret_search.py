@@ -1,11 +1,12 @@
-"""Find the positions of secrets in a text. Patterns are compiled when a text first needs them.
+"""Find the positions of secrets in a text. Each pattern is compiled when a text first needs it.
 
-The text is searched once for all words that can start a rule. Only rules whose word was found are
-tried, each at the position of its word. Must be linear in the text (`make bench ONLY=mask`).
+The text is searched once for all words with which a match can start. Only rules whose word was
+found are tried, each at the position of its word. Must take time linear in the text (`make bench
+ONLY=mask`).
 
 RE2 would keep any expression linear, but it is a compiled dependency, does not support lookbehind,
-and scans the entire text for each rule. Here, each rule reads a bounded part at the positions of
-its words.
+and scans the entire text for each rule. Here, each rule reads a bounded part of the text at the
+positions of its words.
 """
 
 import re
@@ -97,7 +98,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def folded(text: str) -> str:
-    """Return the text in lower case with the same length, which `str.lower` may change."""
+    """Return the text in lower case with its length unchanged, unlike `str.lower`."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.replace("\u0130", "I").lower()
 
@@ -128,7 +129,7 @@ Table: TypeAlias = tuple[
 
 @cache
 def _table() -> Table:
-    """Return a pattern of all start words, the rules for each word, and the rules without one."""
+    """Return a pattern for all start words, the rules for each word, and the rules without one."""
     rules: list[tuple[str, Finder]] = []
     wanted: list[tuple[str, Finder]] = []
     for _, starts, keywords, names, exceeded, allowed, pattern in ROWS:
@@ -236,7 +237,7 @@ def _checked(pattern: str, is_fine: Callable[[str], bool]) -> Finder:
 
 
 def _shaped(pattern: str, least: float, allowed: str, prefix_length: int) -> Finder:
-    """Return a gitleaks rule for a token: the prefix stays, the rest of the run is masked."""
+    """Return a gitleaks rule for a token. The token's prefix stays visible, the rest is masked."""
 
     def find(text: str, at: int) -> Iterator[Span]:
         match = compiled(pattern).match(text, at)
@@ -270,7 +271,7 @@ def _searched(pattern: str, least: float) -> Finder:
 
 
 def _named(names: str, pattern: str, least: float) -> Finder:
-    """Return a gitleaks rule for a value after the name of a service."""
+    """Return a gitleaks rule for a value that follows the name of a service."""
     full_pattern = (
         rf"{names}[ \t\w.-]{{0,20}}+(?:<QUOTE>|\s){{0,3}}(?:=|>|:{{1,3}}=|\|\||:|=>|\?=|,)"
         rf"(?:<QUOTE>|[\s=]){{0,5}}({pattern})(?![\w-])"
@@ -342,7 +343,7 @@ _BASIC_AUTH = r"""(?i:_?auth)<QUOTE>?\s{0,3}[:=]\s{0,3}<QUOTE>?(?P<value>[A-Za-z
 
 
 def _basic_auth(text: str, at: int) -> Iterator[Span]:
-    """Yield the value of `"auth": "..."` as in Docker and npm: a base64 name and password."""
+    """Yield the value of `"auth": "..."` as used by Docker and npm: name and password in base64."""
     match = compiled(_BASIC_AUTH).match(text, at)
     if match and _is_basic("auth", match["value"]):
         yield match.span("value")
@@ -374,7 +375,7 @@ def _manifest(text: str, at: int) -> Iterator[Span]:
 
 
 def _assigned(text: str, at: int) -> Iterator[Span]:
-    """Yield a value after a name that indicates a secret, in any notation."""
+    """Yield the value that follows a name which indicates a secret, in any notation."""
     rest = compiled(shapes.NAME_REST).match(text, at)
     end = rest.end() if rest else at
     before = _NAME_BEFORE.search(text, max(0, at - _BEFORE_CHARS), at)
@@ -418,7 +419,7 @@ def _assigned(text: str, at: int) -> Iterator[Span]:
 
 
 def _operator(match: re.Match[str]) -> str:
-    """Return the sign between name and value, with a space before it if written as in programs."""
+    """Return the sign between name and value. A space precedes it if there is one before `=`."""
     return f" {match['op']}" if match["op"] == "=" and match[0][:1] in " \t" else match["op"]
 
 
@@ -431,7 +432,8 @@ def _is_of_shell(text: str, begin: int, end: int, at: int) -> bool:
 
 
 _PASSWORD_VALUE = rf"{shapes.PLAIN}{{1,300}}+"
-# A token contains `=` only at its end, so text of names and signs alone is read once.
+# A token contains `=` only at its end, so that text consisting of names and signs is read only
+# once.
 _TOKEN_LETTER = shapes.PLAIN.replace("[^", "[^=:")
 _TOKEN_VALUE = rf"{_TOKEN_LETTER}{{1,{LONGEST_CHARS}}}+(?::{_TOKEN_LETTER}{{1,300}}+)?={{0,3}}"
 _SHELL_VALUE = rf"[^\s\"'`<>\\]{{1,{LONGEST_CHARS}}}+"
@@ -482,7 +484,7 @@ _NAME_OF_SOMETHING = re.compile(r"[\w.:/$ -]*")
 
 
 def _closing(text: str, quote: str, begin: int) -> int | None:
-    """Return the end of a quoted value, or None if it is very long or its line ends before."""
+    """Return the end of a quoted value, or None if it is too long or its line ends first."""
     end = text.find(quote, begin, begin + LONGEST_CHARS)
     while quote in ('"', "'") and end > begin and text[end - 1] == "\\" and text[end - 2] != "\\":
         end = text.find(quote, end + 1, begin + LONGEST_CHARS)
@@ -495,7 +497,10 @@ _REST_OF_LINE = re.compile(r"[ \t]{0,8}(?:[#;]|//|\r?\n|\\[nr]|\Z|[\"'`<])")
 
 
 def _ends_there(text: str, end: int, op: str, value: str) -> bool:
-    """Return whether a value may end here: a word followed by more words is a sentence or a call."""
+    """Return whether a value may end here.
+
+    A word that is followed by more words is part of a sentence or a call.
+    """
     if not value.replace("-", "").replace("_", "").isalpha():
         return True
     return op != " =" and _REST_OF_LINE.match(text, end) is not None
@@ -550,7 +555,7 @@ def _is_public(text: str, begin: int, value: str) -> bool:
 
 
 def _is_line_of_data(text: str, begin: int, end: int) -> bool:
-    """Return whether a run is one line of a block of data, with lines of similar length around it."""
+    """Return whether a run is a line in a block of data, next to lines of similar length."""
     match = _LINE_BEFORE.search(text, max(0, begin - 140), begin)
     following = _LINE_AFTER.match(text, end)
     size = end - begin

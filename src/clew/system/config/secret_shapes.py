@@ -1,8 +1,8 @@
 """Formats of secrets that clew recognizes in addition to gitleaks' rules.
 
-Each row has the lower-case words that a match can start with, and an expression for what follows,
-whose groups are the secret. Expressions are linear: every repetition is bounded or possessive.
-`clew.system.config.secret_search` expands `<START>`, `<QUOTE>` and the like.
+Each row contains the lower-case words with which a match can start, and an expression for what
+follows, whose groups are the secret. Expressions are linear: every repetition is bounded or
+possessive. `clew.system.config.secret_search` expands `<START>`, `<QUOTE>` and the like.
 """
 
 import re
@@ -287,14 +287,14 @@ LOOKED_AT_CHARS = 200
 LEAST_PASSWORD = 3
 LEAST_TOKEN = 8
 LEAST_KEY = 16
-# In camel case names, every fifth character differs in kind from the one before; in random values,
-# every second.
+# In camel case names, every fifth character differs in kind from the one before it; in random
+# values, every second character does.
 RANDOM_CHANGES = 0.34
 
 
 @lru_cache(1_000)
 def kind_of(name: str) -> Kind:
-    """Return the kind of secret that the words of a name indicate."""
+    """Return the kind of secret that the words of a name indicate, or an empty string."""
     words = [word.lower() for word in _NAME_WORD.findall(name[-80:])]
     while len(words) > 1 and words[-1] in _SUFFIXES:
         words.pop()
@@ -313,9 +313,9 @@ def kind_of(name: str) -> Kind:
 
 
 def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) -> bool:
-    """Return whether a value is a secret.
+    """Return whether the value that follows a name is a secret.
 
-    `is_sure`: only a literal can be here, as in an option's value.
+    `is_sure`: only a literal value can stand here, as after an option.
     """
     kind = kind_of(name)
     if not kind or _PLACEHOLDER.match(value) or value.lower() in _TYPES:
@@ -367,7 +367,7 @@ def _is_password(value: str, *, is_quoted: bool, is_sure: bool) -> bool:
 
 
 def is_called(text: str, at: int) -> bool:
-    """Return whether the name at this position is a function's."""
+    """Return whether the name at this position is the name of a function that is called."""
     return _CALLED.match(text, at) is not None
 
 
@@ -404,7 +404,7 @@ def is_dense(value: str) -> bool:
 
 
 def measure_changes(value: str) -> float:
-    """Return how often characters change between lower case, upper case and digit, from 0 to 1."""
+    """Return the share of adjacent characters of different kinds (lower, upper case, digit)."""
     kinds = [2 if c.isdigit() else c.isupper() for c in value if c.isalnum()]
     return sum(a != b for a, b in pairwise(kinds)) / max(len(kinds) - 1, 1)
 

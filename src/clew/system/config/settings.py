@@ -1,7 +1,7 @@
 """The settings: the table of known keys, the validation of a settings file, and typed readers.
 
-A key that is not in the table is reported with the nearest known key and stays in the file, where
-newer versions and other tools may use it. The merge leaves out a value of the wrong type (see
+A key that is not in the table is reported with the nearest known key and stays in the file, because
+newer versions and other tools may use it. The merge leaves out values of the wrong type (see
 `layers`). docs/using/settings.md, `settings.schema.json` and the doctor's findings are generated
 from this table.
 """
@@ -46,8 +46,8 @@ CHANNELS = (
 class SettingKey(Struct, frozen=True, kw_only=True):
     """One known key: its dotted name, its type, and a one-line description.
 
-    `executes`: the value can start programs or widen what runs without asking, so a project's own
-    files may not set it before the folder is trusted.
+    `executes`: the value can start programs or extend what runs without asking, so the files in a
+    project may not set it before the folder is trusted.
     """
 
     name: str
@@ -245,7 +245,7 @@ def read_number(settings: Mapping[str, Any], name: str) -> Any:
 
 
 def read_list(settings: Mapping[str, Any], name: str) -> tuple[Any, ...] | None:
-    """Return an array as a tuple, or None if it is not set. The members were validated before."""
+    """Return an array as a tuple, or None if it is not set. Its elements were validated before."""
     value: list[Any] | None = value_in(settings, name)
     return None if value is None else tuple(value)
 
@@ -262,7 +262,7 @@ class SettingFault(Struct, frozen=True, kw_only=True):
     path: Path
     what: str
     fatal: bool = True
-    # The message names the key itself.
+    # Whether the message contains the key.
     names_key: bool = False
 
     def __str__(self) -> str:
@@ -353,7 +353,7 @@ def found(value: Any) -> str:
 
 
 def find_nearest_key(name: str) -> str | None:
-    """Return the known key that a misspelled key most likely means."""
+    """Return the known key that a misspelled key most likely means, or None."""
     exact = {k.lower(): k for k in BY_NAME}
     if name.lower() in exact:
         return exact[name.lower()]
@@ -362,7 +362,7 @@ def find_nearest_key(name: str) -> str | None:
 
 
 def find_nearest_part(name: str) -> str | None:
-    """Return the known key, at any depth, whose last part begins most like that of `name`."""
+    """Return a known key whose last part, at any depth, begins like that of `name`, or None."""
     word = name.rpartition(".")[2]
     parts = {
         key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)

@@ -1,8 +1,8 @@
 """A peer that is a child process: messages over its standard input and output.
 
-Owns the three pipes. Reading never stops and never blocks. The tail of standard error is kept for
+Owns the three pipes. Reading never stops and never blocks. The end of standard error is kept for
 the user, and output that is not a message is reported. The launcher ends the child and its
-descendants with the session.
+descendants together with the session.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 class ChildLine:
     """The pipes to one child.
 
-    `connection` receives the messages, and is informed of the end.
+    The connection passed to `listen` receives the messages, and is told when the child has ended.
     """
 
     def __init__(self, framing: Framing, frame: Callable[[bytes], bytes]) -> None:
@@ -59,7 +59,7 @@ class ChildLine:
 
     @property
     def errors(self) -> str:
-        """The end of the child's output on standard error."""
+        """The last part of the child's output on standard error."""
         return self._kept.decode("utf-8", "replace").strip()
 
     async def open(
@@ -70,7 +70,7 @@ class ChildLine:
         cwd: str | os.PathLike[str],
         env: Mapping[str, str],
     ) -> None:
-        """Start the child. Raise OSError if that is impossible."""
+        """Start the child. Raise OSError if it cannot be started."""
         theirs: list[int] = []
         try:
             read_end, self._input = pipe(theirs, child_reads=True)
@@ -86,17 +86,17 @@ class ChildLine:
                 self._close_pipes()
 
     def listen(self, connection: Connection) -> None:
-        """Start to pass the child's messages to the connection."""
+        """Start passing the child's messages to the connection."""
         self._connection = connection
         if self._output >= 0:
             self._loop.add_reader(self._output, self._readable)
             self._loop.add_reader(self._errors, self._complained)
 
     async def ended(self) -> str:
-        """Wait until nothing more will come, mark the connection as lost, and return the reason.
+        """Wait for the end of the messages, mark the connection as lost, and return the reason.
 
-        This is the end of the child or of its output, whichever is first. The last output may still
-        be in the pipe when the child ends, and a program that it started may hold the pipe open.
+        This happens when the child or its output ends, whichever is first. When the child ends, its
+        last output may still be in the pipe, and a program that it started may keep the pipe open.
         """
         assert self._child is not None
         exit_seen = asyncio.ensure_future(self._child.wait())
@@ -118,7 +118,7 @@ class ChildLine:
         return why
 
     def send(self, message: Json) -> None:
-        """Send a message. What the pipe does not accept now is written later."""
+        """Send a message. Data that the pipe does not accept now is written later."""
         if self._input < 0:
             return
         self._unsent += self._frame(encode(message))
@@ -242,9 +242,9 @@ class ChildLine:
 
 
 def pipe(theirs: list[int], *, child_reads: bool) -> tuple[int, int]:
-    """Return a pipe as (the child's end, our end).
+    """Create a pipe and return the child's end and our end.
 
-    Add the child's end to `theirs`, to be closed later.
+    The child's end is also added to `theirs`, to be closed later.
     """
     read_end, write_end = os.pipe()
     child, ours = (read_end, write_end) if child_reads else (write_end, read_end)
@@ -254,7 +254,7 @@ def pipe(theirs: list[int], *, child_reads: bool) -> tuple[int, int]:
 
 
 def read_some(descriptor: int) -> bytes | None:
-    """Return the available data, nothing at the end, or None if no data has arrived yet."""
+    """Return the available data, `b""` at the end, or None if no data has arrived yet."""
     try:
         return os.read(descriptor, READ_BYTES)
     except BlockingIOError:

@@ -1,10 +1,10 @@
 """A connection to a peer: requests that can be awaited, and answers to the peer's requests.
 
-Owns the futures of requests, the tasks of answers, and one timer. The caller passes `send` to
-transmit messages, and passes received messages to `deliver`, on the same loop. A request never
-raises because of what the peer did: its outcome is a value. Messages are not queued, so a call
-costs two writes and two reads. (The official MCP SDK takes 400 to 500 ms to import, and is only
-used in tests.)
+Owns the futures of requests, the tasks that answer the peer, and one timer. The caller provides
+`send`, which transmits messages, and passes received messages to `deliver`, on the same loop. A
+request never raises because of what the peer did: its outcome is a value. Messages are not queued,
+so a call costs two writes and two reads. (The official MCP SDK takes 400 to 500 ms to import, and
+is only used in tests.)
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class PeerHandler(Protocol):
 class Connection:
     """A connection to a peer.
 
-    `group` contains the tasks that answer it; the owner of the group ends them.
+    `group` contains the tasks that answer the peer; the owner of the group ends them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Connection:
         return bool(self._lost)
 
     def next_id(self) -> int:
-        """Return the ID of the next request, for callers that need it in the request itself."""
+        """Return the ID of the next request, for callers that need the ID inside the request."""
         return self._peer.next_id()
 
     async def request(
@@ -91,7 +91,7 @@ class Connection:
     ) -> Outcome:
         """Send a request and wait for its outcome.
 
-        If the wait is cancelled, cancel the request at the peer.
+        If the wait is cancelled, tell the peer to cancel the request.
         """
         if self._lost:
             return PeerFailure(kind="lost", message=self._lost)
@@ -131,7 +131,7 @@ class Connection:
         self.deliver(wire.read(payload, batches=self._dialect.batches))
 
     def fail(self, identity: Id, why: str) -> None:
-        """End a request whose answer cannot arrive any more."""
+        """End a request whose answer can no longer arrive."""
         self._take(self._peer.fail(identity, PeerFailure(kind="invalid", message=why)))
 
     def waits_for(self, identity: Id) -> bool:
@@ -190,7 +190,7 @@ class Connection:
     # -- time
 
     def _watch_time(self) -> None:
-        """Set the timer to the deadline of the request that is due first."""
+        """Set the timer to the earliest deadline of a pending request."""
         due_at = self._peer.due_at()
         if due_at is None or (self._timer is not None and self._timer_at <= due_at):
             return

@@ -1,7 +1,7 @@
 r"""Split a stream of bytes into messages: one per line, or after a header with its length.
 
-Memory contains at most the unfinished message, up to the limit. A larger message is skipped and
-reported with its beginning, from which its ID can be found. Only LF ends a line, and a CR before it
+At most the unfinished message is kept in memory, up to the limit. A larger message is skipped and
+reported with its beginning, in which its ID can be found. Only LF ends a line, and a CR before it
 is dropped, because other line ends are legal inside JSON.
 """
 
@@ -15,9 +15,9 @@ _END = b"\r\n\r\n"
 
 
 class Unframed(Struct, frozen=True, kw_only=True):
-    """Bytes that are not a message.
+    """Bytes that were skipped because they are not a message or are too large.
 
-    `head` is their beginning. `is_too_large`: they may have been one.
+    `head` is their beginning. If `is_too_large`, they may have been a valid message.
     """
 
     why: str
@@ -26,7 +26,7 @@ class Unframed(Struct, frozen=True, kw_only=True):
 
 
 class Framing(Protocol):
-    """A framing: bytes in, payloads out, regardless of how the bytes are split."""
+    """A framing: takes bytes, split anywhere, and returns the payloads of messages."""
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]: ...
 
@@ -58,7 +58,7 @@ class LineFraming:
         return out
 
     def close(self) -> list[bytes | Unframed]:
-        """Return the last line, if it has no line end."""
+        """Return the last line if it is not terminated by a line end."""
         line = self._line()
         return [] if line is None else [line]
 
@@ -87,7 +87,10 @@ class LineFraming:
 
 
 class Headed:
-    r"""`Content-Length: N`, an empty line, N bytes. Other headers are ignored."""
+    r"""A framing by headers:
+
+    `Content-Length: N`, an empty line, N bytes. Other headers are ignored.
+    """
 
     __slots__ = ("_expected", "_head", "_is_lost", "_max_bytes", "_rest", "_skipping")
 
@@ -96,10 +99,10 @@ class Headed:
         self._rest = bytearray()
         # The length of the next body, or None while headers are read.
         self._expected: int | None = None
-        # Of a body that is being skipped: the number of bytes still to come, and its beginning.
+        # If a body is being skipped: the number of bytes still to come, and the body's beginning.
         self._skipping = 0
         self._head = b""
-        # The headers were too long, and their end is being searched for.
+        # Whether the headers were too long, so that their end is being searched for.
         self._is_lost = False
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]:
@@ -116,7 +119,7 @@ class Headed:
         return [Unframed(why="the stream ended inside a message", head=rest[:HEAD_BYTES])]
 
     def _step(self, out: list[bytes | Unframed]) -> bool:
-        """Consume one part of the buffer. Return False if more bytes are needed for that."""
+        """Consume one part of the buffer. Return False if that needs more bytes."""
         if self._is_lost:
             return self._find_end()
         if self._skipping:
@@ -172,19 +175,19 @@ def too_large(head: bytes, max_bytes: int) -> Unframed:
 
 
 def length_in(header: bytes) -> int | None:
-    """Return the length in the last header that has one, ignoring garbage before it."""
+    """Return the length from the last header that has one, ignoring garbage before it."""
     length: int | None = None
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")
         digits = value.strip()
-        # More digits are not a length: converting them could take forever.
+        # A number with more digits is not a length, and converting it could take forever.
         if name.strip().lower() == b"content-length" and digits.isdigit() and len(digits) < 16:
             length = int(digits)
     return length
 
 
 def as_line(payload: bytes) -> bytes:
-    """Return a payload that contains no line end as a line."""
+    """Return a payload with a line end added. The payload must not contain one."""
     return payload + b"\n"
 
 

@@ -1,8 +1,8 @@
 """One side of a connection: the pending requests, their deadlines, and the received messages.
 
-Owns IDs, deadlines and cancellation, and answers invalid messages. No IO and no clock: messages and
-times go in; events and messages to send come out. A request ends exactly once, with a `PeerAnswer`
-or a `PeerFailure`; later messages for it are ignored.
+Owns IDs, deadlines and cancellation, and answers invalid messages. Has no IO and no clock: messages
+and times are passed in; events and messages to send are returned. A request ends exactly once, with
+a `PeerAnswer` or a `PeerFailure`; later messages about it are ignored.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ class PeerAnswer(Struct, frozen=True, kw_only=True):
 
 
 class PeerFailure(Struct, frozen=True, kw_only=True):
-    """Any other outcome of a request. `code` and `data` are the peer's if it refused."""
+    """Any other outcome of a request. If the peer sent an error, `code` and `data` are from it."""
 
     kind: Ending
     message: str
@@ -57,7 +57,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 class PeerRequest(Struct, frozen=True, kw_only=True):
-    """A request from the peer, which must be answered once."""
+    """A request from the peer, which must be answered exactly once."""
 
     id: Id
     method: str
@@ -89,7 +89,7 @@ class OwedMessage(Struct, frozen=True, kw_only=True):
 
 
 class Odd(Struct, frozen=True, kw_only=True):
-    """A message that is ignored, and why."""
+    """A message that is ignored, with the reason."""
 
     why: str
 
@@ -100,7 +100,7 @@ Event: TypeAlias = Ended | PeerRequest | Told | Progressed | PeerWithdrawn | Owe
 class PendingRequest(Struct, kw_only=True):
     """One of our pending requests.
 
-    `patience_s` is how long it may be silent; progress restarts it.
+    `patience_s` is how long the peer may be silent about it. Progress restarts this time.
     """
 
     method: str
@@ -111,7 +111,7 @@ class PendingRequest(Struct, kw_only=True):
 
 
 class Peer:
-    """The state of one side. `now_s` of all calls must come from one monotonic clock."""
+    """The state of one side. All values of `now_s` must come from the same monotonic clock."""
 
     __slots__ = ("_dialect", "_next", "_pending", "_serving")
 
@@ -140,7 +140,7 @@ class Peer:
         patience_s: float | None = None,
         limit_s: float | None = None,
     ) -> Json:
-        """Register a request and return it to be sent."""
+        """Register a request and return the message to send."""
         end_at = None if limit_s is None else now_s + limit_s
         due_at = None if patience_s is None else now_s + patience_s
         self._pending[identity] = PendingRequest(
@@ -154,14 +154,14 @@ class Peer:
     def give_up(self, identity: Id, reason: str) -> Json | None:
         """Cancel one of our requests.
 
-        Return the message for the peer, or None if it had already ended.
+        Return the message for the peer, or None if the request had already ended.
         """
         if self._pending.pop(identity, None) is None:
             return None
         return self._cancellation(identity, reason)
 
     def fail(self, identity: Id, failure: PeerFailure) -> list[Event]:
-        """End one of our requests whose answer will not come, without informing the peer."""
+        """End one of our requests that will not be answered, without telling the peer."""
         if self._pending.pop(identity, None) is None:
             return []
         return [Ended(id=identity, outcome=failure)]
@@ -179,7 +179,10 @@ class Peer:
         return min((p.due_at for p in self._pending.values() if p.due_at is not None), default=None)
 
     def expire(self, *, now_s: float) -> list[Event]:
-        """End overdue requests, and return the messages that inform the peer."""
+        """End overdue requests.
+
+        Return their outcomes and the messages that cancel them at the peer.
+        """
         events: list[Event] = []
         for identity, pending in list(self._pending.items()):
             if pending.due_at is None or pending.due_at > now_s:
@@ -191,7 +194,10 @@ class Peer:
         return events
 
     def answered(self, identity: Id) -> bool:
-        """Record that the peer gets its answer. Return False if it has cancelled the request."""
+        """Record that we answer a request of the peer.
+
+        Return False if the peer has cancelled it.
+        """
         if identity not in self._serving:
             return False
         self._serving.remove(identity)
@@ -228,7 +234,7 @@ class Peer:
         return [Ended(id=own_id, outcome=outcome)]
 
     def _own(self, identity: Any) -> Id | None:
-        """Return the ID as we sent it. Some peers return a number as text."""
+        """Return an ID in the form in which we sent it. Some peers return a number as text."""
         if identity in self._pending:
             return identity if type(identity) is str else int(identity)
         if type(identity) is str and identity.isdecimal() and len(identity) < 16:

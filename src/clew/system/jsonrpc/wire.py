@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 messages as values: received ones are validated, and those to send are built.
+"""JSON-RPC 2.0 messages as values: validate received messages, and build messages to send.
 
-Owns the shapes and error codes. An invalid message is a `MalformedMessage`, never an exception. The
-format is described at jsonrpc.org/specification.
+Owns the shapes and error codes. An invalid message becomes a `MalformedMessage`, never an
+exception. The format is described at jsonrpc.org/specification.
 """
 
 import re
@@ -35,7 +35,7 @@ class RpcFault(Struct, frozen=True, kw_only=True):
 
 
 class RpcRequest(Struct, frozen=True, kw_only=True):
-    """A request, which is answered under its ID."""
+    """A request. Its answer must have the same ID."""
 
     id: Id
     method: str
@@ -55,7 +55,7 @@ class Success(Struct, frozen=True, kw_only=True):
 
 
 class RpcRefusal(Struct, frozen=True, kw_only=True):
-    """An error response. It has no ID if the peer could not tell which request it is about."""
+    """An error response. Without an ID if the peer could not determine which request it answers."""
 
     id: Id | None
     fault: RpcFault
@@ -64,7 +64,7 @@ class RpcRefusal(Struct, frozen=True, kw_only=True):
 class MalformedMessage(Struct, frozen=True, kw_only=True):
     """An invalid message.
 
-    `answer_to` is the ID of what seems to be a request, which must be answered.
+    If it seems to be a request, which must be answered, or a response, `answer_to` is its ID.
     """
 
     why: str
@@ -78,7 +78,7 @@ Message: TypeAlias = RpcRequest | Notification | Success | RpcRefusal | Malforme
 
 
 def read(payload: bytes, *, batches: bool = False) -> list[Message]:
-    """Parse the messages of one payload. In protocol versions with batches, an array is a batch."""
+    """Parse the messages in one payload. With `batches`, an array is a batch of messages."""
     try:
         value = decode(payload)
     except ValueError as error:
@@ -89,7 +89,7 @@ def read(payload: bytes, *, batches: bool = False) -> list[Message]:
 
 
 def read_value(value: Any, *, batches: bool = False) -> list[Message]:
-    """Parse the messages of a decoded payload."""
+    """Parse the messages in a decoded payload."""
     if isinstance(value, list) and batches:
         return [message_of(item) for item in value] or [MalformedMessage(why="an empty batch")]
     return [message_of(value)]
@@ -130,7 +130,7 @@ def answer_of(value: Json) -> Message:
         return odd(value, why)
     identity = value.get("id")
     if type(identity) is float and identity.is_integer():
-        # Some writers have only one kind of number.
+        # Some programs write every number as a float.
         identity = int(identity)
     if "result" in value:
         if not is_id(identity):
@@ -142,7 +142,10 @@ def answer_of(value: Json) -> Message:
 
 
 def fault_of(error: Any) -> RpcFault:
-    """Parse an error as far as possible. An invalid one becomes its own message."""
+    """Parse an error object, even if it is incomplete.
+
+    If it is no object, its text is the message.
+    """
     if not isinstance(error, dict):
         return RpcFault(code=INTERNAL_ERROR, message=excerpt(error))
     code, message = error.get("code"), error.get("message")
@@ -154,7 +157,7 @@ def fault_of(error: Any) -> RpcFault:
 
 
 def odd(value: Json, why: str) -> MalformedMessage:
-    """Return a malformed message, with the kind that it seems to be."""
+    """Return a malformed message, classified by the kind of message that it seems to be."""
     identity = value.get("id")
     known_id = identity if is_id(identity) else None
     if "method" in value:
@@ -171,7 +174,7 @@ def odd(value: Json, why: str) -> MalformedMessage:
 def is_deep(value: Any) -> bool:
     """Return whether a value is nested too deeply for a message.
 
-    Walks by levels, without recursion.
+    The value is walked level by level, without recursion.
     """
     level: list[Any] = [value]
     for _ in range(MOST_DEEP):
@@ -191,7 +194,7 @@ def is_id(value: Any) -> TypeGuard[Id]:
 
 
 def as_object(value: Any) -> Json:
-    """Return an object, or an empty one for any other value."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -204,7 +207,7 @@ def as_text(value: Any) -> str:
 
 
 def excerpt(value: Any) -> str:
-    """Return the beginning of a received value, to be shown. It is untrusted text."""
+    """Return the beginning of a received value for display. It is untrusted text."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "replace")
     elif isinstance(value, dict):

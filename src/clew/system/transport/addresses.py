@@ -1,4 +1,4 @@
-"""Distinguish public internet addresses from those of a machine or a private network. Pure.
+"""Distinguish public internet addresses from those of this machine or a private network. Pure.
 
 Owns the table, which follows IANA's registries of special-purpose addresses (RFC 6890) and not
 Python's, whose answers differ between versions. An address is public only if the table says so.
@@ -24,7 +24,8 @@ SPECIAL_IPV4 = tuple(
 UNICAST = IPv6Network("2000::/3")
 # Protocol ranges inside it (Teredo, benchmarks, ORCHID and others) and documentation.
 SPECIAL_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
-# Ranges whose addresses end with an IPv4 address, translated on the way or only written so.
+# Ranges whose addresses end with an IPv4 address, translated on the way or merely written like
+# this.
 CARRIES_IPV4 = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0/96")))
 # Interface IDs of ISATAP tunnels, which lead to an IPv4 address, local or not.
 ISATAP = frozenset({0x00005EFE, 0x02005EFE})
@@ -70,7 +71,7 @@ def is_literal(host: str) -> bool:
 def is_admitted(host: str, port: int, address: str, allowed: Collection[str]) -> bool:
     """Return whether `host` may be reached at `address`.
 
-    `allowed` are hosts, or `host:port`, that the user named.
+    `allowed` lists the hosts, or `host:port` pairs, that the user named.
     """
     names = {host.lower().rstrip("."), f"{host.lower().rstrip('.')}:{port}"}
     return bool(names & {name.lower() for name in allowed}) or is_public(address)

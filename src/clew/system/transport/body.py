@@ -1,6 +1,6 @@
 """Decode the content-encoding of a body as it arrives.
 
-A body that ends inside its encoding is an error.
+It is an error if the body ends before its encoded data is complete.
 """
 
 import zlib
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from clew.system.transport.seam import TransportError
 
-# The most data returned at once. The reader works that long before other tasks get a turn.
+# The most data returned at once. Decoding it delays other tasks.
 PIECE_BYTES = 65_536
 # A few bytes can expand to gigabytes. After the first megabyte, a real response grows at most by
 # this factor.
@@ -17,9 +17,10 @@ FREE_BYTES = 1 << 20
 
 
 class BodyDecoder(Protocol):
-    """A decoder.
+    """Decodes a body piece by piece.
 
-    `feed` returns the data decoded so far. While `has_more`, feeding nothing returns more.
+    `feed` returns the data decoded so far. While `has_more` is true, feeding `b""` returns more
+    data.
     """
 
     @property
@@ -45,7 +46,7 @@ class Identity:
 class Foreign:
     """A body with an unsupported encoding.
 
-    Only reading it fails, because the head may be useful.
+    The response fails only when the body is read, because the head alone may be useful.
     """
 
     has_more = False
@@ -65,7 +66,10 @@ class Foreign:
 
 
 class Inflate:
-    """gzip (with several members too), zlib, and the raw deflate that some servers call deflate."""
+    """A body compressed as gzip (also in several members), zlib, or raw deflate.
+
+    Some servers send raw deflate under the name `deflate`.
+    """
 
     def __init__(self, coding: str) -> None:
         self._coding = coding
@@ -133,7 +137,7 @@ class Inflate:
 def choose_decoder(content_encoding: str) -> BodyDecoder:
     """Return the decoder for a `content-encoding` header.
 
-    For an unsupported encoding, it fails when the body is read.
+    The decoder for an unsupported encoding fails when the body is read.
     """
     codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
     if not codings:

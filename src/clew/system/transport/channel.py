@@ -1,7 +1,7 @@
-"""A byte channel over an asyncio transport. Data is returned before the error after it.
+"""A byte channel over an asyncio transport. It returns received data before it raises errors.
 
-`asyncio.StreamReader` raises a connection reset before it returns the data received earlier. A
-server that rejects a large request early answers in exactly this way.
+`asyncio.StreamReader` raises a connection reset before it returns the data received earlier. That
+data matters if a server rejects a large request early and then resets the connection.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class ByteChannel(asyncio.Protocol):
     async def receive(self) -> bytes:
         """Wait for data and return all of it, or return `b""` at the end.
 
-        Raise the connection's error.
+        Raise the error of a connection that failed.
         """
         while not self._arrived:
             if self.ended:
@@ -96,12 +96,15 @@ class ByteChannel(asyncio.Protocol):
         return data
 
     def send(self, data: bytes) -> None:
-        """Queue data to be sent while the caller already reads. The response may come early."""
+        """Queue data to be sent.
+
+        The caller can read meanwhile, because the response may come early.
+        """
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     async def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
-        """Start TLS on the connection, which may be a tunnel or TLS to the proxy."""
+        """Start TLS on the connection, possibly inside a proxy's tunnel or inside TLS."""
         assert self._transport is not None
         below = self._transport
         secured = await asyncio.get_running_loop().start_tls(

@@ -1,9 +1,10 @@
 r"""Find the end of a response body in bytes that are split anywhere. Pure.
 
 Owns the three framings of HTTP/1.1 (RFC 9112, 6 and 7): chunks, a length, the end of the
-connection. The head, which is parsed elsewhere, decides which one is used. A stream of events
-arrives in tens of thousands of chunks per response, so a complete chunk costs one search and two
-slices. Malformed input is a value: `fault` describes it once all data before it was returned.
+connection. The head, which is parsed elsewhere, decides which of them applies. A stream of events
+arrives in tens of thousands of chunks per response, so a complete chunk costs only one search and
+two slices. Malformed input is reported as a value: `fault` describes it once all data before it was
+returned.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -18,15 +19,15 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:;[^\n]*)?[ \t]*")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\n[ \t]+")
 _TRAILER = re.compile(rb"([-!#$%&'*+.^_`|~0-9a-zA-Z]+):(?:[^\0\s]|[ \t])*")
-# Trailers must not contradict the framing in the head, for readers of the data after the body.
+# Trailers with these names are rejected: they would contradict the framing in the head.
 _OF_THE_HEAD = frozenset({b"content-length", b"transfer-encoding"})
 _SIZES_KEPT, _HEAD_KEPT_BYTES = 1024, 8
 
 
 class Body(Protocol):
-    """One body.
+    """The body of one response.
 
-    After `ended` or `fault` it ignores further data. `rest` is the data after its end.
+    Once `ended` or `fault` is set, it ignores further data. `rest` is the data after its end.
     """
 
     ended: bool
@@ -43,7 +44,7 @@ class Body(Protocol):
 
 
 class Sized:
-    """A body with a length from its head."""
+    """A body whose length is given in its head."""
 
     __slots__ = ("_left", "ended", "fault", "rest")
 
@@ -66,7 +67,7 @@ class Sized:
 
 
 class UntilClosed:
-    """A body that ends with the connection."""
+    """A body that ends when the connection is closed."""
 
     __slots__ = ("ended", "fault", "rest")
 
@@ -119,9 +120,9 @@ class Chunked:
             self.fault = "a line between the chunks is too long"
 
     def _chunks(self, data: bytes, pieces: list[bytes]) -> int:
-        """Consume chunks, possibly from the middle of the first.
+        """Consume chunks. The data may begin in the middle of a chunk.
 
-        Return the index after the last one.
+        Return the index after the last chunk.
         """
         sizes = self._sizes
         at = self._within(data, 0, pieces)
@@ -145,7 +146,7 @@ class Chunked:
         return at
 
     def _size(self, head: bytes) -> int:
-        """Return the size in a chunk head, or -1 if it is invalid."""
+        """Return the size in a chunk's first line, or -1 if it is invalid."""
         match = _CHUNK.fullmatch(head)
         if match is None:
             self.fault = f"illegal chunk head {head[:100]!r}"
@@ -156,9 +157,9 @@ class Chunked:
         return size
 
     def _within(self, data: bytes, at: int, pieces: list[bytes]) -> int:
-        """Consume the rest of a chunk and its line end, as far as received.
+        """Consume the rest of a chunk and its line end, as far as they were received.
 
-        Return the index after it.
+        Return the index after them.
         """
         if self._left > 2:
             piece = data[at : at + self._left - 2]
@@ -194,7 +195,7 @@ class Chunked:
 
 
 def body_of(method: str, status: int, headers: Mapping[str, str]) -> Body:
-    """Return the body that a head announces. Its lengths must have been validated before."""
+    """Return the body for a head with validated lengths."""
     if method == "HEAD" or status in (204, 304):
         return Sized(0)
     if "transfer-encoding" in headers:

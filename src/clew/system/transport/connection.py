@@ -1,6 +1,6 @@
 """Open a connection: resolve the name, connect, tunnel through a proxy, start TLS.
 
-Failures have a kind.
+Every failure is classified by a kind.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
-    """Return a future for the result of `function`.
+    """Run `function` in a thread and return a future for its result.
 
-    If it is cancelled, the thread continues alone.
+    If the future is cancelled, the thread runs on and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -66,7 +66,7 @@ BUILT_S = 2.0
 
 
 class Trust:
-    """Builds the TLS context on first use. `warm` starts this without waiting."""
+    """Builds the TLS context on first use. `warm` starts building it without waiting."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -85,7 +85,7 @@ class Trust:
         return await asyncio.shield(self._building)
 
     async def aclose(self) -> None:
-        """Wait, within limits, until a context is built.
+        """Wait, for a limited time, until a context that is being built is done.
 
         The interpreter crashes if it exits while a thread is inside the TLS library.
         """
@@ -125,9 +125,9 @@ def _loaded(
 
 
 def _must_be_folder(path: str) -> None:
-    """Raise an error for a missing folder.
+    """Raise an error if a certificate folder is missing.
 
-    OpenSSL treats it as empty and then trusts no certificate.
+    OpenSSL treats a missing folder as empty and then trusts no certificate.
     """
     from pathlib import Path
 
@@ -139,7 +139,7 @@ MAX_TUNNEL_ANSWER_BYTES = 65_536
 # The time limit for one address of a host that has others.
 NEXT_ADDRESS_AFTER_S = 3.0
 
-# Returns whether a host may be connected to at a port and a numeric address.
+# Returns whether the host may be connected to at this port and numeric address.
 Admits: TypeAlias = Callable[[str, int, str], bool]
 Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
@@ -175,7 +175,7 @@ async def open_channel(
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's error text, without the addresses that asyncio adds."""
+    """Return the system's text for an error, without the addresses that asyncio adds."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

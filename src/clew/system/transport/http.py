@@ -3,8 +3,7 @@
 h11 handles requests and heads, `chunks` handles bodies.
 
 Must never follow a redirect, because credentials would be sent along. Must never send a request
-twice, except when an idle connection was closed by the server before a byte of the response
-arrived.
+twice, unless an idle connection turns out to be closed before a byte of the response arrived.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -67,7 +66,7 @@ def make_send_error(request: HttpRequest) -> TransportError:
 
 
 def find_header_fault(request: HttpRequest) -> str | None:
-    """Return which header HTTP cannot transmit, and why."""
+    """Return which header of a request HTTP cannot transmit and why, or None."""
     for name, value in request.headers:
         if not name or not name.isascii() or any(c <= " " or c in NOT_IN_NAMES for c in name):
             return f"{name!r} is not a valid header name"
@@ -117,11 +116,11 @@ class HttpTransport:
 
     @property
     def connections(self) -> tuple[int, int]:
-        """The number of connections in use, and of idle ones."""
+        """The number of connections in use, and the number of idle ones."""
         return len(self._busy), len(self._idle)
 
     def take_idle(self, route: Route) -> ByteChannel | None:
-        """Return the most recent usable idle connection. Close unusable ones."""
+        """Return the most recently used idle connection that is usable. Close unusable ones."""
         for i in range(len(self._idle) - 1, -1, -1):
             resting = self._idle[i]
             if not resting.usable():
@@ -152,7 +151,10 @@ class HttpTransport:
 
 
 class Resting:
-    """A connection between two exchanges. The end marker of the last body may still arrive."""
+    """A connection between two exchanges.
+
+    The end marker of the last body may not have arrived yet.
+    """
 
     def __init__(self, route: Route, channel: ByteChannel, body: Body) -> None:
         self.route = route
@@ -275,13 +277,13 @@ class HttpExchange:
         return data
 
     def _begun(self, response: h11.Response) -> Head:
-        """Process the head. From here on, the body is cut out of the received data."""
+        """Process the head. From here on, received data belongs to the body."""
         head = Head(status=response.status_code, headers=_headers(response))
         self._body = body_of(self._request.method, head.status, head.headers)
         self._arrived = self._http.trailing_data[0]
         value = head.headers.get("connection", "").lower()
-        # A response with a length and chunks is read as chunks, but where the next response would
-        # start is uncertain.
+        # A response with both a length and chunks is read as chunks, but it is uncertain where the
+        # next response would start.
         says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
         self._may_stay = (
             response.http_version >= b"1.1"
@@ -315,9 +317,9 @@ class HttpExchange:
                 return self._decoder.close()
 
     async def _piece(self, channel: ByteChannel) -> bytes:
-        """Return received data of the body, up to a limit, possibly nothing.
+        """Return some of the received body data, at most the size limit and possibly nothing.
 
-        A fault is raised after all data before it was returned.
+        A fault is raised only after all data before it was returned.
         """
         body = self._body
         if body.fault:
@@ -356,7 +358,7 @@ class HttpExchange:
 
 
 def _said(error: h11.RemoteProtocolError) -> str:
-    """Return the library's message with received data as plain text, shortened."""
+    """Return h11's error message, shortened, with quoted data as plain text."""
     return str(error).replace("bytearray(b'", "'").replace("')", "'")[:200]
 
 

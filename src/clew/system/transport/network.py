@@ -19,7 +19,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class BadUrlError(ValueError):
-    """A URL that a request cannot go to. The message contains no user or password."""
+    """A URL to which no request can be sent. The message contains no user or password."""
 
 
 class Url(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def _split_target(rest: str) -> tuple[str, str]:
 
 
 def _sendable(target: str) -> str:
-    """Return the target in ASCII, with other characters percent-encoded as UTF-8."""
+    """Return the request target in ASCII, with other characters percent-encoded as UTF-8."""
     if target.isascii():
         return target
     return "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in target)
@@ -98,9 +98,9 @@ def _split_port(place: str) -> tuple[str, int | None]:
 
 
 def _ascii(host: str) -> str:
-    """Return the host in ASCII, as name servers know it.
+    """Return the host name in ASCII, as name servers know it.
 
-    The resolver would raise for the same hosts.
+    Raise an error for the hosts for which the resolver would raise one.
     """
     try:
         return host if host.isascii() and _resolvable(host) else host.encode("idna").decode("ascii")
@@ -141,13 +141,16 @@ class Variables(Protocol):
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """The values of the usual network variables, if set. Proxy URLs may contain a password."""
+    """The values of the usual network variables, None or empty if unset.
+
+    Proxy URLs may contain a password.
+    """
 
     http_proxy: str | None = None
     https_proxy: str | None = None
     # Hosts to connect to without a proxy, separated by commas or spaces.
     exceptions: str = ""
-    # Certificates that replace the system's, and additional ones.
+    # Certificates that replace the system's, and certificates that are added to them.
     cert_file: str | None = None
     cert_folder: str | None = None
     extra_certs: str | None = None
@@ -156,7 +159,7 @@ class Network(Struct, frozen=True, kw_only=True):
 def read_network(environment: Variables, *, proxy: str | None = None) -> Network:
     """Read the network variables.
 
-    `proxy` overrides the proxy variables, but not their exceptions.
+    `proxy` replaces the proxies in the variables, but the hosts that need no proxy remain.
     """
     everything = proxy or None
     usual = environment.text("all_proxy")
@@ -234,7 +237,7 @@ def read_proxy(text: str) -> Proxy:
 
 
 def login_of(credentials: str | None) -> tuple[str, str] | None:
-    """Return the percent-decoded user and password of a URL."""
+    """Return the user and password from a URL, percent-decoded."""
     if credentials is None:
         return None
     user, _, password = credentials.partition(":")
@@ -242,7 +245,7 @@ def login_of(credentials: str | None) -> tuple[str, str] | None:
 
 
 def make_basic_header(credentials: str | None) -> str | None:
-    """Return the Authorization header for the user and password of a URL."""
+    """Return the Authorization header for the user and password from a URL."""
     login = login_of(credentials)
     return None if login is None else _basic(*login)
 

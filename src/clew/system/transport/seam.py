@@ -1,6 +1,6 @@
 """The interface between HTTP and its users: open, read, close.
 
-Owns the terms of an exchange and the only exception type of this package. An implementation must
+Owns the types of an exchange and the only exception type of this package. An implementation must
 never put a secret (a key, a proxy's password) into an error message.
 """
 
@@ -18,7 +18,7 @@ TransportFault: TypeAlias = Literal[
 
 
 class TransportError(OutsideError):
-    """An exchange failed. `kind` says how, and the message says what happened instead."""
+    """An exchange failed. `kind` classifies the failure, and the message describes it."""
 
     def __init__(self, kind: TransportFault, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
 class Head(Struct, frozen=True, kw_only=True):
     """The head of a response.
 
-    Header names are in lower case, repeated headers joined with a comma.
+    Header names are in lower case. The values of repeated headers are joined with commas.
     """
 
     status: int
@@ -66,8 +66,8 @@ class Exchange(Protocol):
     async def close(self, *, answered: bool = False) -> None:
         """Return the connection to the pool if it can be reused, otherwise close it.
 
-        `answered` means that everything relevant was read. The connection may then be kept, because
-        the rest of the body, usually an end marker, arrives later.
+        `answered` means that everything relevant was read. The connection may then be kept although
+        the rest of the body, usually an end marker, has not arrived yet.
         """
         ...
 

@@ -1,7 +1,8 @@
 """The client side of SOCKS 5 (RFC 1928, RFC 1929): messages of a few bytes over a channel.
 
-The proxy receives the host name and resolves it, for both spellings of the scheme, because clients
-behind such a proxy often cannot resolve names. Must never put the password into an error.
+The proxy always receives the host name and resolves it, whether the scheme is `socks5` or
+`socks5h`, because clients behind such a proxy often cannot resolve names. Must never put the
+password into an error.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -17,7 +18,7 @@ NO_LOGIN, BY_LOGIN = 0, 2
 CONNECT = 1
 IPV4, NAME, IPV6 = 1, 3, 4
 ADDRESS_BYTES = {IPV4: 4, IPV6: 16}
-LONGEST = 255  # of a name, a user or a password, whose length is a single byte
+LONGEST = 255  # the longest name, user or password, because the length is a single byte
 
 SAID = {
     1: "general failure",
@@ -64,7 +65,7 @@ async def _agree(talk: "_Talk", proxy: Proxy) -> None:
 
 
 class _Talk:
-    """Reads exactly the expected bytes, and keeps those after them."""
+    """Reads exactly the expected number of bytes, and keeps the bytes after them."""
 
     def __init__(self, channel: ByteChannel, proxy: Proxy) -> None:
         self._channel = channel
