@@ -1,7 +1,8 @@
 """The command line: interpret the first word and load only what it needs.
 
-Owns the table of subcommands. Must never import anything heavier than `sys` at module level: the
-time of `clew --version` is a start-up figure (tests/cli/test_startup.py lists the modules).
+Owns the table of subcommands. Must never import anything heavier than `sys` at module level,
+because the start-up time of `clew --version` is measured (tests/cli/test_startup.py lists the
+modules).
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/261-untrusted-text-on-terminals.md

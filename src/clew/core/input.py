@@ -24,7 +24,7 @@ WIDEST = 32
 
 
 def format_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Format rows in two columns; a name too wide for the first one gets a line of its own."""
+    """Format rows in two columns; a name too wide for the first column gets a line of its own."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows if len(name) <= WIDEST), default=2)
     return "\n".join(line for name, words in rows for line in _lines(name, words, width))
@@ -58,7 +58,7 @@ class SubmitPrompt(Struct, frozen=True, kw_only=True):
 
 
 class Invoke(Struct, frozen=True, kw_only=True):
-    """A text invoked by name; the turn contains the line as typed, followed by the text.
+    """A text that was invoked by name; the turn contains the line as typed, followed by the text.
 
     `origin` records in the transcript where the text came from.
     """

@@ -22,8 +22,8 @@ class _LazyPattern:
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Like `re.compile`, but an invalid pattern raises on first use.
+    """Return a pattern like `re.compile`, but compile it, and report errors in it, on first use.
 
-    Call only methods of the pattern: `re.match(pattern, text)` needs a compiled one.
+    Call only methods of the pattern: `re.match(pattern, text)` needs a compiled pattern.
     """
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))

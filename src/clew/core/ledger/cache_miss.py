@@ -118,9 +118,9 @@ _VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)
 
 
 class CacheMiss(Struct, frozen=True, kw_only=True):
-    """A cache miss: `tokens` of input were not read from the cache, for `reason`.
+    """A cache miss: `tokens` of input were not read from the cache; `reason` states why.
 
-    `extra_usd` is the cost above that of a cache read, or None without a known price.
+    `extra_usd` is the additional cost compared with a cache read, or None without a known price.
     """
 
     reason: str
@@ -198,7 +198,7 @@ def find_miss(
 
 
 def _reason_of(changed: str) -> str:
-    """Return the service's reason name for a change that clew found."""
+    """Return the service's name for the reason that corresponds to a change found by clew."""
     for beginning, reason in (
         ("the model", "model_changed"),
         ("tools", "tools_changed"),

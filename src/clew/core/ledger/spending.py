@@ -173,6 +173,6 @@ class Estimator:
         return round(estimate_message_tokens(messages) * self.factor)
 
     def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
-        """Estimate the size of the next prompt: the last request, its response and what followed."""
+        """Estimate the size of the next prompt: the last request and response and what followed."""
         counts = tokens_of(usage)
         return counts.total + self.tail(tail)

@@ -105,7 +105,7 @@ def read_float(digits: str) -> Any:
 
 
 def _beyond_double(digits: str) -> Any:
-    """Return a number that a double or an int cannot hold as a `Decimal`.
+    """Return as a `Decimal` a number that a double or an int cannot hold.
 
     Return None if even the exponent is too long.
     """

@@ -54,7 +54,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def find_first_error(error: BaseException) -> BaseException:
-    """Return the first exception that is not a group, within the groups that tasks raise."""
+    """Return `error`, or the first exception inside it if it is an exception group from tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def derive_uuid(parent: str, index: int) -> str:
     """Return the ID that older programs give to part `index` of a message.
 
-    Only for reading their files. IDs of nested parts collide (`derive(derive(p, 1), 0)` equals
+    Use it only to read their files. IDs of nested parts collide (`derive(derive(p, 1), 0)` equals
     `derive(p, 0)`), so clew's own entries do not use it.
     """
     return f"{parent[:24]}{index:012x}"
@@ -264,7 +264,7 @@ def make_api_error(
     error_type: str | None = None,
     request_id: str | None = None,
 ) -> dict[str, Any]:
-    """Return a failed request as a message for the user; never sent to the API."""
+    """Return the message that tells the user about a failed request; never sent to the API."""
     message = synthetic_assistant(words, uuid=uuid, at=at, message_id=message_id)
     return message | _without_nothing(
         {
@@ -331,7 +331,7 @@ def make_attachment(
 def progress(
     tool_use_id: str, data: Any, *, uuid: str, at: str, parent_tool_use_id: str | None = None
 ) -> dict[str, Any]:
-    """Return a progress report in the tool's own format."""
+    """Return an event that reports the progress of a tool; `data` is in the tool's own format."""
     return {
         "type": "progress",
         "toolUseID": tool_use_id,

@@ -1,7 +1,7 @@
 """The conversation so far as an immutable value; each new history shares storage with the old.
 
 A history contains decoded messages in order. Missing results are computed as calls minus results,
-so checking or repairing twice changes nothing.
+so checking or repairing a history twice changes nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class History:
 def find_unanswered_calls(
     messages: Iterable[dict[str, Any]],
 ) -> list[tuple[ToolUseBlock, str | None]]:
-    """Return calls without a result, in order; a call without an ID cannot have one."""
+    """Return the calls without a result, in order; a call without an ID cannot have a result."""
     calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     answered: set[str] = set()
     for message in messages:

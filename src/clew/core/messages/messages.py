@@ -152,8 +152,8 @@ class UserMessage(Message):
     def is_synthetic(self) -> bool:
         """True if a program wrote this in the user's name.
 
-        A field marks such messages. Files that predate the field are recognized by their fixed texts,
-        unless the entry names its source: a user may type the same words.
+        A field marks such messages. In files that predate the field, they are recognized by their
+        fixed texts, unless the entry names its source: a user may type the same words.
         """
         if "isSynthetic" in self.data or "promptSource" in self.data or "origin" in self.data:
             return self.data.get("isSynthetic") is True

@@ -31,7 +31,7 @@ def kind_of(block: Any) -> str:
 def is_plain(block: dict[str, Any], kind: str) -> bool:
     """Return whether this is an ordinary text, call or result block that needs no further checks.
 
-    Most blocks are, which keeps the validation of a long history within milliseconds.
+    Most blocks are ordinary, which keeps the validation of a long history within milliseconds.
     """
     if kind == "text":
         return block.keys() == _TEXT and says_something(block)

@@ -112,7 +112,7 @@ class Outgoing:
             self._fold.add(entry)
 
     def request(self) -> Projected:
-        """Return the request for the current entries; calling this repeatedly changes nothing."""
+        """Return the request for the current entries; repeated calls return the same request."""
         dropped = self._fold.media_to_drop()
         crowded = self._fold.is_crowded()
         cleaner = self._fold.cleaner

@@ -58,7 +58,7 @@ def _content(entry: Entry) -> Sequence[Any]:
 
 
 class _Group:
-    """The items that belong to one call, in order of arrival."""
+    """The items that belong to one call, in their order of arrival."""
 
     __slots__ = ("after", "before", "results")
 

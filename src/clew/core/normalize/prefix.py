@@ -3,8 +3,8 @@
 Current models bind each thinking block to everything before it: the system prompt, the tools, all
 earlier messages and the previous thinking block. `Thoughts` knows the prefix of each thinking block
 in a conversation, checks every request before it is sent, and names the blocks to omit.
-docs/internals/requests.md describes the rule and the record. Must never change a message: `Outgoing` omits
-what is named here.
+docs/internals/requests.md describes the rule and the record. Must never change a message:
+`Outgoing` omits what is named here.
 
 Decision: docs/decisions/329-preserved-thinking.md
 """
@@ -137,7 +137,7 @@ class ThoughtPlace(Struct, frozen=True, kw_only=True):
 
 
 class _Link(Struct, frozen=True):
-    """After one message: the hash of the prefix, and the number of thinking blocks so far."""
+    """The end of a message: the hash of the prefix and the number of thinking blocks up to it."""
 
     state: str
     thoughts: int
@@ -357,7 +357,7 @@ class Thoughts:
         reader: str,
         may_control: bool,
     ) -> RequestVerdict:
-        """Check a request for `reader` before it is sent.
+        """Check a request to the model `reader` before it is sent.
 
         If the result names blocks of the request in `leave_out`, build the request without them and
         check again.
@@ -447,7 +447,7 @@ class Thoughts:
         return "" if is_next else GAP
 
     def _guess(self, thought: Thought, place: ThoughtPlace, last: str) -> Thought:
-        """Assume that a block without a recorded prefix is bound to the current one."""
+        """Assume that a block without a recorded prefix is bound to its prefix in this request."""
         bound = Bound(system=self._system, tools=self._tools, messages=place.starts[0], after=last)
         self._guessed.add(place.thought)
         self._known[place.thought] = replace(thought, bound=bound)

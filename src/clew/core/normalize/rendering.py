@@ -14,7 +14,7 @@ _HEARD_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
 
 
 def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
-    """Return the blocks frozen in the entry, or None if it has none."""
+    """Return the blocks that are frozen in the entry, or None if there are none."""
     parts = entry.get("rendered")
     if type(parts) is not list:
         return None

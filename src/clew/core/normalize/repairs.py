@@ -144,7 +144,7 @@ _SUBJECTS = {"image": ("image",), "document": ("pdf", "document")}
 
 
 def find_refused_media(entry: dict[str, Any]) -> frozenset[str]:
-    """Return the media kinds that an API error complains about, often none."""
+    """Return the media kinds that an API error complains about; usually none."""
     if (
         entry.get("apiErrorStatus") == _TOO_LARGE
         or entry.get("apiErrorType") == "request_too_large"
@@ -162,7 +162,7 @@ _UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")
 
 
 def find_refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
-    """Return the block kinds that the service reported as unknown, often none."""
+    """Return the block kinds that the service reported as unknown; usually none."""
     return frozenset(_UNKNOWN_KIND.findall(_words(entry)))
 
 

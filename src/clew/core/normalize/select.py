@@ -27,7 +27,7 @@ ROLES |= {"assistant": "answer", "user": "talk", "system": "note", "attachment":
 
 
 class Entries(Protocol):
-    """A sequence of entries by index, such as a history."""
+    """Entries that can be accessed by index, such as those of a history."""
 
     def __len__(self) -> int: ...
 

@@ -56,8 +56,8 @@ class Target(Struct, frozen=True, kw_only=True):
     def of(model: Model) -> "Target":
         """Return the Messages API target for a catalog model.
 
-        A feature is used only if the model is known to support it, except images and documents,
-        which are used unless the model is known not to support them.
+        Images and documents are used unless the model is known not to support them. Any other
+        feature is used only if the model is known to support it.
         """
         return Target(
             family=family_of(model.id),
@@ -112,7 +112,11 @@ def find_references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
 def select_definitions(
     definitions: Iterable[dict[str, Any]], revealed: Iterable[str], *, takes_deferred: bool
 ) -> list[dict[str, Any]]:
-    """Return the `tools` of a request; `revealed` are the names that results refer to, in order."""
+    """Return the `tools` of a request.
+
+    `revealed` are the names that tool results refer to, in order. Without `takes_deferred`, the
+    deferred tools among them are added as ordinary ones, and all other deferred tools are omitted.
+    """
     if takes_deferred:
         return list(definitions)
     definitions_by_name = {definition["name"]: definition for definition in definitions}

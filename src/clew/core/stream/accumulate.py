@@ -96,7 +96,7 @@ class Totals:
 
 
 def _own(usage: Json) -> Json:
-    """Return a copy as deep as the changes that `take` makes."""
+    """Return a copy that is deep enough for the changes that `take` makes."""
     return {k: dict(v) if isinstance(v, dict) else v for k, v in usage.items()}
 
 

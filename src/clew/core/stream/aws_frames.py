@@ -40,7 +40,7 @@ def wrap(value: Json) -> Json:
 
 
 def unwrap(payload: Json) -> Json | StreamFault:
-    """Decode the wrapped object, whatever its kind; an invalid payload is a fault."""
+    """Decode the object wrapped in a payload, whatever its kind; an invalid payload is a fault."""
     data = payload.get("bytes")
     if not isinstance(data, str):
         return _fault("payload without `bytes`", payload)

@@ -176,7 +176,7 @@ UNNAMED = "unnamed"
 
 
 class ToolCalls:
-    """The tool calls of one response; each gets one verdict (`ToolUseReady` or `ToolUseUnusable`)."""
+    """The tool calls of one response; each gets a verdict, `ToolUseReady` or `ToolUseUnusable`."""
 
     __slots__ = ("_ids", "_nameless", "_new_id", "_taken", "_undecided")
 

@@ -89,7 +89,7 @@ class EventDecoder:
         return merged(events) if self._merge else decoded(events)
 
     def close(self) -> list[Json | StreamFault]:
-        """Handle the end of the bytes; for a body without any event, report how it starts."""
+        """Handle the end of the bytes; if the body had no event, report how the body starts."""
         faults = self._sse.close()
         if self._any_event or not self._head:
             return decoded(faults)
