@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def derive_uuid(parent: str, index: int) -> str:
     """Return the ID that older programs give to part `index` of a message.
 
-    Use it only to read their files. IDs of nested parts collide (`derive(derive(p, 1), 0)` equals
-    `derive(p, 0)`), so clew's own entries do not use it.
+    Use it only to read the files of those programs. IDs of nested parts collide, so clew's own
+    entries do not use it: `derive_uuid(derive_uuid(p, 1), 0)` equals `derive_uuid(p, 0)`.
     """
     return f"{parent[:24]}{index:012x}"
 

@@ -84,7 +84,10 @@ def find_beginning(entries: Entries) -> int:
 
 
 def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the summary of the last complete compaction, what it preserved, and later entries."""
+    """Return the entries that remain after the last complete compaction, or all without one.
+
+    These are the compaction's summary, the entries that it preserved, and all later entries.
+    """
     for at in range(len(entries) - 1, -1, -1):
         if is_summary(entries[at]):
             boundary = _boundary_before(entries, at)

@@ -208,7 +208,10 @@ _ERROR_TYPES = {
 
 
 class FrameEventDecoder:
-    """A decoder that turns bytes into event dicts and faults, as `decode.EventDecoder` does."""
+    """A decoder that turns the bytes of an AWS event stream into event dicts and faults.
+
+    For server-sent events, use `decode.EventDecoder`.
+    """
 
     __slots__ = ("_frames",)
 
