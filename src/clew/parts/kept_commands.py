@@ -78,7 +78,7 @@ class FollowedFile(ProcessOutput):
 # The polling interval for running commands, and for those that were just asked to stop.
 LOOK_S = 0.5
 SOON_S = 0.02
-# Do not wait longer for a process that is stuck in the kernel.
+# The longest wait for a process that may be stuck in the kernel.
 ENDS_WITHIN_S = 5.0
 WENT_ON = "(The user kept it: it continued while clew was not running, and is still running.)"
 UNWATCHED = (
@@ -175,7 +175,7 @@ def adopt_commands(
         elif record.about.task_id in reported_ids:
             forget(record)
         else:
-            # If the session asked it to stop, only the session's own log says so.
+            # If the session asked the command to stop, only the session's own log says so.
             has_no_ending = record.end is None or record.end.called_off
             ending = (
                 ends.get((record.about.task_id, record.about.tool_use_id))

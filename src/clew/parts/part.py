@@ -38,7 +38,7 @@ class PartContext(Struct, frozen=True, kw_only=True):
 
     # Options, settings, rules, paths, the environment, the launcher and the service.
     ground: Ground
-    # The record, the story, and the cost.
+    # The record, the history, the model and the cost.
     thread: Thread
     tool_session: ToolSession
     toolbox: Toolbox

@@ -467,7 +467,7 @@ def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolic
 def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
     """Return the secret files that exist.
 
-    The names in the home folder are checked first, because few of the files exist.
+    The home folder's names are checked first, because most of the files do not exist there.
     """
     home, places = standing.context.home, standing.places
     names = {name for name, _ in listing.entries(home)}

@@ -33,7 +33,7 @@ from clew.system.config.settings import read_object
 
 
 def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """Return the built-in tools and those of the parts that the session offers.
+    """Return the tools that the session offers, built-in ones and those of its parts.
 
     Left out are tools that the command line excludes or denies entirely, and, if the user can't be
     asked, tools that need the user.

@@ -28,7 +28,7 @@ class LanguageServerSpec(Struct, frozen=True, kw_only=True):
     settings: Json = {}
     folder: str = ""
     startup_s: float = STARTUP_S
-    # The file that contains it, for display.
+    # The file that contains the entry, for display.
     source: str = ""
 
 

@@ -44,7 +44,7 @@ CHANGED = 2
 
 
 class CannotServeError(OutsideError):
-    """An error: the server is not available or does not respond. The message is for the model."""
+    """Raised when the server is not available or does not respond. The message is for the model."""
 
 
 class OpenDocument(Struct, frozen=True, kw_only=True):

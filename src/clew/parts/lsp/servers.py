@@ -37,8 +37,8 @@ def find_specs(
 
 
 MOST_STARTS = 4
-# How long a request waits for diagnostics of files that were just changed: of a server that must
-# start, and of one that runs. The request waits, not the tool; otherwise each of several edits in
+# How long a request waits for diagnostics of files that were just changed: from a server that must
+# start, and from one that runs. The request waits, not the tool; otherwise each of several edits in
 # one response would wait. python-lsp-server responds after 0.5 s, or 1.8 s including its start.
 START_WAIT_S = 4.0
 NEWS_WAIT_S = 2.0

@@ -24,12 +24,12 @@ from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
 Judge: TypeAlias = Callable[[BoundCall], Decision]
 # Runs the hooks of an event outside a turn.
 Aside: TypeAlias = Callable[[str, Json], Awaitable[HookOutcome]]
-# The same for an event whose hooks are not waited for.
+# Like `Aside`, but does not wait for the hooks.
 Tell: TypeAlias = Callable[[str, Json], object]
 # Sends a question to the host program; None if it has no way to ask.
 Elicit: TypeAlias = Callable[[Json], Awaitable[Json | None]]
 
-# The fields of a question that hooks receive, by the server's name and by the hooks' name.
+# The fields of a request for input: the server's name for each, and the name that hooks receive.
 TOLD = {
     "message": "message",
     "mode": "mode",

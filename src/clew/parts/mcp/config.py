@@ -120,11 +120,11 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     scope: Scope
     reach: Reach
     raw: Json
-    # The file that contains it, for display.
+    # The file that contains the entry, for display.
     source: str = ""
     # The maximum silence during a call; None: the session's default.
     timeout_s: float | None = None
-    # Its tools are sent in full with every request, not found by search.
+    # Whether the server's tools are sent in full with every request instead of being searched for.
     always_load: bool = False
     stateless: bool = False
 

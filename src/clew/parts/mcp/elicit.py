@@ -19,7 +19,7 @@ MAX_WORDS = 1000
 MAX_OPTIONS = 8
 EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I visited the page"
 
-# Prefers to decline: a form about "token limits" is declined too.
+# In case of doubt, a form is declined, even one about "token limits".
 SECRET = re.compile(
     r"pass\s*-?_?(?:word|phrase|code)|secret|credential|api[\s_-]*key|access[\s_-]*key|private[\s_-]*key"
     r"|\btoken\b|_token|token_|bearer|\bpin\b|\bcvv\b|\bcvc\b|credit[\s_-]*card|card[\s_-]*number"

@@ -100,7 +100,7 @@ class HttpLine(WebLine):
         self._queue.put_nowait(message)
 
     async def _sending(self) -> None:
-        """Send messages in order; a request waits for the notifications before it to be sent."""
+        """Send messages in order, so that a request follows the notifications before it."""
         while True:
             message = await self._queue.get()
             if "id" in message and "method" in message:

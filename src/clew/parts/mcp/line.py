@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 
 
 class CannotReachError(OutsideError):
-    """An error: the server cannot be reached. If `is_final`, retrying would not help."""
+    """Raised when the server cannot be reached. If `is_final`, retrying would not help."""
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CannotReachError(OutsideError):
 
 
 class UnauthorizedError(OutsideError):
-    """An error: the server requires a token; `challenge` is its `WWW-Authenticate` header."""
+    """Raised when the server requires a token; `challenge` is its `WWW-Authenticate` header."""
 
     def __init__(self, message: str, challenge: str = "") -> None:
         super().__init__(message)

@@ -126,7 +126,7 @@ PERSON_S = 600.0
 
 
 class LoginError(OutsideError):
-    """An error that says why a login failed. The message contains no secrets."""
+    """Raised when a login fails; the message says why and contains no secrets."""
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):

@@ -156,7 +156,7 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
     source: str
     value: Any
     held: str = ""
-    # From a program, for this session: variables are not expanded.
+    # Whether the entry comes from a program, for this session only; its variables are not expanded.
     is_literal: bool = False
 
 

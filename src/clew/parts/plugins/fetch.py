@@ -27,7 +27,7 @@ from clew.system.process.spawn import Launcher
 TIMEOUT_S = 120.0
 MAX_BYTES = 256 << 20
 MAX_FILES = 20_000
-# Headers of any kind, and members that are not files.
+# The limit for the data between two files: headers, and members that are not files.
 BETWEEN_BYTES = 1 << 20
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clew.parts.plugins.parts import Parts
 
 
-# Prefix for the names of their MCP servers.
+# The prefix of the names of plugins' MCP servers.
 OF_PLUGINS = "plugin:"
 
 
@@ -39,7 +39,7 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     parts: Parts
     may_run: bool
-    # Whether the session uses its MCP servers.
+    # Whether the session uses the plugin's MCP servers.
     has_servers: bool = True
     # NAME@MARKETPLACE of an installed plugin, which distinguishes it from others of the same name.
     id: str = ""

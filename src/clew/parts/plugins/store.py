@@ -40,7 +40,7 @@ class Installed(Struct, frozen=True, kw_only=True):
     is_pinned: bool = False
     # The fields of its entry in the marketplace.
     declared: Json = {}
-    # Installed by another tool, whose files clew must not change.
+    # Whether another tool installed the plugin; clew must not change that tool's files.
     is_foreign: bool = False
 
     @property

@@ -15,7 +15,7 @@ from clew.providers.base import Effort
 
 
 class LineRefusedError(ToolError):
-    """An error: a command in a skill's text was denied.
+    """Raised when a command in a skill's text is denied.
 
     The error's text is for the model; `for_person` is the message for the user.
     """

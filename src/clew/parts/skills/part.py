@@ -92,7 +92,7 @@ class SessionSkills(Part):
         self._session_id = session_id
         self._mcp = mcp
         self.want(wanted)
-        # Skills for certain files, of which at least one was used.
+        # Skills that are meant for certain files, at least one of which was used.
         self._woken: set[str] = set()
         self._seen: set[Path] = set()
         self._has_looked = False
@@ -145,7 +145,7 @@ class SessionSkills(Part):
         ]
 
     def begin_again(self, _: object) -> None:
-        """Start over with a different conversation; the files used in it decide which skills apply."""
+        """Start over with a different conversation; files used in it decide which skills apply."""
         self._has_looked = False
         self._woken.clear()
 

@@ -37,7 +37,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     description: str = ""
     # When the model should use it, in addition to the description.
     when: str = ""
-    # The files it is for. It is not listed for the model until one of them is used.
+    # The files that the skill is for. It is not listed for the model until one of them is used.
     paths: tuple[str, ...] = ()
     for_model: bool = True
     for_person: bool = True
