@@ -95,7 +95,7 @@ def make_decision(findings: Sequence[Finding]) -> Decision:
 
 
 def find_strictest(findings: Sequence[Finding]) -> Finding:
-    """Return the strictest finding, which decides. Findings by rules win over equally strict ones."""
+    """Return the strictest finding, which decides. If several are equally strict, a rule's wins."""
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 

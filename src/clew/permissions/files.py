@@ -264,7 +264,7 @@ def is_outside(bench: Bench, path: ResolvedPath) -> bool:
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """Return a deny or ask rule for files below the path of a use, or matched by its glob."""
+    """Return a deny or ask rule that could match files below a path or matched by its glob."""
     if path.is_file or not (use.glob or use.below):
         return None
     families = FAMILIES if use.access == "write" else FAMILIES[:1]

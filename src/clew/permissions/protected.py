@@ -1,8 +1,8 @@
 """Paths that no allow rule and no mode opens: using one always needs the user's approval.
 
 Owns the tables. Writing one of these files could change what the agent may do, what git, a shell or
-an editor runs next, or who can log in. Some contain secrets, so reading
-them needs approval as well.
+an editor runs next, or who can log in. Some contain secrets, so reading them
+needs approval as well.
 """
 
 import re

@@ -155,7 +155,7 @@ def unreadable(text: str, why: str) -> Script:
 
 
 class Walk:
-    """Visits every node of the tree once, in text order, and checks that no byte is skipped."""
+    """A visit to every node of the tree, once and in text order. Checks that no byte is skipped."""
 
     def __init__(self, data: bytes, folders: tuple[str, ...]) -> None:
         self.data = data

@@ -445,7 +445,7 @@ def tree_lives(child: int, *, adopts: bool) -> bool:
 
 
 def tell(clew: _socket.socket, line: bytes) -> None:
-    """Send a line to clew. If clew is gone, do nothing: reading messages shows that."""
+    """Send a line to clew. Do nothing if clew is gone; the loop notices that as it reads."""
     with contextlib.suppress(ConnectionError):
         if line:
             clew.sendall(line)

@@ -79,7 +79,7 @@ class Listing:
     def holding(
         self, top: str, names: Collection[str], *, passed_over: Collection[str], most: int
     ) -> Iterator[str]:
-        """Yield the paths below the subfolders of `top` whose last part is one of the names.
+        """Yield the paths that have one of these names, at any depth below the subfolders of `top`.
 
         Entries of `top` itself are skipped, and so are the folders named in `passed_over`.
         """
