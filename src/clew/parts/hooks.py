@@ -72,13 +72,13 @@ class Idle:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Start waiting after an answer was shown."""
+        """Start the timer; called when an answer has been shown."""
         self.end()
         if self._hooks.hears("Notification"):
             self._look_in(self._patience_s)
 
     def end(self) -> None:
-        """Stop waiting, because the user reacted or has left."""
+        """Stop the timer, because the user has reacted or left."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
 """The sandbox of a session, determined at the start by its settings, folders and mode.
 
 It is fixed because a command can write settings files, and these must not weaken the sandbox for
-later commands. Only the mode may change. Owns the decision when a command is confined, and the
-notices if that is not possible.
+later commands. Only the mode may change. Owns the rule for which commands are confined, and the
+notices if confining them is not possible.
 """
 
 import os
@@ -277,7 +277,7 @@ class SessionSandbox(Part):
         self._checkouts.add(os.path.realpath(tree))
 
     def _shut(self, access: Access) -> tuple[str, ...]:
-        """Return the existing paths that deny rules match, by the initial or the current rules."""
+        """Return the existing paths that deny rules match, whether initial or current rules."""
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for rule in both_rules for path in self._denied.named(rule, access)])

@@ -258,7 +258,7 @@ async def exchanged(
 async def discover(
     url: str, transport: Transport, challenge: Mapping[str, str]
 ) -> tuple[Issuer, str]:
-    """Return the authorization server that a server uses, and the scopes that the server names."""
+    """Return the authorization server that an MCP server uses, and the scopes that it names."""
     if not words.is_safe(url):
         raise LoginError("a login requires https, or a server on this machine")
     issuers, wanted = [words.parse_origin(url)], ""

@@ -122,7 +122,7 @@ TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
 def find_headers(schema: Json) -> dict[tuple[str, ...], str]:
-    """Return the properties that must be repeated in request headers: header names by path."""
+    """Return the headers that repeat properties in requests, by the path of the property."""
     headers: dict[tuple[str, ...], str] = {}
     waiting: list[tuple[tuple[str, ...], Json]] = [((), schema)]
     while waiting:

@@ -199,7 +199,7 @@ class McpServer:
                 ending.exception()
 
     async def _failed(self, failure: PeerFailure, ending: "asyncio.Future[str]") -> None:
-        """Handle a failed handshake: try again if the server was lost, but not if it refused."""
+        """Handle a failed handshake: reconnect after a loss or timeout, but not after a refusal."""
         if failure.kind == "lost":
             self._to("lost", await ending)
         elif failure.kind == "timeout":

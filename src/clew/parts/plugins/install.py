@@ -196,7 +196,10 @@ def drafted(above: Path) -> Iterator[Path]:
 def update(
     desk: PluginInstaller, plugin: Installed, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
-    """Update a plugin from its source. If its content has changed, it must be approved again."""
+    """Update a plugin from its source.
+
+    The user must approve it again, unless the source is a folder with the approved content.
+    """
     if plugin.is_foreign:
         raise UserError(f"{plugin.id} was installed by another tool; update it there")
     if plugin.is_pinned:

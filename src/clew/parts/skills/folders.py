@@ -43,7 +43,7 @@ class SkillListing(Struct):
 
 
 def skills_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Add the skills in the subfolders of a folder, each of which has a SKILL.md."""
+    """Add the skills in a folder: one for each subfolder that contains a SKILL.md."""
     for name in list_names(folder, listing.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
         take(path, f"{space}{name}", origin, listing, folder=f"{folder}/{name}")

@@ -107,7 +107,7 @@ class SessionSkills(Part):
     def reload(self, plugins: Sequence[FromPlugin] | None = None) -> None:
         """Search all folders again on the next use.
 
-        If `plugins` is given, it replaces the plugins.
+        If `plugins` is given, these plugins replace the previous ones.
         """
         if plugins is not None:
             self._shelf.replace_plugins(plugins)

@@ -26,8 +26,8 @@ EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 class Skill(Struct, frozen=True, kw_only=True):
     """A skill, without its text. `folder` is empty for a command file.
 
-    Only few of the listed skills (there may be 500) are called, so fields that are needed only for
-    a call are parsed on use.
+    Only a few of the listed skills (there may be 500) are called, so fields that only a call needs
+    are parsed on use.
     """
 
     name: str
