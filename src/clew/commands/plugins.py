@@ -198,7 +198,7 @@ def run_switch(desk: PluginInstaller, options: Any) -> None:
 
 
 def waiting(desk: PluginInstaller, scope: str) -> list[str]:
-    """Return a note that a folder's setting has no effect yet, if the folder is untrusted."""
+    """Return a note that the setting has no effect yet if it is in an untrusted folder."""
     if scope == "user" or trusts_folder(desk.places):
         return []
     return ["the setting is ignored until you trust this folder: clew config trust"]

@@ -52,7 +52,7 @@ class VersionMemory:
     def learn(self, address: str, version: str) -> None:
         """Remember that an endpoint supports this API version.
 
-        If it is the usual version, remove what was remembered.
+        If it is the usual version, forget the version that was remembered.
         """
         with contextlib.suppress(OSError), hold_lock(self._path.parent):
             versions = self._known()

@@ -1,7 +1,7 @@
 """Distinguish a slow response from a dead connection, with two timers that run only while waiting.
 
-Owns the limits and the measurement. It only ends waiting for the provider, never the work of the
-code that consumes the events. Time during which the machine was asleep does not count.
+Owns the limits and the measurement. It only ends a wait for the provider, and never interrupts
+the code that consumes the events. Time during which the machine was asleep does not count.
 
 Decision: docs/decisions/032-retries.md
 """

@@ -173,7 +173,7 @@ class _Writer:
         return close + 1
 
     def _odd(self, begin: int, close: int, inner: str) -> int:
-        """Process markup other than plain tags: a declaration, a name before a line break, a `<`."""
+        """Process markup other than plain tags: a declaration, an unusual name, a lone `<`."""
         if inner[:1] in ("!", "?", "/"):
             return close + 1
         name = NAME.match(inner)

@@ -1,8 +1,8 @@
-"""A service with a prompt cache and a clock, which reports what each request reads and writes.
+"""A service with a prompt cache, which reports what each request reads, writes and pays in full.
 
 It checks clew's own estimate independently and deliberately shares no code with it. A request reads
-the longest prefix that an earlier request cached, byte for byte, until the prefix expires. Reads
-and writes renew the lifetime. It must never repair a request.
+the longest prefix that an earlier request cached, byte for byte, until the prefix expires according
+to the clock that is passed in. Reads and writes renew the lifetime. It must never repair a request.
 """
 
 import json

@@ -40,7 +40,7 @@ UNKNOWN_FIELD = "thinking.{type}.block_binding: Extra inputs are not permitted"
 
 
 class Judgement(Struct, kw_only=True):
-    """The verdict on a request: refused with a message, or accepted without some thinking blocks."""
+    """The verdict on a request: refused, or accepted with some thinking blocks left out."""
 
     refusal: str | None
     # `input_transformations`, for requests that ask for them.
@@ -52,9 +52,9 @@ class Judgement(Struct, kw_only=True):
 class Preserving:
     """A rule that signs the thinking blocks in the answers of `rule`.
 
-    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway
-    without support for the setting. `rewrites`: a gateway that adds different text to the front of
-    each request.
+    `enforces`: True for a new account, whose mismatches are refused. `has_control`: False for a
+    gateway without support for `block_binding`. `rewrites`: True for a gateway that adds
+    different text to the front of each request.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Preserving:
         return PREFIX if is_torn or not fits else ""
 
     def sign(self, body: Json, content: list[Any], last: str) -> list[Any]:
-        """Return an answer's content with its thinking blocks signed and bound to what precedes them.
+        """Return an answer's content with its thinking blocks signed and bound to their context.
 
         `last` is the signature of the last thinking block that the model saw.
         """

@@ -198,7 +198,7 @@ def _has_result(wanted: str | ToolResultCondition, facts: Facts) -> bool:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content value, with blocks joined by newlines."""
+    """Return the text in the content of a message, with blocks joined by newlines."""
     if isinstance(content, str):
         return content
     blocks = [b for b in list_of(content) if isinstance(b, dict) and b.get("type") == "text"]

@@ -79,7 +79,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def open_now() -> dict[str, Running]:
-    """Return the process that has each open session open, by session."""
+    """Return the processes that have sessions open, by session ID."""
     return {running.session_id: running for running in list_running(find_home())}
 
 

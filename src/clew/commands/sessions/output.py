@@ -51,7 +51,7 @@ def find_transcript(name: str) -> Path:
 def find_saved_part(name: str) -> Path:
     """Return the file of a session, and warn if some of its lines are saved elsewhere.
 
-    For commands that read only this file.
+    This is for commands that read only this file.
     """
     path = find_transcript(name)
     say_unsaved(path)

@@ -1,7 +1,7 @@
 """Prompt suggestions: the next prompt, guessed by the small model after a turn.
 
-They never delay a turn: the next prompt cancels a pending suggestion. No suggestion follows the
-first turn or a failed turn, or is made in plan mode.
+They never delay a turn: the next prompt cancels a pending suggestion. There is no suggestion after
+the first turn, after a failed turn, or in plan mode.
 """
 
 import asyncio

@@ -180,7 +180,7 @@ class _Search:
         return now_ns - max(changed_at, default=0) > UNSETTLED_NS
 
     def around(self, folder: Path) -> None:
-        """Search the repositories that git may find, from a folder upward to the first valid one."""
+        """Search the repositories that git may find from a folder upward, until one is valid."""
         for ancestor in (folder, *folder.parents):
             self._see(ancestor / ".git")
             self._see(ancestor / "HEAD")

@@ -152,7 +152,7 @@ def set_value(text: str, path: Path, value: Any) -> str:
 
 
 def may_hold(text: str, positions: Positions, path: Path) -> bool:
-    """Return whether a path's parent exists and is an object or array, as its last part requires."""
+    """Return whether a path's parent is an object or array, as the path's last part requires."""
     around = positions.members.get(path[:-1])
     return around is not None and text[around.start] == ("[" if isinstance(path[-1], int) else "{")
 

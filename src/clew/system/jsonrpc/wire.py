@@ -55,7 +55,7 @@ class Success(Struct, frozen=True, kw_only=True):
 
 
 class RpcRefusal(Struct, frozen=True, kw_only=True):
-    """An error response. Without an ID if the peer could not determine which request it answers."""
+    """An error response. It has no ID if the peer could not tell which request it answers."""
 
     id: Id | None
     fault: RpcFault
