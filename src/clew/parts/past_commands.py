@@ -100,7 +100,7 @@ class PastCommands:
                 self._hear_again(row)
 
     def _hear_again(self, row: dict[str, str]) -> None:
-        """Restore a command from the list after a summary, if its call was summarized."""
+        """Restore a command from its entry after a summary that no longer contains its call."""
         task_id, call_id = row["taskId"], row["toolUseId"] or row["taskId"]
         name = "Monitor" if row["kind"] == "monitor" else "Bash"
         call = {"id": row["toolUseId"], "name": name, "input": {"description": row["title"]}}
@@ -110,7 +110,7 @@ class PastCommands:
 
 
 def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
-    """Return the ID of a copied session's original, and the calls of commands running there."""
+    """Return the ID of the session that was copied, and the calls whose commands ran in it."""
     of = header_of(loaded.path).get("forkedFrom")
     uuids = [message.get("uuid") for message in loaded.messages]
     if not isinstance(of, dict) or of.get("messageUuid") not in uuids:

@@ -18,7 +18,7 @@ from clew.record.transcript.record import Recorder
 class BackgroundTasks(Tasks, Part):
     """The background tasks of a session and its subagents, including those of earlier runs.
 
-    `recorder_of` returns the recorder of the agent with an ID.
+    `recorder_of` returns an agent's recorder, given the agent's ID.
     """
 
     name = "background tasks"

@@ -44,7 +44,7 @@ MOST_WORDS = 100_000
 
 
 class ServerQuestions:
-    """Handles the servers' requests, and counts how often each server used the model."""
+    """Handles the servers' requests, and counts how often each server asked to use the model."""
 
     def __init__(
         self,

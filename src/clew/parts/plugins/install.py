@@ -198,7 +198,8 @@ def update(
 ) -> tuple[Installed, Parts]:
     """Update a plugin from its source.
 
-    The user must approve it again, unless the source is a folder with the approved content.
+    The user must approve its programs again, unless the source is a folder with the approved
+    content.
     """
     if plugin.is_foreign:
         raise UserError(f"{plugin.id} was installed by another tool; update it there")
