@@ -748,7 +748,7 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
         assert host.result()["result"] == f"Stopped {task['task_id']}"
         assert host.result()["result"] == "stopped: True"
         host.say("/tasks nobody")
-        assert "no task nobody" in host.result()["errors"][0]
+        assert 'unknown task "nobody"' in host.result()["errors"][0]
 
 
 def test_hooks_keep_a_task_off_the_list_and_from_being_done(tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ def test_an_answer_that_is_cut_is_asked_for_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
-        ({"CLEW_BASE_URL": ""}, "set CLEW_BASE_URL"),
-        ({"CLEW_DIALECT": "chatt"}, "expected messages or chat"),
+        ({"CLEW_BASE_URL": ""}, "CLEW_BASE_URL must be set"),
+        ({"CLEW_DIALECT": "chatt"}, "must be messages or chat"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_sent(

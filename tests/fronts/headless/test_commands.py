@@ -226,7 +226,7 @@ def test_what_a_person_set_is_not_told_to_them_again(host: Hosted) -> None:
 def test_a_kind_of_agent_that_is_not_there_is_said_in_sentences(host: Hosted) -> None:
     assert "Unknown agent type maker; expected one of " in shown(host, "/agents maker")
     near = shown(host, "/agents general-purpos")
-    assert "agent general-purpos; did you mean general-purpose? There are: " in near
+    assert "agent type general-purpos (did you mean general-purpose?)" in near
 
 
 def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_on_standard_error_it_stands_beside_the_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--debug=nonsense",), "there are api, tools, hooks, session"),
+        (("--debug=nonsense",), "expected one of api, tools, hooks, session"),
         (("--debug-file", "no/such/folder/x"), "--debug: "),
     ],
 )

@@ -225,7 +225,7 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
         terminal.type(f"/context exclude {first}\n")
         terminal.expect("thinking: 3 thinking blocks after it will no longer be shown to the model")
         terminal.type(f"/context exclude {first} now\n")
-        terminal.expect("left out")
+        terminal.expect("excluded from requests")
         terminal.type("three\n")
         terminal.expect(f"3 earlier thinking blocks are {TOLD}earlier messages changed")
         terminal.expect("Done.")

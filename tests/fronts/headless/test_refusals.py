@@ -69,13 +69,13 @@ def asked_for(body: Json) -> str | None:
 
 
 FULL_WINDOWS = [
-    "OpenAI: the input is too long, as `responses` says it",
+    "OpenAI: the input is too long, in the form of `responses`",
     "Gemini: the input is too long",
     "Mistral: the prompt is too long",
     "Ollama: the prompt is too long",
-    "llama.cpp: the prompt is too long, with counts beside it",
+    "llama.cpp: the prompt is too long, with token counts",
     "LM Studio: the prompt is too long, within the stream",
-    "OpenAI: one request is above the limit of a minute",
+    "OpenAI: one request exceeds the limit per minute",
 ]
 
 
@@ -133,9 +133,9 @@ def test_bedrocks_wording_is_compacted_on_the_messages_wire(tmp_path: Path) -> N
     [
         "OpenAI: the quota is used up",
         "OpenRouter: no credit",
-        "DeepSeek: no money",
-        "Moonshot: no money",
-        "Gemini: the quota of the day",
+        "DeepSeek: no credit",
+        "Moonshot: no credit",
+        "Gemini: daily quota",
     ],
 )
 def test_without_credit_it_gives_up_at_once_and_says_so(tmp_path: Path, name: str) -> None:
@@ -164,12 +164,12 @@ def test_no_credit_within_a_stream_ends_the_turn_with_what_came(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "at_least_s"),
     [
-        ("OpenAI: a limit, within the stream", 0.02),
-        ("OpenAI: a limit is reached, `retry-after-ms: 250`", 0.25),
-        ("OpenRouter: the service behind it failed, within the stream", 0),
-        ("vLLM: an error of the server, within the stream", 0),
+        ("OpenAI: rate limit, within the stream", 0.02),
+        ("OpenAI: rate limit, `retry-after-ms: 250`", 0.25),
+        ("OpenRouter: the upstream service failed, within the stream", 0),
+        ("vLLM: server error, within the stream", 0),
         ("Mistral: the answer ends with `error`", 0),
-        ("OpenAI: an error of the server, within the stream", 0),
+        ("OpenAI: server error, within the stream", 0),
     ],
 )
 def test_what_passes_is_tried_again(tmp_path: Path, name: str, at_least_s: float) -> None:
@@ -260,7 +260,7 @@ def test_retries_that_were_asked_for_bound_an_overload(tmp_path: Path) -> None:
 
 
 def test_credit_for_a_shorter_answer_is_used(tmp_path: Path) -> None:
-    row = BY_NAME["OpenRouter: credit for a shorter answer"]
+    row = BY_NAME["OpenRouter: credit for a shorter answer only"]
     with chat_service(said(row), words("Short.")) as service:
         done = chat(tmp_path, service, "go")
     assert done.stdout == "Short.\n", done.stderr

@@ -67,7 +67,7 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     before = place.read_bytes()
     held = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION)
     assert (held.returncode, held.stdout) == (1, "")
-    assert held.stderr.startswith(f"clew: session {SESSION} is open: process {waiting.pid} in ")
+    assert held.stderr.startswith(f"clew: session {SESSION} is open in process {waiting.pid} in ")
     assert held.stderr.count("\n") == 1
     # Since when it is open stands there by a person's clock, and each command as a whole.
     since = re.search(r", since (\d{4}-\d\d-\d\d \d\d:\d\d); ", held.stderr)
@@ -89,7 +89,7 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     (fork,) = json.loads(shown.stdout)["forks"]
     assert fork["sessionId"] == copy.stem
     told = clew(tmp_path, server.url, "sessions", "tree", copy.stem)
-    assert told.stdout.startswith(f"a fork of {SESSION} at {fork['messageUuid']}\n")
+    assert told.stdout.startswith(f"forked from {SESSION} at {fork['messageUuid']}\n")
     checked = clew(tmp_path, server.url, "sessions", "check", str(copy))
     assert checked.returncode == 0, checked.stdout
 
@@ -138,7 +138,7 @@ def test_others_see_who_has_a_session_what_it_is_called_and_whether_it_works(
         listed = clew(tmp_path, server.url, "sessions", "list").stdout
         assert f"Apples  (open: process {host.process.pid}, busy)" in listed
         held = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION)
-        assert f"is open: process {host.process.pid} (Apples) in " in held.stderr
+        assert f"is open in process {host.process.pid} (Apples) in " in held.stderr
         host.process.kill()
         host.process.wait(30)
     assert opened(tmp_path, server.url) is None

@@ -22,7 +22,7 @@ def test_recent_sessions_are_listed_and_the_chosen_one_goes_on(tmp_path: Path) -
             terminal.expect("1  ")
             terminal.expect("second matter")
             terminal.expect("first matter")
-            terminal.expect("which")
+            terminal.expect("Session (number")
             terminal.type("2\n")
             terminal.expect("first matter")
             terminal.expect("> ")
@@ -42,7 +42,7 @@ def test_without_a_terminal_the_list_is_the_answer(tmp_path: Path) -> None:
     with serving(SAYS, strict=True) as server:
         none = clew(tmp_path, server.url, "-p", "x", "--resume")
         assert none.returncode == 2
-        assert "no session of this folder" in none.stderr
+        assert "no sessions in this folder" in none.stderr
         clew(tmp_path, server.url, "-p", "the matter")
         done = clew(tmp_path, server.url, "-p", "x", "--resume")
     assert done.returncode == 2

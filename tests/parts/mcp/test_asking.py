@@ -322,7 +322,7 @@ def test_mcp_shows_servers_and_what_they_offer(tmp_path: Path) -> None:
     _, shown = said_to_model(tmp_path, "/mcp", memo=entry("honest"))
     assert "memo:" in shown
     _, shown = said_to_model(tmp_path, "/mcp nobody", memo=entry("honest"))
-    assert "no server nobody" in shown
+    assert 'Unknown server "nobody"' in shown
 
 
 def test_a_question_nobody_can_answer_is_declined_and_the_turn_goes_on(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_form_is_filled_in_at_the_terminal(tmp_path: Path) -> None:
         terminal.type("go\n")
         terminal.expect("[MCP server memo] Which colour?")
         terminal.expect("1 = red")
-        terminal.expect("words: ")
+        terminal.expect("your own answer: ")
         terminal.type("1\n")
         terminal.expect("Done.")
         terminal.expect("> ")

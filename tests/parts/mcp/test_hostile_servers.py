@@ -61,7 +61,7 @@ def test_a_form_whose_demands_are_no_names_is_filled_in(tmp_path: Path) -> None:
         terminal.expect("> ")
         terminal.type("go\n")
         terminal.expect("[MCP server memo] Who?")
-        terminal.expect("words: ")
+        terminal.expect("your own answer: ")
         terminal.type("Ada\n")
         terminal.expect("Done.")
         (result,) = results(server)

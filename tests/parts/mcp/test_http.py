@@ -108,7 +108,7 @@ async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path, kind: s
     value = {"type": kind, "url": "http://127.0.0.1:9/mcp"}
     async with yard(tmp_path, {"one": value}, settle=False) as here:
         await here.until("waiting")
-        assert "no connection" in here.server().problem
+        assert "cannot connect" in here.server().problem
 
 
 async def test_the_stateless_era_says_all_in_each_request(tmp_path: Path) -> None:

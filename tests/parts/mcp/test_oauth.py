@@ -314,6 +314,6 @@ def test_clew_mcp_login_and_logout_as_a_person_uses_them(tmp_path: Path) -> None
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "mcp__locked")
         assert (done.returncode, results(server)) == (0, ["opened"])
         assert "access-1" not in json.dumps([r.body for r in server.requests])
-        assert "forgotten" in clew(tmp_path, server.url, "mcp", "logout", "locked").stdout
+        assert "logged out" in clew(tmp_path, server.url, "mcp", "logout", "locked").stdout
         again = clew(tmp_path, server.url, "mcp", "list")
         assert "needs login" in again.stdout

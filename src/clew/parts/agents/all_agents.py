@@ -103,7 +103,7 @@ class AllAgents:
         if spec is None:
             near = self.catalog.nearest(name)
             names = ", ".join(spec.name for spec in self.catalog)
-            hint = f" (did you mean {near}?)" if near else "."
+            hint = f" (did you mean {near}?)" if near else ""
             raise ToolError(f"Unknown agent type {name}{hint}; expected one of {names}.")
         return spec
 
