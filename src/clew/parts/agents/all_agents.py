@@ -1,8 +1,8 @@
 """The agents of a session: available types, running agents, and their results.
 
-Owns the life of each: a task in the session's registry while it works, and a permanent transcript.
-An agent's events are reported under the call that started it. Its outcome is the call's result, or
-news of its task.
+Owns the life of each agent: a task in the session's registry while it works, and a permanent
+transcript. An agent's events are reported under the call that started it. Its outcome is the call's
+result, or news from its task.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -51,11 +51,11 @@ NO_TYPE = "its type is unknown, because its metadata file is missing and no call
 
 
 async def unheard(_: EngineEvent) -> None:
-    """Ignore the event."""
+    """Ignore the events of an agent whose events nobody shows."""
 
 
 class AllAgents:
-    """The agents of one session; `catalog` contains the agent types, `tell` receives their events."""
+    """The agents of one session; `catalog` contains the agent types, `tell` receives events."""
 
     def __init__(self, crew: Crew, catalog: AgentCatalog, listing: Listing, tell: Emit) -> None:
         self.catalog = catalog
@@ -93,7 +93,10 @@ class AllAgents:
             await agent.birth.servers.rest()
 
     def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
-        """Return the interface through which one conversation uses agents."""
+        """Return the interface through which a conversation uses agents.
+
+        `parent_id` is the conversation's agent, empty for the main conversation.
+        """
         return Delegate(self, parent_id, depth, cwd)
 
     # -- lookup
@@ -108,7 +111,7 @@ class AllAgents:
         return spec
 
     def called(self, name: str) -> Subagent | None:
-        """Return an agent of this run by ID or name; the last one if a name is not unique."""
+        """Return an agent of this run by ID or name; if several share the name, the last one."""
         agent = self.agents.get(name)
         if agent is not None:
             return agent
@@ -170,7 +173,7 @@ class AllAgents:
         return self.put_to_work(agent, words, in_background=True)
 
     async def ask(self, words: str, model: str) -> str:
-        """Return the answer of an agent that a hook asks; its events are not reported."""
+        """Return an agent's answer to a hook's question; the agent's events are not reported."""
         birth = Birth(
             agent_id=f"a{uuid4().hex[:16]}",
             spec=JUDGE,
@@ -194,7 +197,7 @@ class AllAgents:
         return find_last_words(agent.history)
 
     async def _made(self, birth: Birth) -> Subagent:
-        """Create the agent after its MCP servers, because their tools are part of it."""
+        """Start an agent's MCP servers and then create the agent, whose tools include theirs."""
         await birth.servers.wake()
         if birth.worktree is not None:
             self._crew.sandbox.opens(birth.worktree.path)
@@ -206,7 +209,7 @@ class AllAgents:
         return agent
 
     def _forget(self) -> None:
-        """Drop agents that ended long ago; they can be restored from their transcripts."""
+        """Drop all but the last agents that have ended; transcripts allow them to be restored."""
         if not self._crew.context.ground.options.persists:
             return
         running = {task.id for task in self.tasks.running}
@@ -215,7 +218,7 @@ class AllAgents:
             del self.agents[agent_id]
 
     async def resumed(self, name: str) -> Subagent:
-        """Return a finished agent of this run or an earlier one, ready to be resumed."""
+        """Return an agent of this run or an earlier one, ready to continue."""
         subagent = self.called(name)
         if subagent is not None:
             await self._has_folder(subagent.birth)
@@ -250,7 +253,7 @@ class AllAgents:
         return agent
 
     async def _has_folder(self, birth: Birth) -> None:
-        """Make sure that the agent's folder exists; restore its worktree if it was removed."""
+        """Make sure that the agent's folder exists; if its worktree was removed, restore it."""
         if is_folder(birth.cwd):
             return
         if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
@@ -263,7 +266,7 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
-        """Keep writing a grouped agent's transcript in its group's folder."""
+        """Continue to write the transcript of an agent in a group to the group's folder."""
         group = path.parent.relative_to(self.place.folder / "subagents")
         if group.parts:
             try:
@@ -306,7 +309,7 @@ class AllAgents:
     def put_to_work(
         self, agent: Subagent, words: str, *, in_background: bool, owner: str = ""
     ) -> BackgroundTask:
-        """Run the agent's next turn as a task of the caller."""
+        """Run the agent's next turn as a task."""
         # Clear the recorded outcome of its last turn.
         agent.recorder.describe(make_metadata(agent.birth))
 
