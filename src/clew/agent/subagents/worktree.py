@@ -198,7 +198,7 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
 
 
 async def undone(git: Git, tree: Worktree) -> None:
-    """Abort a merge that stopped half-way; do nothing if it never started."""
+    """Abort a merge that stopped halfway; do nothing if it never started."""
     try:
         await git(tree.repository, "merge", "--abort")
     except UserError:

@@ -128,7 +128,7 @@ def open_script(
 
 
 class FolderReport:
-    """A pipe through which the shell reports its last folder."""
+    """A pipe through which the shell reports the folder it ended in."""
 
     def __enter__(self) -> "FolderReport":
         self._read_end, self.write_end = os.pipe()

@@ -1,6 +1,6 @@
 """The terminal front end: shows the prompt before loading anything else, then opens a session.
 
-This module runs the start-up and the sessions, and connects keys with actions. `stage` decides what
+This module runs startup and the sessions, and maps keys to actions. `stage` decides what
 is shown, `desk` what keys do to the prompt, and `talk` what keys do to the session. `opened` is
 loaded once the prompt is visible. Described in docs/using/terminal.md.
 """

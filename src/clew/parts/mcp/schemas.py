@@ -26,7 +26,10 @@ _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 
 
 def make_usable(schema: Any) -> tuple[Json, str]:
-    """Return the schema to send, and why it differs from the server's, or an empty string."""
+    """Return the schema to send, and why the server's can't be used, or an empty string.
+
+    A missing "type" is added without a reason.
+    """
     why = fault(schema)
     if not why:
         assert isinstance(schema, dict)

@@ -479,7 +479,7 @@ def entries_of(path: Path) -> list[Message]:
 class AgentRecorder(Recorder):
     """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
 
-    The session's recorder records the costs of the subagent's requests, and titles. The subagent's
+    The session's recorder also records titles and the costs of the subagent's requests. The subagent's
     type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
     """
 

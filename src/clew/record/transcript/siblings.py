@@ -231,7 +231,10 @@ class _Answers:
 
 
 class _Extent:
-    """A response: its range of the path, the added entries, its calls, and the calls with results."""
+    """A response on the path.
+
+    It has a range of the path, the entries pulled into it, its calls, and the calls with results.
+    """
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end

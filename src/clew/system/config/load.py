@@ -329,7 +329,11 @@ def where(layer: Layer, path: KeyPath) -> str:
 
 
 def explain_setting(places: Places, name: str) -> list[str]:
-    """Return one line for each file that sets a key, marking the one that takes effect."""
+    """Return the lines that explain a setting.
+
+    They are its description, one line for each file that sets it, with a mark at the one that
+    applies, and the reasons for ignored values.
+    """
     lines: list[str] = []
     path = split_path(name)
     setting_key = BY_NAME.get(name)

@@ -73,7 +73,10 @@ def find_secret_spans(text: str) -> list[Span]:
 
 
 def find_member_spans(name: str, text: str) -> list[Span]:
-    """Return the positions of secrets in a field's value, whose name may indicate a secret."""
+    """Return the positions of secrets in a field's value.
+
+    The name of the field may indicate that the value is a secret.
+    """
     if not kind_of(name) and _PLAIN_FACT.fullmatch(text):
         return []
     if is_secret(name, text, is_quoted=True) or _is_basic(name, text):
