@@ -282,7 +282,7 @@ def asking(side: SideQuestions) -> Callable[[str, str], Any]:
 
 
 def spill_text(folder: Path, text: str) -> Path | None:
-    """Save an oversized text to a file and return its path, or None if it can't be written."""
+    """Save oversized text to a file; return the file's path, or None if it can't be written."""
     path = folder / f"hook-{secrets.token_hex(8)}.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

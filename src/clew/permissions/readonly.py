@@ -80,7 +80,7 @@ def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
 
 
 def risky_variables(command: Simple) -> list[Assignment]:
-    """Return the variables before a command that may change what it does."""
+    """Return the assignments before a command, such as `A=1 cmd`, that may change what the command does."""
     is_passed_on = bool(command.assignments) and not is_reader(command)
     return [a for a in command.assignments if not is_harmless(a, is_passed_on=is_passed_on)]
 

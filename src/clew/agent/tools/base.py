@@ -161,7 +161,7 @@ def make_failure(text: str, *, hint: str = "") -> ToolOutcome:
 
 
 def refuse_odd(text: str, what: str) -> None:
-    """Raise ToolError if a text from the model contains characters that no system call accepts."""
+    """Raise ToolError if text from the model contains characters that no system call accepts."""
     try:
         odd = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:

@@ -266,7 +266,7 @@ class MultiEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class MultiEdit(Tool[MultiEditInput]):
     name = "MultiEdit"
-    description = "Replace several exact texts in a file, all or none"
+    description = "Replace several exact strings in a file, all or nothing"
     prompt = (
         "Make several edits in one file, under the rules of Edit. Each applies to the result of "
         "the one before; if one fails, none is made. With an empty old_string the first edit "

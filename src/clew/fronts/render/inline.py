@@ -29,7 +29,7 @@ _SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", 
 
 
 def find_cut(text: str) -> int:
-    """Return a position to split a paragraph without splitting code, emphasis or a link.
+    """Return a position where a paragraph can be split without splitting code, emphasis or a link.
 
     Return 0 if there is no such position yet. A very long paragraph is split wherever necessary.
     """

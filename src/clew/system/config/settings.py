@@ -113,7 +113,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("promptSuggestionEnabled", BOOLEAN, "Suggest prompts if --prompt-suggestions asks for them",
         default=True, is_live=True),
     key("language", STRING, "Language of the model's responses"),
-    key("theme", STRING, "Color theme of the terminal", choices=THEMES, is_live=True),
+    key("theme", STRING, "Color theme in the terminal", choices=THEMES, is_live=True),
     key("editorMode", STRING, "Key bindings of the prompt", choices=("normal", "emacs", "vim"),
         is_live=True),
     key("verbose", BOOLEAN, "Show the full output of tools", has_effect=False),
