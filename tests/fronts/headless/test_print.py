@@ -1,6 +1,7 @@
 """`clew -p`, as a process: the answer, the result, the exit code, and what is on disk afterwards."""
 
 import json
+import os
 import signal
 import subprocess
 from itertools import pairwise
@@ -249,6 +250,15 @@ def test_a_second_sigint_ends_at_once_and_leaves_no_child(tmp_path: Path) -> Non
     assert done.stdout == "Here again.\n"
 
 
+def is_opened(pipe: Path) -> bool:
+    """Open and close a pipe for writing, if it has a reader."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
 def test_a_signal_before_the_prompt_is_begun_ends_the_run_without_it(
     tmp_path: Path, number: signal.Signals, code: int
@@ -269,7 +279,8 @@ def test_a_signal_before_the_prompt_is_begun_ends_the_run_without_it(
         ) as child:
             until((tmp_path / "work" / "on").exists)
             child.send_signal(number)
-            (tmp_path / "work" / "gate").write_text("", "utf-8")
+            # The signal may have ended the reader before it opened the pipe.
+            until(lambda: child.poll() is not None or is_opened(tmp_path / "work" / "gate"))
             assert child.stdout is not None
             said = [json.loads(line) for line in child.stdout]
         assert child.returncode == code

@@ -132,6 +132,25 @@ def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
     assert shown.tail(60, 5) == []
 
 
+def test_a_denial_by_a_hook_shows_its_reason_once() -> None:
+    shown, block = transcript(), call(command="make test")
+    fed(shown, BlockFinished(index=0, block=block), ToolUseReady(index=0, block=block))
+    ran = Ran(exit_code=2, stdout="", stderr="not on a Friday")
+    denied = HookFinished(hook_id="h", name="PreToolUse:Bash", event="PreToolUse", ran=ran,
+                          title="check.sh", tool_use_id="t1")  # fmt: skip
+    done = finished(block, "PreToolUse:Bash hook error: not on a Friday", is_error=True)
+    done.entry["toolDenialKind"] = "hook"
+    out = fed(shown, denied, done)
+    assert "\n".join(out).count("not on a Friday") == 1
+
+
+def test_a_result_for_the_model_has_a_text_of_its_own() -> None:
+    shown, block = transcript(), call("TaskCreate", subject="Paint")
+    raw = {"task": {"id": "3", "subject": "Paint"}}
+    out = fed(shown, finished(block, "Task #3 created; mark it when you begin.", raw))
+    assert out[-1] == "  Added task #3: Paint"
+
+
 def test_long_output_is_folded_and_can_be_seen_whole() -> None:
     shown = transcript()
     text = "\n".join(f"line {i}" for i in range(1000))
@@ -338,6 +357,7 @@ def test_reports_of_the_engine_are_lines() -> None:
         Repaired(repairs=[]),
         Repaired(repairs=[MENDED]),
         Doubted(violations=[], is_held=True),
+        Doubted(violations=[], is_held=False),
         Retrying(failure=FAILURE, attempt=1, max_attempts=2, delay_s=4, budget_left_s=None),
         HeldByRateLimit(delay_s=7),
         FellBack(failure=FAILURE, model="other"),
@@ -352,6 +372,7 @@ def test_reports_of_the_engine_are_lines() -> None:
         "! the disk is full",
         f"! {describe_repairs([MENDED])}",
         "! Request not sent; the API would reject it:",
+        "! Request sent, but the API may reject it:",
         "(overloaded; retrying in 4 s, attempt 2 of 2)",
         "(rate limited; retrying in 7 s)",
         "(overloaded; switching to other)",
