@@ -43,11 +43,20 @@ def hear_signals(heard: Callable[[int], object]) -> None:
     handlers would be removed too early.
     """
     loop = asyncio.get_running_loop()
+    pending: set[int] = set()
 
     def tell(number: int, _frame: object) -> None:
         if loop.is_closed():
             os._exit(128 + number)
-        loop.call_soon_threadsafe(heard, number)
+        # As in the kernel, signals that wait together are one. Python runs a handler inside a handler,
+        # so a flood of signals would otherwise exhaust the stack.
+        if number not in pending:
+            pending.add(number)
+            loop.call_soon_threadsafe(hear, number)
+
+    def hear(number: int) -> None:
+        pending.discard(number)
+        heard(number)
 
     for number in SIGNALS:
         signal.signal(number, tell)
