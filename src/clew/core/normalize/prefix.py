@@ -482,7 +482,8 @@ class Thoughts:
 
     def _find_after_blank(self, *, lose: bool) -> bool:
         """Return whether thinking follows a blank text in its response; with `lose`, omit it."""
-        places = [p for p in self._chain.places if p.thought in self._after_blank - self._gone]
+        standing = self._after_blank - self._gone
+        places = [p for p in self._chain.places if p.thought in standing]
         for place in places if lose else ():
             self._lose(place.thought, MESSAGES)
         return bool(places)
