@@ -18,7 +18,8 @@ from tests.fronts.terminal.terminal import OnTerminal, began_before
 
 COLUMNS, ROWS = 80, 24
 # What an ordinary terminal answers when it is asked what it can do.
-PLAIN = {"\x1b[c": "\x1b[?62;c"}
+PLAIN = {"\x1b[?2026$p": "\x1b[?2026;2$y", "\x1b[c": "\x1b[?62;c"}
+BEGIN_FRAME, END_FRAME = b"\x1b[?2026h", b"\x1b[?2026l"
 
 
 class Glass(pyte.HistoryScreen):
@@ -73,6 +74,7 @@ class OnScreen(OnTerminal):
         self._stream = pyte.ByteStream(self.glass)
         self._answers = dict(answers)
         self.raw = b""
+        self._unfinished = b""
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -129,10 +131,17 @@ class OnScreen(OnTerminal):
             return False
         try:
             data = os.read(self._fd, 65536)
-        except OSError:
-            return False  # the other end is closed
+        except OSError:  # the other end is closed
+            self._stream.feed(self._unfinished)
+            self._unfinished = b""
+            return False
         self.raw += data
-        self._stream.feed(data)
+        # Half a frame is not shown, as on a terminal that has synchronized updates.
+        new = self._unfinished + data
+        begin = new.rfind(BEGIN_FRAME)
+        end = begin if begin > new.rfind(END_FRAME) else len(new)
+        self._unfinished = new[end:]
+        self._stream.feed(new[:end])
         for asked, answer in list(self._answers.items()):
             if asked.encode() in self.raw:
                 del self._answers[asked]
