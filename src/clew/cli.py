@@ -149,8 +149,12 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
 _UPDATE = (
     "update it with the tool that installed it: pip install -U, pipx upgrade or uv tool upgrade"
 )
+_UNINSTALL = (
+    "remove it with the tool that installed it: pip uninstall, pipx uninstall or uv tool uninstall"
+)
 ELSEWHERE = {
     "agents": "use /agents in a session",
+    "auth": "use clew login",
     "compact": "use /compact in a session",
     "export": "use clew sessions export, or /export in a session",
     "history": "use clew sessions list",
@@ -158,7 +162,10 @@ ELSEWHERE = {
     "models": "use /model in a session to list them, or --model to choose one",
     "resume": "use clew --resume, or clew --continue for the newest session",
     "rewind": "use clew sessions rewind, or /rewind in a session",
+    "settings": "use clew config, or /config in a session",
     "skills": "use /skills in a session",
+    "status": "use clew doctor, or /status in a session",
+    "uninstall": _UNINSTALL,
     "update": _UPDATE,
     "upgrade": _UPDATE,
     "usage": "use clew cost, or /usage in a session",
@@ -495,15 +502,27 @@ def can_draw() -> bool:
     return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
+# A lone word of this length is rather a mistyped command than a prompt.
+LONE_LETTERS = 6
+
+
 def misspelled(args: list[str]) -> None:
-    """Raise CommandLineError for a misspelled command, or for a lone word listed in `ELSEWHERE`."""
+    """Raise CommandLineError if the first word is a misspelled command.
+
+    A lone long word is taken for a command too, because a session would send it to the model at once.
+    """
     from difflib import get_close_matches
 
     from clew.core.messages.errors import CommandLineError
 
-    if len(args) == 1 and args[0] in ELSEWHERE:
-        prompt = f"to send it as a prompt: clew -- {args[0]}"
-        raise CommandLineError(f'unknown command "{args[0]}" ({ELSEWHERE[args[0]]}; {prompt})')
     near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8) if args else []
+    if len(args) == 1:
+        word = args[0]
+        is_name = word.isascii() and word.islower() and word.replace("-", "").isalpha()
+        if word in ELSEWHERE or (is_name and word[0] != "-" and len(word) >= LONE_LETTERS):
+            hint = f'did you mean "{near[0]}"' if near else "run clew --help for a list"
+            hint = ELSEWHERE.get(word, hint)
+            prompt = f"to send it as a prompt: clew -- {word}"
+            raise CommandLineError(f'unknown command "{word}" ({hint}; {prompt})')
     if near:
         raise CommandLineError(f'unknown command "{args[0]}" (did you mean "{near[0]}"?)')

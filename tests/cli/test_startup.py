@@ -97,7 +97,13 @@ def test_a_file_that_is_not_there_is_said_without_its_error_number(
 
 @pytest.mark.parametrize(
     ("argument", "words"),
-    [("--versoin", "did you mean --version?"), ("sesions", 'did you mean "sessions"?')],
+    [
+        ("--versoin", "did you mean --version?"),
+        ("--bogus", "unknown option --bogus; "),
+        ("sesions", 'did you mean "sessions"'),
+        ("uninstall", "pip uninstall"),
+        ("frobnicate", "clew -- frobnicate"),
+    ],
 )
 def test_an_unknown_word_is_an_error_that_names_the_nearest(
     argument: str, words: str, capsys: pytest.CaptureFixture[str]

@@ -269,7 +269,12 @@ def test_settings_are_set_in_place_and_wrong_ones_are_not_written(terminal: Term
         assert code == 2, words
         assert err.startswith("clew config: ")
     assert path.read_text("utf-8") == before
+    for unknown in ("them", "foo", "permissions.foo"):
+        code, _, err = terminal.run("config", "set", unknown, "x")
+        assert (code, f'unknown key "{unknown}"' in err) == (2, True)
     assert 'did you mean "theme"?' in terminal.run("config", "set", "them", "x")[2]
+    assert path.read_text("utf-8") == before
+    assert 'did you mean "theme"?' in terminal.run("config", "set", "them", "x", "--force")[2]
     assert terminal.run("config", "unset", "them")[0] == 0
     assert path.read_text("utf-8") == before
     path.write_text("{", "utf-8")

@@ -32,7 +32,7 @@ from clew.system.config.load import (
 )
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
-from clew.system.config.settings import BY_NAME, NO_EFFECT, find_nearest_key
+from clew.system.config.settings import BY_NAME, NO_EFFECT, find_nearest_key, is_known
 
 # Generated from the table of settings by `make docs`.
 SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
@@ -58,7 +58,14 @@ def main(argv: list[str]) -> int:
             "explain": GroupWord(
                 run_explain, key, line="Show a key's value in each file, and which one applies"
             ),
-            "set": GroupWord(run_set, key, value, scope, line="Write a value to a settings file"),
+            "set": GroupWord(
+                run_set,
+                key,
+                value,
+                scope,
+                switch("--force", "Write a key that clew does not know"),
+                line="Write a value to a settings file",
+            ),
             "unset": GroupWord(run_unset, key, scope, line="Remove a value from a settings file"),
             "keys": GroupWord(run_keys, line="List all keys of settings files"),
             "schema": GroupWord(
@@ -112,6 +119,10 @@ def run_explain(options: argparse.Namespace, places: Places) -> int:
 
 
 def run_set(options: argparse.Namespace, places: Places) -> int:
+    if not (options.force or is_known(options.key)):
+        near = find_nearest_key(options.key)
+        hint = f'did you mean "{near}"?' if near else "clew config keys lists all keys"
+        raise SettingsError(f'unknown key "{options.key}" ({hint}; --force writes it anyway)')
     done = assign(places, options.scope, options.key, parse_value(options.key, options.value))
     for fault in done.faults:
         sys.stderr.write(f"{done.path}: {fault}\n")

@@ -39,10 +39,14 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 
 
 class Show(Struct, frozen=True, kw_only=True):
-    """Text shown to the user; the model does not see it."""
+    """Text shown to the user; the model does not see it.
+
+    With `is_unknown`, the line was not understood, so that the user gets it back to edit.
+    """
 
     text: str
     is_error: bool = False
+    is_unknown: bool = False
 
 
 class SubmitPrompt(Struct, frozen=True, kw_only=True):
@@ -183,7 +187,7 @@ class Registry(Generic[Scene]):
         return command or next((c for c in self if name in c.aliases), None)
 
     def nearest(self, name: str) -> str | None:
-        near = get_close_matches(name, self._by_name, n=1)
+        near = get_close_matches(name, self._by_name, n=1, cutoff=0.75)
         return near[0] if near else None
 
 

@@ -231,6 +231,6 @@ def thinking(flags: Given) -> Thinking | None:
 
 
 def describe_unknown(name: str) -> str:
-    near = get_close_matches(name, [*by_spelling(), "--help", "--version"], n=1)
+    near = get_close_matches(name, [*by_spelling(), "--help", "--version"], n=1, cutoff=0.75)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"unknown option {name}{hint}; run clew --help for the options"

@@ -89,22 +89,47 @@ def test_a_person_begins_anew_and_goes_back(tmp_path: Path) -> None:
     assert "second words" not in sent[2]
 
 
-def test_a_command_that_was_only_guessed_is_named_before_it_runs(tmp_path: Path) -> None:
+def test_enter_never_replaces_an_unknown_command_and_leaves_it_to_edit(tmp_path: Path) -> None:
     with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("/usge")
-        screen.expect("Show tokens, times")
+        screen.expect("  /usage")
         screen.type("\r")
-        screen.expect("Unknown command: /usge")
+        screen.expect("Unknown command /usge. Did you mean /usage?")
+        screen.expect("> /usge\n─")
+        # A second Enter does not run the guess either, and neither does one with arguments.
+        screen.type("\r")
+        screen.expect(lambda text: text.count("Unknown command /usge") == 2)
+        screen.expect("> /usge\n─")
+        screen.type(" now\r")
+        screen.expect("> /usge now\n─")
         assert "tool time" not in screen.text
-        screen.type("\r")
-        screen.expect("tool time")
-        # What begins so is meant, and so is another name of a command.
+        screen.type("\x03")
+        screen.expect_gone("> /usge now\n─")
+        # Scattered letters in a name are not close to it.
+        screen.type("/rdpg\r")
+        screen.expect("Unknown command /rdpg. Type /help")
+        screen.type("\x03")
+        # A prefix of a name is enough, and so is another name of a command.
         screen.type("/cos\r")
         screen.expect("total  $0.0000")
         screen.type("/stats\r")
-        screen.expect(lambda text: text.count("tool time") == 2)
+        screen.expect("tool time")
         assert server.requests == []
+
+
+def test_the_suggestions_go_with_the_text_that_ctrl_c_clears(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/pl")
+        screen.expect("/plugin")
+        screen.type("\x03")
+        screen.expect_gone("/plugin")
+        # The second press is the first one on an empty prompt.
+        screen.type("\x03")
+        screen.expect("Ctrl-C again")
+        screen.type("\x03")
+        assert screen.end() == 130
 
 
 def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | No
     return Show(
         text=f"Unknown command /{typed.name}. {hint} To send it as a prompt, start the line with a space.",
         is_error=True,
+        is_unknown=True,
     )
 
 

@@ -226,7 +226,8 @@ class Completion:
         return [format_row(clip_spans(row, width)) for row in lines]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:
-        is_at = offer is self.offers[self._at]
+        # Enter does not take a guess, so it is not marked.
+        is_at = offer is self.offers[self._at] and not self.guessed
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "
         shown_label = offer.label if len(offer.label) < column else f"{offer.label[: column - 2]}… "

@@ -138,23 +138,19 @@ class PromptController:
         """Accept the current suggestion on Enter; return True if the line must not be sent yet.
 
         A suggestion that adds nothing is ignored. So is a suggestion that the user did not select, unless
-        it is a command.
+        it is a command whose name starts with the typed word: an unknown command is never replaced by
+        another one.
         """
         choice = self._stage.completion.chosen()
-        if choice is None:
+        if choice is None or self._stage.completion.guessed:
             return False
         begin, offer = choice
         is_written = self._stage.prompt.text[begin:].strip() == offer.text.strip()
         if is_written or not (self._stage.completion.is_chosen or offer.text.startswith("/")):
             self._stage.completion.forget()
             return False
-        guessed = self._stage.completion.guessed
         self.accept()
-        is_line = offer.is_whole and offer.text.startswith("/")
-        if is_line and guessed:
-            self._stage.hint(f"Unknown command: /{guessed}. Press Enter to run {offer.text}")
-            return True
-        return not is_line
+        return not (offer.is_whole and offer.text.startswith("/"))
 
     def queue(self) -> None:
         """Queue the prompt until the turn ends.

@@ -142,6 +142,8 @@ class PromptEditor:
         entry = self.look()
         self.buffer.reset()
         self._pasted.clear()
+        # A reset is silent; without this, suggestions for the old text would stay on the screen.
+        self.buffer.on_text_changed()
         return entry
 
     def look(self) -> SubmittedText:

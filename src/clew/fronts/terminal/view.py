@@ -206,6 +206,9 @@ class TerminalView(FrontView):
     async def show(self, outcome: Show, line: Line | None) -> None:
         self._echo(line)
         self.say(outcome.text, part="error" if outcome.is_error else "")
+        if outcome.is_unknown and line is not None and self._stage.prompt.is_empty:
+            self._stage.prompt.put(as_entry(line))
+            self._stage.completion.close(line.raw.text)
 
     async def rewound(self, rewound: Rewound, line: Line | None) -> None:
         self._echo(line)

@@ -352,6 +352,13 @@ def found(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
+def is_known(name: str) -> bool:
+    """Return whether a dotted name is a known key, or is inside an object such as `env`."""
+    parts = name.split(".")
+    above = (".".join(parts[:end]) for end in range(1, len(parts)))
+    return name in BY_NAME or any(key_name in OPEN_OBJECTS for key_name in above)
+
+
 def find_nearest_key(name: str) -> str | None:
     """Return the known key that a misspelled key most likely means, or None."""
     exact = {k.lower(): k for k in BY_NAME}
