@@ -140,7 +140,7 @@ def choices_in(text: str) -> list[str]:
 
 
 def sessions() -> Iterator[str]:
-    """Yield the newest sessions of this folder: first custom titles, then IDs."""
+    """Yield the newest sessions of this folder: their custom titles first, then their IDs."""
     from clew.commands.sessions.output import find_home
     from clew.record.library.listing import list_newest_first
 

@@ -1,3 +1,3 @@
-"""The version, alone: nothing imports the package's root to learn it."""
+"""The version of clew, in a module of its own so that reading it imports nothing else."""
 
 VERSION = "0.1.0"

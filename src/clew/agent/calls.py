@@ -67,7 +67,7 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_concurrency_safe(self) -> bool:
-        """True if the call may run at the same time as others; an invalid call may."""
+        """True if the call may run at the same time as others; an invalid call always may."""
         if self.tool is None or self.given is None:
             return True
         return self.tool.is_concurrency_safe(self.given)

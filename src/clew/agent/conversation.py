@@ -1,7 +1,8 @@
 """A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
-Contains only the running turn and the messages that arrive during it: the history belongs to the
-story, everything else to the deps. When this file grows, ask which attribute could move elsewhere.
+Contains only the running turn and the messages that arrive during it: the history belongs to
+`Story`, and everything else to `Deps`. When this file grows, ask which attribute could move
+elsewhere.
 """
 
 import asyncio
@@ -73,7 +74,8 @@ class Conversation:
         self._is_interrupted = False
         # The number of turns started.
         self.turns = 0
-        # Whether the running work has steps between which it can be left; a compaction has none.
+        # Whether the running work has steps, so that it can move to the background between two of
+        # them; a compaction has none.
         self.has_steps = False
 
     @property

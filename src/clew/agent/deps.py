@@ -1,4 +1,4 @@
-"""Everything that the loop may use; this list shows what a turn can do.
+"""The dependencies of the loop: everything that a turn may use.
 
 The loop imports no clock, no file access and no client; everything is passed in. Failures are
 returned as values: nothing here may raise anything but CancelledError.
@@ -39,7 +39,10 @@ Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
 
 
 class AnswerDriver(Protocol):
-    """Runs one request and reads its response (`providers.answer.Answering`); used only once."""
+    """Runs one request and reads its response (`providers.answer.Answering`).
+
+    An instance is used only once.
+    """
 
     @property
     def last_words(self) -> list[AnswerEvent]:
@@ -247,7 +250,7 @@ class ThoughtReports(Protocol):
 
 
 class MoneyBudget(Struct, frozen=True, kw_only=True):
-    """The number of dollars that this run may spend on top of `before`, the cost so far."""
+    """The dollars that this run may spend in addition to `before`, the session's cost so far."""
 
     usd: Decimal
     before: Decimal
@@ -261,7 +264,7 @@ async def nothing_new() -> tuple[str, ...]:
 
 
 async def nobody_late() -> Sequence[Json]:
-    """Return no entries, because there is nothing to wait for (as for a subagent)."""
+    """Return no entries, for conversations that wait for nothing, such as a subagent's."""
     return ()
 
 
@@ -270,11 +273,11 @@ async def stays() -> bool:
 
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
-    """Everything between the story and the model's next response."""
+    """What a turn needs to request the model's next response."""
 
     prepare: Callable[[Story], Prepared]
     new_answer: Callable[[], AnswerDriver]
-    # Adds the input size to a request if a decision depends on it.
+    # Adds the input size to a request if a decision depends on that size.
     measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]]
     thoughts: ThoughtReports
     # Builds the same conversation for a fallback model; None if all models accept the same
@@ -291,7 +294,7 @@ class CallApproval(Struct, frozen=True, kw_only=True):
     judge: Callable[[BoundCall], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
     review: Callable[[BoundCall, NeedsReview], Awaitable[Reviewed]] = skip_review
-    # Applies the current mode to a finding that no rule made.
+    # Applies the current mode to a finding that does not come from a rule.
     apply_mode: Callable[[Finding], Decision] = lambda finding: make_decision([finding])
     # Changes the rules as a hook requested; returns an error message or an empty string.
     update_permissions: Callable[[list[Json]], str] = lambda _: ""
@@ -306,7 +309,7 @@ class Arrivals(Struct, frozen=True, kw_only=True):
 
     # Takes the messages that the user typed and that background tasks reported.
     take_messages: Callable[[], Sequence[Json]]
-    # Waits, within bounds, for what a request depends on; returns entries for the model.
+    # Waits a limited time for what a request depends on; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
     # Returns entries for the model after a round's results: memory files of the folders that it
     # used.

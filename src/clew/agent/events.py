@@ -80,7 +80,7 @@ class NotSaved(Struct, frozen=True, kw_only=True):
 
 
 class Noticed(Struct, frozen=True, kw_only=True):
-    """Messages for the user, such as those about changed settings and errors in them."""
+    """The transcript can't be written, so a recovery file is used; or saving works again."""
 
     messages: tuple[str, ...]
 
@@ -152,7 +152,7 @@ class Compacted(Struct, frozen=True, kw_only=True):
 class NotCompacted(Struct, frozen=True, kw_only=True):
     """The compaction failed and changed nothing.
 
-    If the user requested it, the reply reports this too.
+    If the user requested the compaction, the reply to the user reports the failure too.
     """
 
     message: str

@@ -63,7 +63,8 @@ class PendingCall:
     def __init__(self, bound: BoundCall, *, source_uuid: str) -> None:
         self.bound = bound
         self.source_uuid = source_uuid
-        # Taken from the call as first bound: the calls it waits for don't change with its input.
+        # Taken from the call as first bound: a change of its input doesn't change which calls it
+        # waits for.
         self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
@@ -79,7 +80,7 @@ class PendingCall:
 
 
 class ToolExecutor:
-    """Runs calls.
+    """Runs the calls of one response.
 
     `results` contains their result messages in the order in which the calls ended.
     """
@@ -95,7 +96,7 @@ class ToolExecutor:
         self._held: list[Json] | None = []
         self.results: list[Json] = []
         self.is_stopped = False
-        # The reason why a hook ends the turn here.
+        # The reason that a hook gave for ending the turn after these calls.
         self.halt: str | None = None
 
     async def __aenter__(self) -> "ToolExecutor":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Judging:
-    """Decides about calls.
+    """Decides about the calls of one conversation.
 
     The origins of text in the conversation are traced only if a rule needs them.
     """
@@ -78,7 +78,7 @@ class Judging:
         return self._spared(call, decision)
 
     def under_mode(self, finding: Finding) -> Decision:
-        """Apply the current permission mode to a finding that no rule made."""
+        """Apply the current permission mode to a finding that does not come from a rule."""
         return make_decision([apply_mode(self._mode(), finding)])
 
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:

@@ -163,7 +163,9 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
 async def apply_hooks(
     deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
-    """Run the hooks due before the next request or the turn's end; return the step to take then."""
+    """Run the hooks due before the next request or the turn's end; return the step to take
+    afterward.
+    """
     match step:
         case Continue(cause="tools"):
             outcome = await fire_event(
@@ -276,9 +278,9 @@ def doubt(violations: list[RequestViolation]) -> str:
 def insists(history: History, words: str) -> bool:
     """Return whether the user is resending a request that was just held back.
 
-    The validator can be wrong, because the service's limits grow. Therefore, it stops a request
-    only once. The transcript shows that it did, so that a new process does not stop the request
-    again.
+    The validator can be wrong, because the service's limits grow. Therefore, it holds back a
+    request only once. The transcript records this, so that a new process does not hold back the
+    request again.
     """
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":

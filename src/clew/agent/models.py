@@ -202,7 +202,7 @@ async def open_service(
     )
 
 
-# The model for small work, and asking it a question.
+# The model for small work, and the questions that it answers outside the conversation.
 
 
 SMALL_MODEL = "haiku"

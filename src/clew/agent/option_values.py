@@ -1,6 +1,7 @@
 """Parsers for the values of command-line options.
 
-Each raises `ValueError` for an invalid text; the message follows the option's name in the error.
+Each parser raises `ValueError` for an invalid value; the message follows the option's name in the
+error.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,7 +54,7 @@ def switch(text: str) -> bool:
 
 
 def one(text: str) -> tuple[str, ...]:
-    """Return a tuple with only this text; the tuples of a repeated option are concatenated."""
+    """Return the text as a one-element tuple; the tuples of a repeated option are concatenated."""
     return (text,)
 
 

@@ -3,7 +3,7 @@
 Each field of `Options` is a row. Its annotations list the flags that fill it, the setting and the
 variable that it overrides, and its names in `ClewOptions` and in a host's handshake. The parser
 (`clew.session.flags`), the text of `clew --help`, shell completion, `ClewOptions`, the handshake
-and docs/using/options.md are generated from these rows; `make docs` writes those that are text.
+and docs/using/options.md are all derived from these rows; `make docs` updates the generated files.
 
 Decision: docs/decisions/002-start-up-imports.md
 """
@@ -142,7 +142,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--task-budget TOKENS", "Token budget that the model is told for the task",
             values.number(1, " token")),
         Sdk()] = None
-    # The window to keep conversations in, if the model's window is larger.
+    # The context window to keep conversations within, if the model's own window is larger.
     autocompact: Annotated[int | None,
         Flag("--autocompact TOKENS", "Compact to stay within a window of this size",
             values.number(LEAST_WINDOW, " tokens")),
@@ -186,7 +186,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--append-system-prompt-file FILE", "Add to the system prompt from a file",
             values.file_text), Sdk(),
         HostMember("appendSystemPrompt", values.text)] = None
-    # Whether requests begin as those of the session's earlier runs did.
+    # Whether requests begin exactly like those of the session's earlier runs.
     keeps_prompt: Annotated[bool,
         Flag("--system-prompt-snapshot [SWITCH]",
             "off: rebuild the system prompt in each run of a session", values.switch,
@@ -237,7 +237,7 @@ class Options(Struct, frozen=True, kw_only=True):
     agent: Annotated[str | None, Flag("--agent NAME", "Run the session as this agent"),
         Overrides("agent"), Sdk()] = None
     lead: "AgentSpec | None" = None
-    # Whether Setup hooks run first, or nothing else runs.
+    # Which Setup hooks run first, if any. With `only_sets_up`, nothing else runs.
     setup: Annotated[Literal["", "init", "maintenance"],
         Flag("--init", "Run the Setup hooks first", value="init"),
         Flag("--maintenance", "Run the Setup hooks for maintenance first",
@@ -279,7 +279,7 @@ class Options(Struct, frozen=True, kw_only=True):
         HostMember("promptSuggestions")] = False
     awaits_host: Annotated[bool,
         Flag("--await-initialize", "Wait for the host's initialize request")] = False
-    # Whether the session follows a cleared one, which is reported to hooks.
+    # Whether the session replaces one that the user cleared, which is reported to hooks.
     is_cleared: bool = False
     # fmt: on
 

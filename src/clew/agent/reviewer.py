@@ -52,7 +52,7 @@ def reviewed(needed: NeedsReview, review: Review | None, why: str, model: str) -
 
 
 class Reviewer:
-    """Reviews calls.
+    """Reviews calls in mode auto by asking a small model.
 
     `model` returns the model that the settings currently name, which may be "off".
     """

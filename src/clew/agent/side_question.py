@@ -23,9 +23,9 @@ MAX_ANSWER_TOKENS = 8_192
 
 
 class SideQuestions:
-    """Asks side questions.
+    """Asks a model questions outside the conversation.
 
-    `models` maps words like "small" to IDs; any other word is a model name.
+    `models` maps words like "small" to model IDs; any other word is itself a model name.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class Confining(Protocol):
         ...
 
     async def look_up(self) -> bool:
-        """Look up what decisions had to leave open; return whether anything was open."""
+        """Look up the facts that decisions still lack; return whether any were missing."""
         ...
 
 
@@ -62,8 +62,8 @@ async def decide(
     """Return the decision on a call, and whether it must run in the read-only sandbox.
 
     A decision may rely on the sandbox. If the sandbox turns out to be unavailable, the call is
-    judged again. The call is also judged again once `look_up` has found what the decision had to
-    leave open.
+    judged again. The call is also judged again once `look_up` has found the facts that the decision
+    lacked.
     """
     decision = judge(call)
     if await tools.look_up():

@@ -1,4 +1,4 @@
-"""Decides what follows a response: another request with an added text, or the end of the turn.
+"""Decides what follows a response: another request with added text, or the end of the turn.
 
 Has no side effects. Every stop reason has its own branch, and an unknown one ends the turn. The
 number of times a turn continues without tools is limited, so that no model can prolong the turn
@@ -58,7 +58,7 @@ class Repetition:
         return self._count >= END_AT
 
 
-# The texts and the transcript entries of failed requests.
+# The messages about failed requests, and their transcript entries.
 
 
 # A later time is not useful advice, and the calendar may not include it.
@@ -117,7 +117,7 @@ def make_failure_entry(
     )
 
 
-# How often one turn may ask again, by cause.
+# How often one turn may continue with another request, by cause.
 MAX_RECOVERIES = {"max_tokens": 3, "full": 2, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
 
 AFTER_BREAK = (
@@ -131,7 +131,8 @@ AFTER_EMPTY = (
 Cause: TypeAlias = Literal[
     "tools", "max_tokens", "full", "broken_off", "paused", "empty", "hook", "budget"
 ]
-# Continuing for these causes means work or is limited otherwise, so the recovery counts start over.
+# With these causes, the turn makes progress or has another limit, so the recovery counts start
+# over.
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
@@ -147,7 +148,7 @@ class TurnReply(Struct, frozen=True, kw_only=True):
     repeats: str = ""
     # The reason why a hook ends the session here.
     halt: str | None = None
-    # The request failed instead of being interrupted: sending it again does not help.
+    # The request failed and was not interrupted, so sending it again does not help.
     is_final: bool = False
     failure: str = ""
     stop_reason: str | None = None
@@ -258,7 +259,7 @@ WISH = lazy_pattern(
 )
 UNITS = {"k": 1_000, "m": 1_000_000}
 
-# This close to the goal, another round would exceed it.
+# From this fraction of the goal on, another round would probably exceed it.
 ENOUGH = 0.9
 FEW_TOKENS = 500
 FEW_TIMES = 2
@@ -279,7 +280,7 @@ def read_wished_tokens(prompt: str) -> int | None:
 
 
 class TokenBudget:
-    """The number of tokens that a turn should use, and how many it had used when last continued."""
+    """The number of tokens that a turn should use, and how many it had used at its last check."""
 
     def __init__(self, wished: int) -> None:
         self._wished = wished

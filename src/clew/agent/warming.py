@@ -51,7 +51,7 @@ class WarmingContext(Struct, frozen=True, kw_only=True):
     left_usd: Callable[[], Decimal | None]
     # Returns the budget for warming from the settings; 0 disables it.
     budget_usd: Callable[[], Decimal]
-    # Called when the cache was read.
+    # Called after the cache was read.
     touched: Callable[[], None]
     # Returns whether the user is compacting the conversation.
     is_compacting: Callable[[], bool]
@@ -62,7 +62,7 @@ class WarmingContext(Struct, frozen=True, kw_only=True):
 class Warmer:
     """Keeps the cache warm from `answered` until the next `sent`.
 
-    `recorded` has the lines of earlier runs.
+    `recorded` contains the transcript lines of earlier runs.
     """
 
     def __init__(

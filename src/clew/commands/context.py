@@ -133,7 +133,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
 async def _around(
     begin: Callable[[Launcher], Opening], model: Model, toolbox: Toolbox
 ) -> list[Json]:
-    """Return the context that a new session here starts with."""
+    """Return the context that a new session in this folder starts with."""
     launcher = Launcher()
     opening = begin(launcher)
     try:

@@ -148,7 +148,7 @@ def gather(
 
 
 def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
-    """Yield the charges for responses, including unfinished ones that a crash interrupted."""
+    """Yield the charges for responses, including those that a crash interrupted."""
     begins = [str(e.get("timestamp")) for e in scan.entries if begins_turn(e)]
     seen_ids = set()
     for charge in find_charges(scan.entries, catalog):
@@ -162,7 +162,7 @@ def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
 def _in_time(charge: Charge, begins: list[str]) -> Charge:
     """Return the charge assigned to the turn during which it was made.
 
-    The file of the charge does not contain that turn.
+    The file that records the charge does not contain that turn.
     """
     return replace(charge, turn=bisect_right(begins, charge.at))
 
@@ -336,7 +336,10 @@ def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
 
 
 def _sum(spend: Spend) -> dict[str, Any]:
-    """Return a sum. `costUSD` is null if a price is unknown; `knownCostUSD` covers known prices."""
+    """Return a sum as JSON.
+
+    `costUSD` is null if a price is unknown; `knownCostUSD` covers known prices.
+    """
     tokens = spend.tokens
     return {
         "requests": spend.requests,

@@ -62,7 +62,7 @@ class SubmitPrompt(Struct, frozen=True, kw_only=True):
 
 
 class Invoke(Struct, frozen=True, kw_only=True):
-    """A text that was invoked by name; the turn contains the line as typed, followed by the text.
+    """The text that a command expands to; the turn contains the typed line, then this text.
 
     `origin` records in the transcript where the text came from.
     """

@@ -216,7 +216,7 @@ def stream_event(
 
 
 def describe_answered_prompts(prompts: Sequence[str]) -> Json:
-    """Return the fields of a frame that name the host's prompts to which it responds."""
+    """Return the fields that name the host's prompts to which a frame responds."""
     if not prompts:
         return {}
     return {"user_message_uuid": prompts[0], "user_message_uuids": list(prompts)}
@@ -259,7 +259,7 @@ def unsupported(request_id: str, subtype: str) -> Json:
     return make_refusal(request_id, words, code="unsupported_request")
 
 
-# Frames stay below the size that hosts accept: the longest texts are truncated, with a note.
+# Frames stay below the size that hosts accept: the longest strings are truncated, with a note.
 
 
 # Hosts abort a session on a line of 1,048,576 characters.
@@ -268,7 +268,7 @@ MAX_FRAME_BYTES = 512 * 1024
 # session.
 MAX_COPY_BYTES = 1_000_000
 LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
-# The length to which long texts are truncated first; lowered until the frame fits.
+# The length to which long strings are truncated first; lowered until the frame fits.
 KEPT = 64 * 1024
 LEAST = 64
 
@@ -278,13 +278,13 @@ _encode = msgspec.json.Encoder().encode
 def encode(frame: Json) -> bytes:
     """Encode a frame as one line of JSON.
 
-    Characters that affect a terminal, or that some readers treat as line ends, are escaped.
+    Characters that affect a terminal, or that some readers treat as line endings, are escaped.
     """
     return unescape_line(_encode(frame))
 
 
 def encode_frame(frame: Json, limit: int = 0) -> bytes:
-    """Encode a frame as one line without the line end, shortened if it is too long.
+    """Encode a frame as one line without the newline, shortened if it is too long.
 
     `limit` is the maximum length in bytes; 0 stands for the limit of the frame's kind.
     """

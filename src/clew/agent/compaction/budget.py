@@ -26,7 +26,8 @@ class Room(Struct, frozen=True, kw_only=True):
     window: int | None
     auto: int | None
     warn: int | None
-    # Kept after a compaction: recent messages, all files, one file, the text of the last prompt.
+    # How much is kept after a compaction: recent messages, all files together, one file, and the
+    # text of the last prompt.
     kept: int
     files: int
     file: int

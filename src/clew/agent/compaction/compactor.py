@@ -73,9 +73,9 @@ class CompactionContext(Struct, frozen=True, kw_only=True):
     # Returns the facts to restore after a boundary, from the covered and the kept entries.
     facts: Callable[[Sequence[Json], Sequence[Json], Room], Awaitable[list[Fact]]]
     todos: Callable[[], Sequence[Json]]
-    # Saves a text to a file and returns its path, or None if it can't be written.
+    # Saves text to a file and returns the file's path, or None if it can't be written.
     keep: Callable[[str], str | None]
-    # Returns the time since the last request, after which the service's cache expires.
+    # Returns how long ago the last request was sent; the service's cache expires after a while.
     idle_s: Callable[[], float]
 
 

@@ -155,7 +155,7 @@ def _newest(covered: Sequence[Json]) -> list[str]:
 
 
 def _fitted(text: str, tokens: int) -> str:
-    """Return the longest beginning of a text that fits, in complete lines."""
+    """Return as many complete lines from the beginning of `text` as fit."""
     if tokens <= 0 or estimate_text_tokens(text) <= tokens:
         return text if tokens > 0 else ""
     part = text[: tokens * 3]

@@ -33,7 +33,7 @@ class Old(Struct, frozen=True, kw_only=True):
     tool: str
     text: str
     tokens: int
-    # Whether the model has barely used the result yet.
+    # Whether the result is so recent that the model has barely used it yet.
     is_recent: bool = False
 
 

@@ -127,7 +127,7 @@ def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
 
 
 def blocks_of(message: Json) -> list[Json]:
-    """Return the blocks of a message, which may be a plain string."""
+    """Return the content blocks of a message, even if its content is a plain string."""
     content = message.get("content")
     if type(content) is str:
         return [{"type": "text", "text": content}]
@@ -162,7 +162,7 @@ def _result_text(content: Any, lost: set[str]) -> str:
 
 
 def cut_middle(text: str, limit: int, lost: set[str] | None = None) -> str:
-    """Return a text, without its middle if the text exceeds the limit; note the cut in `lost`."""
+    """Return `text`, with its middle cut out if it exceeds the limit; note the cut in `lost`."""
     if len(text) <= limit:
         return text
     if lost is not None:

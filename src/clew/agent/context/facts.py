@@ -126,7 +126,7 @@ def make_attachments(facts: Iterable[Fact]) -> list[Json]:
     ]
 
 
-# The agent types that the model may use, listed by name and use, and again whenever they change.
+# The agent types that the model may use, with the use of each; sent again whenever they change.
 
 
 AGENT_LISTING = "agent_listing_delta"
@@ -151,10 +151,10 @@ def find_listed_agents(entries: Iterable[dict[str, Any]]) -> dict[str, str]:
 
 
 def make_agent_listing_fact(agents: Mapping[str, str], kinds: Mapping[str, str]) -> Fact | None:
-    """Return a fact that updates the model from `agents` to `kinds`, or None if nothing changed.
+    """Return a fact with the changes from `agents` to `kinds`, or None if nothing changed.
 
-    `agents` maps the names of agent types to the lines sent so far, `kinds` maps the current names
-    to their use.
+    `agents` maps the names of agent types to the lines that the model has received about them;
+    `kinds` maps the names of the current types to their use.
     """
     lines = {name: line_of(name, use) for name, use in kinds.items()}
     added = sorted(name for name, line in lines.items() if agents.get(name) != line)
@@ -292,7 +292,7 @@ def make_changed_fact(changed: Mapping[str, Iterable[str]]) -> Fact | None:
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{words}\n</system-reminder>",))
 
 
-# The tools that can be loaded on demand, listed by name and announced again whenever they change.
+# The tools that can be loaded on demand, listed by name; changes are announced.
 
 
 TOOL_LISTING = "deferred_tools_delta"
@@ -315,7 +315,7 @@ def _names(value: Any) -> set[str]:
 
 
 def make_tool_listing_fact(known_names: Collection[str], names: Collection[str]) -> Fact | None:
-    """Return a fact that updates the model from `known_names` to `names`; None if equal."""
+    """Return a fact with the changes from `known_names` to `names`, or None if nothing changed."""
     added, removed = sorted(set(names) - set(known_names)), sorted(set(known_names) - set(names))
     lines = []
     if added:

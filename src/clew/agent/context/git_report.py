@@ -1,4 +1,4 @@
-"""Parses git's output and summarizes it for the model. Pure: `git` runs the commands."""
+"""Parses git's output and summarizes it for the model. Pure: the module `git` runs the commands."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias

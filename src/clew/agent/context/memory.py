@@ -320,7 +320,7 @@ class _Loader:
         self._bytes = 0
 
     def know(self, memory: Memory) -> None:
-        """Record which files are already loaded, so that they are not read again."""
+        """Record which files are already loaded, so that they are not loaded again."""
         for file in (*memory.files, *memory.rules):
             try:
                 stat = Path(file.path).stat()

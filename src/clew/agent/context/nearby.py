@@ -29,7 +29,7 @@ TELLING = frozenset({"instructions", "nested_memory"})
 
 
 class Nearby:
-    """Finds memory for the files that tools touch.
+    """Finds the memory files that apply to the files that tools touch.
 
     Nothing is looked up until a tool touches a file.
     """

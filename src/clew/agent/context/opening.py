@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """Gathers the facts for a new conversation, starting at construction.
+    """Gathers the facts for a new conversation, starting when the object is created.
 
     `facts` waits for those that are still missing; `aclose` cancels the gathering.
     """
@@ -85,7 +85,7 @@ class Opening:
     ) -> list[Fact]:
         """Return the facts in the order in which they are sent.
 
-        The order and the texts are the same for the same surroundings. `cwd` overrides the
+        In the same surroundings, the order and the wording are the same. `cwd` overrides the
         session's folder for a conversation that runs elsewhere.
         """
         cwd = cwd or self._cwd

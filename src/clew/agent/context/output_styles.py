@@ -69,7 +69,7 @@ class Styles(Struct, frozen=True, kw_only=True):
 
 
 def find(places: Iterable[tuple[Path, str]]) -> Styles:
-    """Load styles from folders and files, highest precedence first.
+    """Load styles from `places`: folders and files, those with the highest precedence first.
 
     Each place has a prefix for the names of its styles.
     """

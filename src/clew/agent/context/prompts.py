@@ -258,7 +258,7 @@ def as_before(
 
 
 def is_named(record: Json | None, expected: Json) -> bool:
-    """Return whether the transcript already has this entry, under any clew version."""
+    """Return whether the transcript already has this entry, whichever version of clew wrote it."""
     return record is not None and all(
         record.get(key) == value for key, value in expected.items() if key != "version"
     )
@@ -267,9 +267,9 @@ def is_named(record: Json | None, expected: Json) -> bool:
 def describe_cache_loss(
     loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
 ) -> tuple[str, ...]:
-    """Return a notice about what a change costs, because it invalidates the service's cache.
+    """Return a notice about the cost of a change that invalidates the service's prompt cache.
 
-    It is shown before the next request.
+    The notice is shown before the next request.
     """
     last = find_last_size(loaded.messages)
     before = asked_last(loaded) or model

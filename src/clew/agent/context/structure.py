@@ -1,7 +1,7 @@
 """The folder structure as a fact, two levels deep, cached until one of its folders changes.
 
-In a repository, git decides which files are listed; elsewhere, all files that are not hidden are.
-Links must never be followed.
+In a repository, git decides which files are listed; elsewhere, all files except hidden ones are
+listed. Links must never be followed.
 """
 
 import os

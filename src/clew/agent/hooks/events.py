@@ -28,7 +28,7 @@ TIMEOUTS_S: dict[Kind, float] = {"prompt": 30.0, "agent": 60.0, "callback": 60.0
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One event.
+    """A kind of event that can call hooks.
 
     `subject` is the input field that matchers are compared with, or an empty string.
     """
@@ -47,7 +47,7 @@ class Event(Struct, frozen=True, kw_only=True):
     has_tool: bool = False
     # The event belongs to a turn, so its input includes the model's effort level.
     has_effort: bool = False
-    # Its matchers use the narrower rules, because file names and error names are not lists of
+    # Its matchers follow the narrower rules, because file names and error names are not lists of
     # tools.
     is_narrow: bool = False
     kinds: frozenset[Kind] = ACTING

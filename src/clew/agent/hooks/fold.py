@@ -55,7 +55,7 @@ class Occasion(Struct, frozen=True, kw_only=True):
 def fold(
     occasion: Occasion, replies: Sequence[tuple[Hook, HookReply]], shorten: Shorten = str
 ) -> HookOutcome:
-    """Combine the hooks' replies; `shorten` moves long texts to a file."""
+    """Combine the hooks' replies; `shorten` moves long text to a file."""
     if not replies:
         return NOTHING
     event = occasion.event
@@ -120,7 +120,7 @@ def permission_of(reply: HookReply) -> tuple[Permission, str] | None:
     if specific is not None and specific.permission is not None:
         return specific.permission, specific.permission_reason or ""
     if old is not None:
-        # The legacy reply format of this event, before it had its own field.
+        # The reply uses the format that this event had before it got its own field.
         return ("deny" if old == "block" else "allow"), reply.said.reason or ""
     return None
 
@@ -174,7 +174,7 @@ def worktree(
 ) -> str:
     """Return the folder that a WorktreeCreate hook made.
 
-    The reply names it, or otherwise the last line of the hook's output.
+    The reply names the folder; otherwise it is the last line of the hook's output.
     """
     if event.name != "WorktreeCreate":
         return ""

@@ -45,7 +45,8 @@ class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
     shell: Literal["bash", "powershell"] | None = None
     in_background: bool = field(name="async", default=False)
     wakes: bool = field(name="asyncRewake", default=False)
-    # Secrets of clew that the program receives; it receives all other variables anyway.
+    # Names of clew's secret variables that the program receives; it receives all other variables
+    # anyway.
     allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
 
     @property

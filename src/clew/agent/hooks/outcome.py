@@ -70,7 +70,7 @@ def findings(
 def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
     """Return whether the shell's expansions decide if a command matches the rule.
 
-    This is so if the rule names more than the command, and the command line contains expansions.
+    This is so if the rule names more than the program, and the command line contains expansions.
     """
     if rule.kind != "command":
         return False

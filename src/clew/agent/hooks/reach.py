@@ -36,7 +36,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     ask_agent: AskModel | None = None
     call_tool: CallTool | None = None
     secrets: tuple[str, ...] = ()
-    # Saves texts that are too long for a conversation. Below: the file with variables for later
+    # Saves text that is too long for a conversation. Below: the file with variables for later
     # commands.
     spill: Callable[[str], Path | None] = lambda _: None
     env_file: Path | None = None
@@ -45,7 +45,9 @@ class Reach(Struct, frozen=True, kw_only=True):
     allowed_variables: Callable[[], tuple[str, ...] | None] = lambda: None
 
     def shorten(self, text: str) -> str:
-        """Return a short text unchanged, or a long text's beginning and the file with all of it."""
+        """Return short text unchanged; of long text, return the beginning and the path of a file
+        with all of it.
+        """
         if len(text) <= MOST_CHARS:
             return text
         path = self.spill(text)

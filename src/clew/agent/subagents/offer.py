@@ -32,7 +32,7 @@ def has(spec: AgentSpec, name: str) -> bool:
 
 
 def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
-    """Return whether a pattern names a tool, with or without arguments, or its MCP server.
+    """Return whether one of the patterns names a tool or the tool's MCP server.
 
     With `is_whole_tool`, patterns with arguments in parentheses do not count.
     """
@@ -89,7 +89,7 @@ SHOWN_CHARACTERS = 120
 
 
 def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
-    """Return, for each agent in a conversation, whether its end was the last news about it."""
+    """Return, for each agent in a conversation, whether the latest news about it was its end."""
     ends: dict[str, bool] = {}
     for entry in entries:
         raw = entry.get("toolUseResult")
@@ -136,7 +136,7 @@ def find_heard_letters(entries: Iterable[Json]) -> set[str]:
 
 
 class Begun:
-    """The agents that a conversation started, found by its tool calls."""
+    """The agents that a conversation started, identified by the calls that started them."""
 
     def __init__(self, entries: Iterable[Json]) -> None:
         self._calls: dict[str, Json] = {}

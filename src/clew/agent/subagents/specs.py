@@ -15,10 +15,11 @@ from msgspec import Struct
 from clew.permissions.modes import unknown_tool
 from clew.system.config.frontmatter import Frontmatter
 
-# The source of a definition. A later one in this list overrides an earlier one of the same name.
+# The source of a definition. If two definitions have the same name, the one whose source is later
+# in this list applies.
 Origin: TypeAlias = Literal["built-in", "plugin", "user", "project", "managed", "flag", "host"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-# Sources in folders, whose contents may change during a session.
+# Sources whose definitions are files in folders, which may change during a session.
 OF_FILES: tuple[Origin, ...] = ("plugin", "user", "project", "managed")
 # Sources that speak for the user in questions of permissions.
 TRUSTED: frozenset[Origin] = frozenset({"built-in", "user", "managed", "flag", "host"})

@@ -78,9 +78,9 @@ class Git:
 
 
 def checkout_of(folder: str, name: str) -> Worktree | None:
-    """Return the worktree with this name if a folder is in it, else None.
+    """Return the worktree with this name if `folder` is inside it, else None.
 
-    Its base commit is unknown, so it counts as changed.
+    The worktree's base commit is unknown, so it counts as changed.
     """
     repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
     if not separator:

@@ -198,7 +198,7 @@ class AskService(Protocol):
 
 
 class Own(Protocol):
-    """The parts of the session that its own tools may read and change."""
+    """The parts of the session that tools about the session itself may read and change."""
 
     @property
     def mode(self) -> str: ...

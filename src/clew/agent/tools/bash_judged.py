@@ -1,4 +1,4 @@
-"""Judges from its text whether a command line may change or destroy anything.
+"""Judges by the text of a command line whether it may change or destroy anything.
 
 A command line that can't be parsed may do both.
 """

@@ -67,7 +67,7 @@ class RunningCommand:
         self._folder = ctx.session.cwd
         self._variables = make_environment(ctx)
         self._hold = Hold()
-        # The report about the sandbox, cached because making it consumes some of what it reports.
+        # The report about the sandbox, cached because creating it consumes some of what it reports.
         self._held_back: tuple[str, str] | None = None
 
     async def work(self, task: BackgroundTask) -> TaskEnding:

@@ -1,4 +1,4 @@
-"""Edit and MultiEdit: replace exact texts in a file and leave every other byte unchanged.
+"""Edit and MultiEdit: replace exact strings in a file and leave every other byte unchanged.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -70,7 +70,7 @@ class Edit(Tool[EditInput]):
 class EditedFile(Struct, frozen=True, kw_only=True):
     """A changed file: its text before and after, its changed regions, and its replacements.
 
-    Each element of `made` contains an old text, its new text and the number of replacements.
+    Each element of `made` contains an old string, its replacement and the number of occurrences.
     """
 
     path: Path
@@ -146,7 +146,7 @@ def apply_steps(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
 def find_occurrences(
     text: str, step: EditStep, path: Path
 ) -> tuple[str, str, list[tuple[int, int]]]:
-    """Return the old and the new text with the file's line ends, and the spans of the old text.
+    """Return the old and new strings with the file's line endings, and the old string's spans.
 
     There must be exactly one span unless the step replaces all.
     """
@@ -186,7 +186,7 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def why_not(text: str, old: str) -> str:
-    """Return a hint for the model why old_string was not found."""
+    """Return a hint that tells the model why `old_string` was not found."""
     bare = LINE_NUMBERS.sub("", old)
     if bare != old and bare.strip() and bare in text:
         return "It contains the line numbers that Read adds; leave them out."
@@ -247,7 +247,7 @@ def count_replacements(times: int) -> str:
     return format_count(times, "replacement")
 
 
-# MultiEdit: several replacements in one file, all or none.
+# MultiEdit: several replacements in one file, all or nothing.
 
 
 class OneEdit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -118,7 +118,7 @@ async def send_to_editor(buffers: Buffers, path: str, result: ToolOutcome) -> To
 
 
 def line_of(command: str, first: Path | None, report: Path) -> list[str]:
-    """Return the arguments of a shell that runs `command` and reports its last folder."""
+    """Return the arguments of a shell that runs `command` and reports the folder it ends in."""
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
     if first is not None and is_there(first):
         begin += f". {quote_text(str(first))} >/dev/null\n"

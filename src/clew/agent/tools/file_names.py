@@ -23,7 +23,7 @@ LISTING_S = 30.0
 
 
 class Names:
-    """A searchable set of names in pieces; each piece is also kept as one lower-case text."""
+    """A searchable set of names, in chunks; each chunk is also kept as one lowercase string."""
 
     def __init__(self, names: Iterable[str]) -> None:
         listed = sorted(set(names))
@@ -120,7 +120,8 @@ def folders_of(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-# The user's own command runs whenever a letter is typed; this many of its lines are offered.
+# The user's own command runs whenever a letter is typed: its time limit, and how many of its lines
+# are offered.
 SUGGESTING_S = 5.0
 MOST_SUGGESTED = 15
 

@@ -15,7 +15,8 @@ from clew.agent.tools.base import ToolContext, ToolError, ToolSession
 from clew.agent.tools.ledger import Content, ReadRecord
 from clew.system.files import is_there
 
-# Decodes text (its encoding, byte order mark and line ends) and encodes it back to the same bytes.
+# Decodes text (its encoding, byte order mark and line endings) and encodes it back to the same
+# bytes.
 
 
 MARKS = (
@@ -26,7 +27,8 @@ MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 LOOK_BYTES = 8192
-# Bytes that don't occur in text in an eight-bit encoding; tab, line ends, form feed and escape do.
+# Bytes that don't occur in text in an eight-bit encoding; tab, line endings, form feed and escape
+# do.
 NOT_TEXT = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
@@ -42,9 +44,9 @@ class FileText(Struct, frozen=True, kw_only=True):
         return is_crlf(self.text)
 
     def encode(self, text: str) -> bytes:
-        """Encode a text like the file.
+        """Encode new text for this file, with the file's encoding and byte order mark.
 
-        Raise UnicodeEncodeError if its encoding lacks a character.
+        Raise UnicodeEncodeError if the encoding lacks one of the characters.
         """
         return self.mark + text.encode(self.encoding)
 
@@ -270,7 +272,7 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
 class UnfinishedFile:
     """A file that is being written.
 
-    It has no name where the system allows that: a crash leaves no trace.
+    Where the system allows it, the file has no name yet, so a crash leaves no trace.
     """
 
     def __init__(self, path: Path, mode: int) -> None:

@@ -169,7 +169,7 @@ def _listed(schema: Json, name: str) -> list[Any]:
 def find_schema_fault(schema: Any) -> str:
     """Return why a schema can't be used for structured output, or an empty string.
 
-    It must describe an object, and its patterns must be valid.
+    A usable schema describes an object, and its patterns are valid.
     """
     if not isinstance(schema, dict):
         return "expected a JSON object"

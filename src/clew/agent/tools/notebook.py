@@ -58,7 +58,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 class Notebook(Struct, frozen=True, kw_only=True):
-    """A notebook: its parsed content, its indentation, and whether it ends with a line end."""
+    """A notebook: its parsed content, its indentation, and whether the file ends with a newline."""
 
     held: Json
     indent: int | str

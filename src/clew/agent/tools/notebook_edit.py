@@ -156,6 +156,6 @@ def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:
 
 
 def lines_kept(source: str) -> list[str]:
-    """Split a source into lines with their line ends, as notebooks store them."""
+    """Split a source into lines with their line endings, as notebooks store them."""
     parts = source.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

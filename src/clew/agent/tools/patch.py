@@ -19,7 +19,10 @@ Region = tuple[int, int, int, int]
 def replace_spans(
     regions: list[Region], spans: list[tuple[int, int]], inserted_chars: int
 ) -> list[Region]:
-    """Return the changed regions after more spans were replaced by texts of `inserted_chars`."""
+    """Return the changed regions after further replacements.
+
+    Each of the `spans` was replaced by `inserted_chars` characters.
+    """
     places: list[tuple[int, int, int | None, int]] = [
         *((n1, n2, o2 - n2, 0) for _, o2, n1, n2 in regions),
         *((begin, end, None, inserted_chars - (end - begin)) for begin, end in spans),

@@ -123,7 +123,7 @@ def outlined_tools() -> tuple[Tool[Any], ...]:
     return tuple(map(BuiltinTool, msgspec.json.decode(OUTLINES.read_bytes())))
 
 
-# These tools require a user, or a host that answers for one.
+# These tools require a user, or a host that answers for the user.
 NEED_A_PERSON = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 
 

@@ -18,8 +18,8 @@ NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "t
 NAMES |= {"array": "a list", "object": "an object", "null": "null"}
 
 
-# What the model need not read of a schema. `parse_input` enforces the bounds all the same, and models
-# seldom exceed them.
+# Schema keywords that the model doesn't need. `parse_input` enforces the bounds all the same, and
+# models seldom exceed them.
 OMITTED = frozenset({"title", "default", "minLength", "maxLength", "minItems", "maxItems"})
 OMITTED_VALUES: tuple[tuple[str, Any], ...] = (("minimum", 0), ("minimum", 1), ("required", []))
 

@@ -30,7 +30,7 @@ PIECE_BYTES = 1 << 16
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # The caller keeps less than this, so the size tells it that something is missing.
 FOUND_MAX_CHARS = 16 << 20
-# The number of files that is worth another process.
+# The number of files from which another process is worthwhile.
 SHARE = 500
 MOST_SHARES = 8
 SPECIAL = frozenset("\\.^$*+?{}[]|()")
@@ -352,7 +352,7 @@ def matching(job: Job, pattern: re.Pattern[str], text: str, most: int = sys.maxs
             if at > len(text):
                 break
             continue
-        # A match across a line end doesn't count; the line alone must match.
+        # A match across a line ending doesn't count; the line alone must match.
         if match.end() <= end or pattern.search(text[begin:end]):
             rows.append(line)
         at = end + 1

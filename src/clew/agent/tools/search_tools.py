@@ -291,7 +291,7 @@ def job_of(arguments: GrepInput) -> Job:
 
 def rows(output: SearchOutput) -> list[str]:
     lines = output.text.split("\n")
-    # The text after the last line end is empty, or a line that was cut.
+    # The text after the last newline is empty, or a line that was cut.
     lines.pop()
     return lines
 

@@ -1,4 +1,4 @@
-"""Turns a command line into a shell process that reports its last folder, and describes its end."""
+"""Turns a command line into a shell process that reports the folder it ends in."""
 
 import os
 import shutil
@@ -59,10 +59,10 @@ def compose_first_lines(ctx: ToolContext) -> str:
 
 
 def start_folder(ctx: ToolContext) -> str | None:
-    """Return the shell's folder if it no longer exists, else None.
+    """Set the session's folder to one that exists; return the previous folder if it was deleted.
 
-    If it is gone, the command begins in the folder where the session began. If that folder doesn't
-    exist either, the command begins in the nearest existing parent.
+    Return None if the folder still exists. Otherwise the next command begins in the folder where
+    the session began or, if that doesn't exist either, in its nearest existing parent.
     """
     folder, project = ctx.session.cwd, Path(ctx.session.shell.project)
     if is_folder(folder):

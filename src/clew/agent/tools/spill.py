@@ -1,4 +1,4 @@
-"""Shortens results that are too long: the full text goes to a file, only both ends are shown.
+"""Shortens results that are too long: the full text goes to a file, and only both ends are shown.
 
 Every tool uses this module. A file is named by its content, so the same result is stored once, and
 it is written atomically. This must never make a call fail: if the file can't be written, the result
@@ -78,7 +78,7 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
 
 
 def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
-    """Shorten long texts in the data for programs, and add the file's path."""
+    """Shorten long strings in the data for programs, and add the file's path."""
     cut = bounded(raw, limit_chars)
     if isinstance(cut, dict) and path is not None:
         cut |= {"persistedOutputPath": str(path), "persistedOutputSize": size}
@@ -86,7 +86,7 @@ def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
 
 
 def bounded(value: Any, limit_chars: int) -> Any:
-    """Return a decoded JSON value with every text cut to the limit."""
+    """Return a decoded JSON value with every string cut to the limit."""
     match value:
         case str():
             return value[:limit_chars]

@@ -86,7 +86,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 
 
 def encode_content(like: FileText, content: str, path: Path) -> bytes:
-    """Encode in the old file's encoding, or in UTF-8 if the new text can't be represented in it."""
+    """Encode the content like the old file, or in UTF-8 if the old encoding lacks a character."""
     try:
         return like.encode(content)
     except UnicodeEncodeError:

@@ -415,7 +415,7 @@ def colours(environ: Mapping[str, str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Print the findings. Return 1 if any of them is a fault, else 0."""
+    """Run the checks and print the findings. Return 1 if any of them is a fault, else 0."""
     options = arguments().parse_args(argv)
     standing = load_current_rules(
         os.environ, Path.cwd(), command_line=read_command_line(options.settings)

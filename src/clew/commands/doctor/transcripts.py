@@ -62,7 +62,7 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
 
 
 def nearest_to(path: Path) -> Path:
-    """Return the longest part of a path that exists. A broken link counts as existing."""
+    """Return the longest existing prefix of a path. A broken link counts as existing."""
     return next(
         ancestor for ancestor in (path, *path.parents) if is_there(ancestor) or is_link(ancestor)
     )

@@ -83,7 +83,7 @@ def say_unsaved(path: Path) -> None:
 def say_waiting(path: Path) -> bool:
     """Warn if a session has recovery files, and return whether it has any.
 
-    A command that changes only the session's file would miss the lines in them.
+    A command that changes only the session's file would miss the lines in its recovery files.
     """
     from clew.record.transcript.paths import copy_name, rescue_dirs
     from clew.record.transcript.recovery import list_all_copies

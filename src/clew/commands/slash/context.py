@@ -61,7 +61,9 @@ def listed(entries: Sequence[Json]) -> str:
 
 
 def named(name: str, entries: Sequence[Json]) -> str:
-    """Return the ID of the message with this number in the list, or the name itself."""
+    """Return the ID of the message with this number in the list; any other name is returned
+    unchanged.
+    """
     if name.isascii() and name.isdecimal() and 0 < int(name) <= len(entries):
         return str(entries[int(name) - 1]["uuid"])
     return name

@@ -72,12 +72,12 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     if not session.options.has_commands:
         return None
     if typed.name.startswith("mcp"):
-        # It may belong to a server that is still connecting.
+        # The command may belong to a server that is still connecting.
         await session.parts.mcp.settled()
     commands = collect_commands(session)
     command = commands.find(typed.name)
     if command is None:
-        # A SessionStart hook may still be about to add it.
+        # A SessionStart hook may be about to add the command.
         await session.parts.hooks.started()
         commands = collect_commands(session)
         command = commands.find(typed.name)
@@ -342,7 +342,7 @@ def money(spend: Spend) -> str:
 
 
 async def usage(session: Session, _: str) -> Outcome:
-    """Show the totals of the session across all runs, and the share of the current run."""
+    """Show the session's totals over all runs, and the current run's share of them."""
     state, past = session.costs.spending.state, session.costs.past
     rows = []
     for model, spend in session.ledger().by_model().items():

@@ -26,7 +26,7 @@ SHOWN_TOOLS = 3
 
 
 class CachedParts(Struct, frozen=True, kw_only=True):
-    """The parts of a request that the service caches, in its order."""
+    """The parts of a request that the service caches, in the order in which it caches them."""
 
     model: str
     tools: Sequence[Json]
@@ -234,7 +234,7 @@ def compute_extra_usd(
 
 
 def find_recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
-    """Return the cache misses recorded in entries, in order."""
+    """Yield the cache misses recorded in entries, in order."""
     for entry in entries:
         record = entry.get(RECORD) if entry.get("type") == "assistant" else None
         if isinstance(record, dict) and isinstance(record.get("reason"), str):

@@ -61,7 +61,7 @@ class Moved(Struct, frozen=True, kw_only=True, tag="moved"):
 
 
 class ModelChosen(Struct, frozen=True, kw_only=True, tag="model"):
-    """The user chose a model; None returns to the initial one."""
+    """The user chose a model; None stands for the initial one."""
 
     model: str | None
 

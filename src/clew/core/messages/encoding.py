@@ -34,8 +34,8 @@ _ESCAPE = lazy_pattern(
     re.DOTALL,
 )
 _SPACE = lazy_pattern(r"[ \t\n\r]*")
-# `str.splitlines`, which some readers use, treats these as line ends. JSON allows them unescaped,
-# but clew escapes them.
+# `str.splitlines`, which some readers use, treats these as line endings. JSON allows them
+# unescaped, but clew escapes them.
 _LINE_ENDS = (
     (b"\xe2\x80\xa8", b"\\u2028"),
     (b"\xe2\x80\xa9", b"\\u2029"),
@@ -47,7 +47,10 @@ _BEYOND = (float("inf"), float("-inf"))
 
 
 def decode(line: bytes) -> Any:
-    """Return the value in `line`, ignoring stray bytes around it; ValueError if it is not JSON."""
+    """Return the value in `line`, ignoring stray bytes around it.
+
+    Raise ValueError if the rest is not JSON.
+    """
     try:
         return _read(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -105,7 +108,7 @@ def read_float(digits: str) -> Any:
 
 
 def _beyond_double(digits: str) -> Any:
-    """Return as a `Decimal` a number that a double or an int cannot hold.
+    """Return a number that neither a double nor an int can hold, as a `Decimal`.
 
     Return None if even the exponent is too long.
     """
@@ -177,7 +180,7 @@ def _decode_deep(text: str) -> Any:
 
 
 def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number") -> bytes:
-    """Encode `value` as compact JSON in valid UTF-8 without any line end.
+    """Encode `value` as compact JSON in valid UTF-8, on a single line.
 
     Numbers beyond the range of a double are written as numbers, or as strings for readers that
     might reject them.

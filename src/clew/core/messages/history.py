@@ -55,7 +55,10 @@ class History:
         return len(self._shared) == self._length
 
     def without(self, uuids: Iterable[str]) -> History:
-        """Return this history without the messages in `uuids`, whose memory can then be freed."""
+        """Return this history without the messages named in `uuids`.
+
+        Their memory can then be freed.
+        """
         gone = frozenset(uuids)
         return History(m for m in self if m.get("uuid") not in gone)
 

@@ -98,7 +98,7 @@ class AttributionSnapshot(Entry):
 
 
 class ContentReplacement(Entry):
-    """Large contents that were replaced by a reference."""
+    """Large content that was replaced by references."""
 
     __slots__ = ()
     tag = "content-replacement"

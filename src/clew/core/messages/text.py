@@ -1,4 +1,4 @@
-"""Texts that clew adds to a conversation: constants that other programs match, and its own."""
+"""Text that clew adds to a conversation: constants that other programs match, and clew's own."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def wrap_in_tag(tag: str, text: str) -> str:
     return f"<{tag}>{text}</{tag}>"
 
 
-# Escapes clew's own tags in foreign text of a request, and reverses it.
+# Escapes clew's own tags in text from outside that goes into a request, and unescapes them.
 
 
 # `summary` is also an HTML element, and clew parses it only in model responses.

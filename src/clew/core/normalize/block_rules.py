@@ -15,7 +15,7 @@ _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 
 
 class RequestViolation(Struct, frozen=True, kw_only=True):
-    """One problem for which the service would reject the request."""
+    """One reason why the service would reject a request."""
 
     rule: str
     where: str

@@ -30,7 +30,7 @@ def make_text_block(words: str) -> Block:
 
 
 class Cleaner:
-    """A converter of blocks for one target that collects the `repairs` and `media` so far.
+    """Converts blocks for one target, and collects the `repairs` and the `media` found so far.
 
     `media` lists the size of each image and document in order. The first `dropped` of them are
     replaced by text, because the request would otherwise be too large.

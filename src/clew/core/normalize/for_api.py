@@ -59,7 +59,7 @@ def for_api(
 
 
 class Outgoing:
-    """The requests for a growing history. Entries can only be added; start anew after a rewind."""
+    """The requests for a growing history. Entries can only be added; start over after a rewind."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One exchange: a model response, and everything said to the model before the next response.
+"""One exchange: a model response, and everything sent to the model before the next response.
 
 Owns the relation between a response and the message after it: each call has exactly one result,
 results come first, no block follows a call, and IDs are unique. Missing results are computed as
@@ -103,8 +103,8 @@ def finish(
 ) -> tuple[list[Block], list[Block], list[Block]]:
     """Return the contents of the assistant, user and system messages of an exchange.
 
-    If a user message is required but would be empty, `filler` becomes its content. None is required
-    after a paused last response.
+    If a user message is required but would be empty, `filler` becomes its content. If the last
+    response is paused, no user message is required.
     """
     answer, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)

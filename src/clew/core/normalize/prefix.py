@@ -313,8 +313,8 @@ class Thoughts:
         self._lost = 0
         self._torn_at = -1
         self._news: list[Repair] = []
-        # The last response with a text of whitespace alone. The service does not accept such a
-        # text, so the thinking after it in the same response no longer has its original prefix.
+        # The last response with a text block of whitespace alone. The service does not accept such
+        # a block, so the thinking after it in the same response no longer has its original prefix.
         self._blank_answer: object = None
         self._after_blank: set[str] = set()
 
@@ -481,7 +481,7 @@ class Thoughts:
         self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
 
     def _find_after_blank(self, *, lose: bool) -> bool:
-        """Return whether thinking follows a blank text in its response; with `lose`, omit it."""
+        """Return whether thinking follows blank text in a response; with `lose`, omit the thinking."""
         standing = self._after_blank - self._gone
         places = [p for p in self._chain.places if p.thought in standing]
         for place in places if lose else ():

@@ -1,7 +1,8 @@
 """Render attachments as text for the model.
 
 An attachment is rendered once, when it is recorded. The text is frozen in the transcript and sent
-verbatim from then on. Only attachments from programs that did not freeze a text are rendered here.
+verbatim from then on. Only attachments from programs that did not freeze the text are rendered
+here.
 """
 
 from typing import Any

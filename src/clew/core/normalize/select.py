@@ -84,7 +84,7 @@ def find_beginning(entries: Entries) -> int:
 
 
 def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries that remain after the last complete compaction, or all without one.
+    """Return the entries that remain after the last complete compaction, or all if there was none.
 
     These are the compaction's summary, the entries that it preserved, and all later entries.
     """

@@ -254,7 +254,7 @@ def _webp(data: bytes) -> Size:
 
 
 def _jpeg(data: bytes) -> Size:
-    """Return the size of a JPEG, which follows segments such as the color profile and tables."""
+    """Return the size of a JPEG, found after segments such as the color profile and tables."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

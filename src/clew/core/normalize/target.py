@@ -1,4 +1,4 @@
-"""The capabilities of a request's receiver: one field for each rule that depends on it."""
+"""The capabilities of the model and endpoint that receive a request: one field for each rule."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias

@@ -26,7 +26,7 @@ _ANY = Target(max_image_px=10**9, max_image_bytes=10**9, max_document_bytes=10**
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Estimate the tokens of a text, with a weight each for letters, ASCII signs and the rest."""
+    """Estimate the tokens of `text`; letters, ASCII symbols and the rest have different weights."""
     if not text:
         return 0
     if text.isascii():

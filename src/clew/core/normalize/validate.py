@@ -85,7 +85,7 @@ def _holds(message: dict[str, Any], kind: str) -> bool:
 
 
 class Validator:
-    """A validator that checks a request's messages in order; `found` only grows.
+    """Checks a request's messages in order; violations are added to `found` and never removed.
 
     Use `branch` for the part of a request that will still change: a branch checks messages without
     adding them here.

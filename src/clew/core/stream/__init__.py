@@ -1,4 +1,4 @@
-"""Parse bytes into messages without IO: lines, events, tool input and the finished message.
+"""Parse bytes into messages without I/O: lines, events, tool input and the finished message.
 
 Every parser here has two methods, `feed(...) -> list` and `close() -> list`. Invalid input produces
 a `StreamFault`; nothing here raises because of received data.

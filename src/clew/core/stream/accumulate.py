@@ -6,7 +6,7 @@ only after `ToolUseReady`.
 
     waiting -- message_start --> open -- message_stop, a fatal fault, close or abort --> finished
 
-The response's dicts are passed on as they are; the accumulator does not change them afterwards.
+The response's dicts are passed on as they are; the accumulator does not change them afterward.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -104,7 +104,7 @@ State: TypeAlias = Literal["waiting", "open", "finished"]
 
 
 class Accumulator:
-    """The assembly of one response from its events.
+    """Assembles one response from its events.
 
     `new_tool_id` creates IDs for tool calls whose ID is missing or in use.
     """

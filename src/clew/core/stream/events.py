@@ -125,7 +125,7 @@ class BlockFinished(Struct, frozen=True, kw_only=True):
 
 
 class BlockDropped(Struct, frozen=True, kw_only=True):
-    """The stream ended inside this block, which is not part of the message."""
+    """The stream ended inside this block, so the block is not part of the message."""
 
     index: int
     block: Json

@@ -37,7 +37,7 @@ class Newlines:
 
 
 class LineSplitter:
-    """A splitter that returns each line of a byte stream once complete, without its line end."""
+    """A splitter that returns each line of a byte stream once complete, without its line ending."""
 
     __slots__ = ("_newlines", "_rest")
 
@@ -57,7 +57,7 @@ class LineSplitter:
         return lines
 
     def close(self) -> list[bytes]:
-        """Return the last line if the stream ended without a line end."""
+        """Return the last line if the stream ended without a line ending."""
         rest, self._rest = bytes(self._rest), bytearray()
         return [rest] if rest else []
 
@@ -186,7 +186,7 @@ class SseDecoder:
         limit = self._max_event_bytes
         if limit is None or self._ended or not self._started:
             return events
-        # A line end at the end may be half of the blank line that ends the event.
+        # A newline at the end may be half of the blank line that ends the event.
         if len(self._rest) - self._rest.endswith(b"\n") > limit:
             events.append(self._too_large())
         return events
