@@ -56,6 +56,20 @@ MODES: tuple[Mode, ...] = (
     "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions",
 )  # fmt: skip
 ALIASES: dict[str, Mode] = {"manual": "default"}
+# What users read; settings and options use the mode's own spelling.
+MODE_NAMES: dict[str, str] = {
+    "default": "default mode",
+    "acceptEdits": "accept edits",
+    "plan": "plan mode",
+    "auto": "auto mode",
+    "dontAsk": "don't ask",
+    "bypassPermissions": "bypass permissions",
+}
+
+
+def describe_mode(mode: str) -> str:
+    """Return the name under which front ends show a permission mode."""
+    return MODE_NAMES.get(mode, mode)
 
 
 class RefusedMode(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import describe_closing
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
 from clew.parts.hooks import Idle
+from clew.permissions.modes import describe_mode
 from clew.session.build import open_session
 from clew.session.session import Session
 from clew.system.config.settings import read_text
@@ -70,7 +71,7 @@ async def one_session(
         for notice in session.notices:
             telling.line(f"! {notice}")
         keys = " · Esc to interrupt · Ctrl-D to exit" if keyboard.is_terminal else ""
-        telling.line(f"clew: {session.model.name}, permission mode {session.mode}{keys}")
+        telling.line(f"clew: {session.model.name}, {describe_mode(session.mode)}{keys}")
         if session.model_access.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
             if await show_ways(session, telling.line, ask):

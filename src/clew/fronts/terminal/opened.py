@@ -30,7 +30,7 @@ from clew.fronts.terminal.first_run import is_first_start, offer_sandbox
 from clew.fronts.terminal.keys import list_keys
 from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
-from clew.fronts.terminal.status import Status
+from clew.fronts.terminal.status import Status, at_home
 from clew.fronts.terminal.talk import Talk
 from clew.parts.mcp import scopes
 from clew.session.build import open_session
@@ -181,7 +181,8 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     stage.transcript = Transcript(
         front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
     )
-    stage.status = Status(session, programs)
+    keys = front.bindings.keys_of("chat:cycleMode")
+    stage.status = Status(session, programs, cycle_key=keys[0] if keys else "")
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
@@ -263,12 +264,6 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     if approved:
         scopes.approve(places, approved)
     return is_decided
-
-
-def at_home(folder: str, home: str) -> str:
-    """Return a folder's path, with `~` in place of the home folder."""
-    is_below = bool(home) and Path(folder).is_relative_to(home)
-    return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
 
 
 def below(file: str | None, root: Path) -> str:

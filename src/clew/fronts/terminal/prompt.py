@@ -7,7 +7,7 @@ its placeholder is no longer in the text; an undo restores both. prompt_toolkit 
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -128,6 +128,8 @@ class PromptEditor:
         self.buffer = Buffer(multiline=True)
         self._pasted: dict[int, Pasted] = {}
         self._count = 0
+        # Called when the prompt is sent, stashed or cleared.
+        self.on_take: Callable[[], object] = lambda: None
 
     @property
     def text(self) -> str:
@@ -144,6 +146,7 @@ class PromptEditor:
         self._pasted.clear()
         # A reset is silent; without this, suggestions for the old text would stay on the screen.
         self.buffer.on_text_changed()
+        self.on_take()
         return entry
 
     def look(self) -> SubmittedText:

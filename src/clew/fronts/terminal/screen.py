@@ -20,6 +20,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.renderer import Renderer
 
@@ -40,6 +41,11 @@ ANSWERS_S = 2.0
 # How long a paste may be silent before it is considered complete.
 PASTE_S = 2.0
 READ_BYTES = 1 << 16
+VIM_MODES = {
+    InputMode.NAVIGATION: "NORMAL",
+    InputMode.REPLACE: "REPLACE",
+    InputMode.REPLACE_SINGLE: "REPLACE",
+}
 
 
 class KeyInput(Vt100Input):
@@ -141,6 +147,9 @@ class Screen:
         )
         self._owed: asyncio.TimerHandle | None = None
         self.app.renderer = _Drawing(self, output)
+        stage.editing = self._editing
+        # The next prompt begins in insert mode, as it would in a new editor.
+        stage.prompt.on_take = self.app.vi_state.reset
 
     def obey(self, settings: Mapping[str, Any]) -> None:
         """Apply the settings for editing keys, notifications and theme.
@@ -156,6 +165,14 @@ class Screen:
             self.theme = theme
             self.on_colours()
             self.changed()
+
+    def _editing(self) -> str:
+        """Return the name of vim's mode, or an empty string without vim keys."""
+        if self.app.editing_mode != EditingMode.VI:
+            return ""
+        if self._stage.prompt.buffer.selection_state is not None:
+            return "VISUAL"
+        return VIM_MODES.get(self.app.vi_state.input_mode, "INSERT")
 
     @asynccontextmanager
     async def running(self, closed: Callable[[], object]) -> AsyncIterator[None]:

@@ -204,6 +204,8 @@ class Stage:
         # Called with the title of a dialog that opens without a key press.
         self.on_question: Callable[[str], object] = lambda _: None
         self.working: Working | None = None
+        # The mode of vim, for the status line; empty without vim keys. The screen sets it.
+        self.editing: Callable[[], str] = str
         # The open dialogs, the last one on top; and the dialog that receives the keys.
         self._behind: list[Chooser] = []
         # The dialogs among them that opened without a key press.
@@ -343,8 +345,7 @@ class Stage:
 
     def hint(self, words: str) -> None:
         self._hint, self._hint_until_s = words, time.monotonic() + HINT_S
-        # Redraws when the hint ends, because nothing else may do so by then, and the hint covers
-        # the mode.
+        # Redraws when the hint ends, because nothing else may do so by then.
         asyncio.get_running_loop().call_later(HINT_S + 0.1, self.changed)
         self.changed()
 
@@ -393,18 +394,18 @@ class Stage:
 
     def _foot(self, width: int) -> list[Line]:
         rule = format_row([Span("─" * width, self.theme["rule"])])
+        notice = self._notice()
+        if self.status is not None:
+            editing = self.editing() if self.dialog is None else ""
+            return [rule, *self.status.lines(width, self.theme, notice=notice, editing=editing)]
+        if notice or self.dialog is None:
+            span = Span(f"  {notice}", self.theme["notice"])
+            loading = Span("  Loading session…", self.theme["quiet"])
+            return [rule, format_row(clip_spans([span if notice else loading], width))]
+        return [rule]
+
+    def _notice(self) -> str:
+        """Return what the user needs to know at the moment, next to the status line."""
         if self.dialog is not None and not self.takes_keys:
-            return [rule, format_row(clip_spans([Span(f"  {WAITS}", self.theme["notice"])], width))]
-        if self._hint and time.monotonic() < self._hint_until_s:
-            return [
-                rule,
-                format_row(clip_spans([Span(f"  {self._hint}", self.theme["notice"])], width)),
-            ]
-        if self.status is None and self.dialog is not None:
-            return [rule]
-        if self.status is None:
-            return [
-                rule,
-                format_row(clip_spans([Span("  Loading session…", self.theme["quiet"])], width)),
-            ]
-        return [rule, *self.status.lines(width, self.theme)]
+            return WAITS
+        return self._hint if time.monotonic() < self._hint_until_s else ""

@@ -1,4 +1,4 @@
-"""The status line: model, mode, context left, cost, time, branch, tasks; or the user's own line.
+"""The status line: model, mode, context left, cost, folder, tasks; or the user's own line.
 
 Values are read from the session when they are needed. The command of the `statusLine` setting runs
 when values that it may show have changed, but never while the user types.
@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from clew.agent.events import Compacting, EngineEvent, ToolFinished, ToolStarted
 from clew.core.json_object import Json
+from clew.core.ledger.ledger import Spend
 from clew.core.messages.views import Usage
 from clew.core.stream.events import (
     InputDelta,
@@ -32,8 +35,10 @@ from clew.fronts.render.rows import (
     join_lines,
     width_of,
 )
+from clew.fronts.render.stories import format_attempt
 from clew.fronts.render.theme import Theme
 from clew.parts.recording import read_branch
+from clew.permissions.modes import describe_mode
 from clew.providers.answer_events import Asking, FellBack, HeldByRateLimit, Retrying, Waiting
 from clew.session.session import Session
 from clew.system.config.settings import read_object
@@ -59,7 +64,7 @@ class Working:
         self._doing = ""
         # The end of the current wait, and its reason.
         self._until_s = 0.0
-        self._why = ""
+        self._why = self._attempt = ""
         self._silent_since_s = 0.0
         self._given_up_s = 0.0
         self.is_stopping = False
@@ -91,6 +96,7 @@ class Working:
                 self._given_up_s = self._silent_since_s + event.limit_s
             case Retrying():
                 self._wait(event.failure.message, event.delay_s, now_s)
+                self._attempt = format_attempt(event)
             case HeldByRateLimit():
                 self._wait("Rate limited", event.delay_s, now_s)
             case FellBack():
@@ -109,7 +115,7 @@ class Working:
             self._characters = 0
 
     def _wait(self, why: str, delay_s: float, now_s: float) -> None:
-        self._why, self._until_s = why, now_s + delay_s
+        self._why, self._until_s, self._attempt = why, now_s + delay_s, ""
 
     def line(self, now_s: float, width: int, theme: Theme) -> Line:
         mark = FRAMES[int((now_s - self._began_s) / FRAMES_S) % len(FRAMES)]
@@ -122,7 +128,7 @@ class Working:
 
     def _what(self, now_s: float) -> str:
         if self._until_s > now_s:
-            return f"{self._why}; retrying in {self._until_s - now_s:.0f} s"
+            return f"{self._why}; retrying in {self._until_s - now_s:.0f} s{self._attempt}"
         if self._silent_since_s:
             silent, limit = now_s - self._silent_since_s, self._given_up_s - now_s
             return f"No data for {silent:.0f} s; timing out in {max(0, limit):.0f} s"
@@ -156,17 +162,32 @@ MODE_PARTS = {
     "auto": "running",
     "bypassPermissions": "error",
 }
-
-MODE_NAMES = {
-    "acceptEdits": "accept edits",
-    "dontAsk": "don't ask",
-    "bypassPermissions": "bypass permissions",
-}
+TITLE_CHARACTERS = 30
 
 
-def format_mode(mode: str) -> str:
-    """Return the name under which the screen shows a permission mode."""
-    return MODE_NAMES.get(mode, mode)
+class Item(Struct, frozen=True):
+    """One value of the status line.
+
+    In a narrow terminal, items with a higher `rank` are left out first; those with rank 0 never are.
+    """
+
+    words: str
+    style: str
+    rank: int = 0
+    separator: str = " · "
+
+
+def fit_items(items: Sequence[Item], width: int) -> tuple[Row, bool]:
+    """Return the items as a row, and whether those with rank 0 fit into it."""
+    left = [item for item in items if item.words]
+    while True:
+        row: Row = [Span("  ")]
+        for number, item in enumerate(left):
+            row.append(Span(f"{item.separator if number else ''}{item.words}", item.style))
+        rank = max((item.rank for item in left), default=0)
+        if width_of(row) <= width or not rank:
+            return clip_spans(row, width), width_of(row) <= width
+        left = [item for item in left if item.rank < rank]
 
 
 def used_tokens(session: Session) -> int:
@@ -187,11 +208,13 @@ def used_tokens(session: Session) -> int:
 class Status:
     """The status line. `_own` is the last output of the user's `statusLine` command."""
 
-    def __init__(self, session: Session, programs: Programs) -> None:
+    def __init__(self, session: Session, programs: Programs, *, cycle_key: str = "") -> None:
+        """Create the status line; `cycle_key` switches to the next permission mode."""
         self._session = session
         self._programs = programs
+        self._cycle_key = cycle_key
         self._began_s = time.monotonic()
-        self._branch = ""
+        self._folder = self._branch = ""
         self._used = 0
         self._own: list[str] = []
         self._asking: asyncio.Lock = asyncio.Lock()
@@ -200,54 +223,64 @@ class Status:
 
     def look(self) -> None:
         """Reread the values that change only between turns."""
-        self._branch = read_branch(Path(self._session.workspace.cwd))
+        cwd, home = (
+            self._session.workspace.cwd,
+            self._session.rules.standing.environ.get("HOME", ""),
+        )
+        branch = read_branch(Path(cwd))
+        self._folder = join_lines(at_home(cwd, home))
+        self._branch = "" if branch == "HEAD" else join_lines(branch)
         self._used = used_tokens(self._session)
 
     # -- the default line
 
-    def lines(self, width: int, theme: Theme) -> list[Line]:
-        """Return the status line, preceded by warnings about data that could not be saved."""
+    def lines(self, width: int, theme: Theme, *, notice: str = "", editing: str = "") -> list[Line]:
+        """Return the status line, preceded by warnings about data that could not be saved.
+
+        `notice` is shown next to it or, if it does not fit, below it. `editing` names the mode of vim.
+        """
         unsaved = [
             format_row(
                 clip_spans([Span(f"  ! {join_lines(trouble.in_short)}", theme["error"])], width)
             )
             for trouble in self._session.story.recorder.troubles
         ]
-        return [*unsaved, *(self._own or self._ordinary(width, theme))]
+        editor = Item(editing, theme["heading"])
+        hint, tasks = Item(notice, theme["notice"], 0, "   "), Item(self._running(), theme["quiet"])
+        if self._own:
+            mode = self._mode(theme) if self._session.mode != "default" else []
+            beside = [editor, *mode, hint]
+            rows = fit_rows(beside, width) if any(item.words for item in beside) else []
+            return [*unsaved, *self._own, *rows]
+        return [*unsaved, *fit_rows([editor, *self._items(theme), tasks, hint], width)]
 
-    def _ordinary(self, width: int, theme: Theme) -> list[Line]:
-        row, running = self._row(self._session, theme), self._running(theme)
-        if not running or width_of([*row, *running]) <= width:
-            return [format_row(clip_spans([*row, *running], width))]
-        # Background tasks get their own line if they do not fit.
-        return [format_row(clip_spans(row, width)), format_row(clip_spans(running, width))]
+    def _mode(self, theme: Theme) -> list[Item]:
+        mode = self._session.mode
+        name = Item(describe_mode(mode), theme[MODE_PARTS.get(mode, "quiet")])
+        if mode == "default" or not self._cycle_key:
+            return [name]
+        return [name, Item(f"({self._cycle_key} to cycle)", theme["quiet"], 3, " ")]
 
-    def _row(self, session: Session, theme: Theme) -> Row:
-        quiet = theme["quiet"]
-        mode = Span(format_mode(session.mode), theme[MODE_PARTS.get(session.mode, "quiet")])
-        row: Row = [Span(f"  {join_lines(session.model.name)}", quiet), Span("  ", quiet), mode]
-        return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
+    def _items(self, theme: Theme) -> list[Item]:
+        session, quiet = self._session, theme["quiet"]
+        left, total = left_percent(self._used, session.model.context_window), session.ledger().total
+        return [
+            Item(join_lines(session.model.name), quiet),
+            *self._mode(theme),
+            Item(f"{left}% context left" if left is not None else "", quiet, 1),
+            Item(format_cost(total), quiet, 2),
+            Item(self._folder, quiet, 5),
+            Item(self._branch, quiet, 4),
+        ]
 
-    def _words(self, session: Session) -> list[str]:
-        words = []
-        if left := left_percent(self._used, session.model.context_window):
-            words.append(f"{left}% context left")
-        total = session.ledger().total
-        if total.requests:
-            unpriced = "" if total.is_complete else "+?"
-            words.append(f"${total.usd:.4f}{unpriced}")
-        words.append(lasting(time.monotonic() - self._began_s))
-        if self._branch not in ("", "HEAD"):
-            words.append(escape_controls(self._branch))
-        return words
-
-    def _running(self, theme: Theme) -> Row:
-        running = self._session.parts.tasks.running
+    def _running(self) -> str:
+        """Return the titles of the background tasks; subagents have rows of their own."""
+        running = [task for task in self._session.parts.tasks.running if task.is_background]
         if not running:
-            return []
-        first = join_lines(running[0].title)[:30]
+            return ""
+        first = join_lines(running[0].title)[:TITLE_CHARACTERS]
         rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
-        return [Span(f"  running: {first}{rest}", theme["quiet"])]
+        return f"running: {first}{rest}"
 
     # -- the user's own line
 
@@ -303,6 +336,28 @@ class Status:
                 "remaining_percentage": left_percent(self._used, window),
             },
         }
+
+
+def fit_rows(items: Sequence[Item], width: int) -> list[Line]:
+    """Return the items on one row or, if they do not fit, the last of them on rows of their own."""
+    row, fits = fit_items(items, width)
+    last = next((at for at in range(len(items) - 1, -1, -1) if items[at].words), 0)
+    if fits or not last:
+        return [format_row(row)]
+    return [*fit_rows(items[:last], width), format_row(fit_items([items[last]], width)[0])]
+
+
+def format_cost(total: Spend) -> str:
+    """Return a cost; a plus sign marks one that leaves out requests without a known price."""
+    if not total.requests:
+        return ""
+    return f"${total.usd:.4f}{'' if total.is_complete else '+?'}"
+
+
+def at_home(folder: str, home: str) -> str:
+    """Return a folder's path, with `~` in place of the home folder."""
+    is_below = bool(home) and Path(folder).is_relative_to(home)
+    return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
 
 
 def left_percent(used: int, window: int | None) -> int | None:

@@ -16,7 +16,6 @@ from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
-from clew.fronts.terminal.status import format_mode
 from clew.fronts.terminal.view import MANY, Begin, TerminalInput, TerminalView, as_typed
 from clew.parts.hooks import Idle
 from clew.permissions.request import Mode
@@ -142,10 +141,10 @@ class SessionMenus:
         at = CYCLE.index(self._session.mode) if self._session.mode in CYCLE else -1
         for step in range(1, len(CYCLE)):
             try:
-                mode = self._session.rules.set_mode(CYCLE[(at + step) % len(CYCLE)])
+                self._session.rules.set_mode(CYCLE[(at + step) % len(CYCLE)])
             except SettingsError:
                 continue
-            self._stage.hint(f"Permission mode: {format_mode(mode)}")
+            self._screen.changed()
             self._view.status.ask_soon()
             return
 
