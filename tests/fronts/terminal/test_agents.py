@@ -57,7 +57,7 @@ def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn
         terminal.type("go\n")
         terminal.expect("anything else = ")
         terminal.type("y\n")
-        terminal.expect("* Background agent “some work” completed")
+        terminal.expect("! Background agent “some work” completed")
         terminal.expect("so it is made")
         terminal.expect("> ")
         terminal.type("/tasks\n")

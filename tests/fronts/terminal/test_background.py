@@ -134,7 +134,7 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
         "  Running in the background as s1",
         "● Monitor: Watch it",
         "  Running in the background as m2",
-        "* Background monitor “Watch it”: one",
+        "! Background monitor “Watch it”: one",
         "● TaskOutput: s1",
         "  Task s1 (shell “Serve it”) is running.",
         "● TaskStop: s1",
@@ -146,7 +146,7 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
         with OnScreen(tmp_path, server.url, *free, rows=50) as screen:
             screen.expect("default")
             screen.type("go\r")
-            screen.expect("* Background monitor “Watch it”: one")
+            screen.expect("! Background monitor “Watch it”: one")
             screen.expect("Ready.")
             screen.expect_rest()
             live = screen.text

@@ -54,7 +54,7 @@ def test_help_names_every_command_and_context_what_fills_the_window(tmp_path: Pa
         screen.type("/help\r")
         screen.expect("@FILE")
         for name in NAMES:
-            assert f"\n/{name}" in screen.picture, name
+            assert f"\n  /{name}" in screen.picture, name
         screen.type("/context\r")
         screen.expect("system prompt")
         screen.expect("Sonnet 5.5: about")

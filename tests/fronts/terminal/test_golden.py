@@ -30,12 +30,12 @@ STEPS: dict[str, tuple[dict[str, Any], str, Sequence[Step]]] = {
     "denied": (
         call("Bash", command="rm -rf build"),
         "clean up",
-        [("see", "y Yes"), ("press", "n"), ("see", "● Bash"), ("rest", "")],
+        [("see", "y Yes"), ("press", "n"), ("see", "✗ Bash"), ("rest", "")],
     ),
     "interrupted": (
         call("Bash", command="sleep 600"),
         "wait",
-        [("see", "Running"), ("press", "\x1b"), ("see", "● Bash"), ("rest", "")],
+        [("see", "Running"), ("press", "\x1b"), ("see", "✗ Bash"), ("rest", "")],
     ),
     "bad-key": (BAD_KEY, "go", [("see", "401"), ("rest", "")]),
     "no-tasks": (HELLO, "", [("press", "\x14"), ("see", "No background")]),

@@ -87,7 +87,7 @@ def test_a_person_is_asked_and_obeyed(tmp_path: Path, keys: str, exists: bool) -
         screen.expect("y Yes")
         looks_like(screen, "permission")
         screen.type(keys)
-        screen.expect("● Write" if keys == "n" else "So be it.")
+        screen.expect("✗ Write" if keys == "n" else "So be it.")
     assert (tmp_path / "work" / "x.txt").exists() is exists
     if "use" in keys:
         assert "use y.txt" in str(server.requests[1].body["messages"][-1])
@@ -229,9 +229,9 @@ def test_a_command_stands_above_what_it_says(tmp_path: Path) -> None:
         screen.expect("> /todos\n\n")
         screen.type("/help\r")
         screen.expect("@FILE")
-        screen.expect(lambda _: "> /help\n\n/add-dir" in screen.text)
+        screen.expect(lambda _: "> /help\n\n  /add-dir" in screen.text)
         # A second column stays one, in eighty columns too.
-        assert re.search(r"\n/memory [^\n]*\n(?: {34}\S[^\n]*\n)+", screen.text)
+        assert re.search(r"\n  /memory [^\n]*\n(?: {36}\S[^\n]*\n)+", screen.text)
 
 
 def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:

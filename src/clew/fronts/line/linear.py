@@ -208,7 +208,8 @@ class LineView(FrontView):
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         if cause.order is None:
-            self._telling.line(describe_closing(ended))
+            words = describe_closing(ended)
+            self._telling.line(f"! {words}" if words and ended.is_error else words)
         elif ended.message != self._told:
             await self.show(Show(text=ended.message, is_error=ended.is_error), None)
         self._telling.ring()

@@ -27,7 +27,7 @@ from clew.fronts.render.rows import (
     width_of,
     wrap_spans,
 )
-from clew.fronts.render.theme import Theme
+from clew.fronts.render.theme import Look, Theme
 
 # A table with columns that fit the width. Pure.
 
@@ -133,6 +133,8 @@ def _stood(cell: Row, width: int, stand: str) -> Row:
 
 CODE_INDENT = "  "
 RULE_CELLS = 40
+# Leaves that may use the whole width, unlike prose.
+_WIDE = frozenset({"code", "table", "html"})
 # The minimum width for text in deeply nested quotes and lists.
 WIDTH_LEAST = 12
 _BULLETS = "•◦▪"
@@ -151,8 +153,11 @@ def get_ready() -> None:
 class Markdown:
     """The Markdown renderer. `feed` takes text as it arrives and returns the finished rows."""
 
-    def __init__(self, theme: Theme, width: int, *, links: bool = False) -> None:
-        self._painter = _Painter(theme, width, links=links)
+    def __init__(
+        self, theme: Theme, width: int, *, links: bool = False, prose_cells: int = 0
+    ) -> None:
+        """Create a renderer; `prose_cells` limits the width of prose if it is not 0."""
+        self._painter = _Painter(theme, width, prose_cells, links=links)
         self._blocks = Blocks(self._painter)
         # The last rendered tail, with its width and number of rows, until more text arrives.
         self._peeked: tuple[int, int, list[Row]] | None = None
@@ -180,12 +185,23 @@ class Markdown:
         self._painter.resize(width)
 
 
+def make_markdown(look: Look, width: int | None = None) -> Markdown:
+    """Return a renderer for a look, of another width if one is given."""
+    return Markdown(
+        look.theme,
+        look.width if width is None else width,
+        links=look.abilities.links,
+        prose_cells=look.prose_cells,
+    )
+
+
 class _Painter:
     """The sink of the block parser: paints one leaf at a time, with the marks of its containers."""
 
-    def __init__(self, theme: Theme, width: int, *, links: bool) -> None:
+    def __init__(self, theme: Theme, width: int, prose_cells: int, *, links: bool) -> None:
         self._theme = theme
         self._width = width
+        self._prose_cells = prose_cells
         self._links = links
         self._rows: list[Row] = []
         # Whether a row has been painted, and the serial number of the newest container whose mark
@@ -206,7 +222,7 @@ class _Painter:
 
     def copy(self, width: int, last: int) -> "_Painter":
         """Return a painter that continues from this state; only its last rows are needed."""
-        twin = _Painter(self._theme, self._width, links=self._links)
+        twin = _Painter(self._theme, self._width, self._prose_cells, links=self._links)
         for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
             setattr(twin, name, getattr(self, name))
         twin._wrap = self._wrap.copy()
@@ -334,8 +350,12 @@ class _Painter:
 
     @property
     def _room(self) -> int:
-        path = self._leaf.path if self._leaf is not None else ()
-        return max(min(WIDTH_LEAST, self._width), self._width - sum(map(_indent, path)))
+        leaf = self._leaf
+        if leaf is None:
+            return self._width
+        is_prose = self._prose_cells and leaf.kind not in _WIDE
+        width = min(self._width, self._prose_cells) if is_prose else self._width
+        return max(min(WIDTH_LEAST, width), width - sum(map(_indent, leaf.path)))
 
     def _margin(self, path: Path, *, marks: bool = False) -> Row:
         """Return the margin to the left of a row; `marks` adds the marks of new list items."""

@@ -14,11 +14,13 @@ from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, format_count
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.fronts.render.folding import Folds, fold_text
-from clew.fronts.render.markdown import Markdown
+from clew.fronts.render.markdown import make_markdown
 from clew.fronts.render.rows import (
+    GUTTER,
     Line,
     Span,
     escape_controls,
+    format_band,
     format_row,
     hang_lines,
     join_lines,
@@ -33,6 +35,8 @@ Titles: TypeAlias = Callable[[Json], str]
 FIRST_LOOK = 24
 # The speakers' names where they are shown.
 PERSON, MODEL = "You> ", "clew: "
+# The styles of messages that the user did not ask for.
+MARKED = frozenset({"notice", "error"})
 # The most characters of one message.
 RECALLED_CHARACTERS = 20_000
 _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
@@ -59,7 +63,7 @@ def render_recalled(
     if not begin and not blocks:
         return lines
     words = f"… {begin:,} earlier messages" if begin else "… earlier messages not shown"
-    return [format_row([Span(words, look.theme["quiet"])]), *lines]
+    return [format_row([Span(look.gutter), Span(words, look.theme["quiet"])]), *lines]
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
@@ -79,12 +83,19 @@ def _told(
         lines = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
         if lines:
             is_call = _kind(item) == "tool_use"
-            yield lines if was_call and is_call else ["", *lines]
+            is_close = (was_call and is_call) or _is_printed(item)
+            yield lines if is_close else ["", *lines]
             was_call = is_call
 
 
 def _kind(item: DisplayItem) -> Any:
     return item.block.get("type") if isinstance(item.block, dict) else None
+
+
+def _is_printed(item: DisplayItem) -> bool:
+    """Return whether the item is the output of the shell command right above it."""
+    text = item.block.get("text") if isinstance(item.block, dict) else None
+    return isinstance(text, str) and text.startswith("<bash-stdout>")
 
 
 def _item(
@@ -101,31 +112,22 @@ def _item(
     elif kind == "thinking":
         yield from render_thought(str(block.get("thinking", "")), look, folds)
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
-        yield format_row([Span("── Earlier messages were compacted ──", look.theme["quiet"])])
+        words = "── Earlier messages were compacted ──"
+        yield format_row([Span(look.gutter), Span(words, look.theme["quiet"])])
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
     """Yield the lines of a user message: a prompt, shell output, an interruption or news."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
-        yield format_row([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
+        yield from render_note(STOPPED["aborted_streaming"], look, "quiet")
     elif (printed := _PRINTED.fullmatch(text)) is not None:
         shown_text = printed[1] + printed[2]
         shown_text = describe_background_start(shown_text) or shown_text
-        rows = fold_text(shown_text, "Shell output", look, folds, part="")
-        yield from map(format_row, rows)
+        yield from render_printed(shown_text, look, folds)
     elif entry.is_news:
-        yield from map(
-            format_row,
-            hang_lines(
-                escape_controls(describe_news(entry.data)), look.theme["notice"], look.width
-            ),
-        )
+        yield from render_note(describe_news(entry.data), look)
     elif entry.face == "typed":
-        words = as_typed(text)
-        if words.startswith("! "):
-            yield format_row([Span(escape_controls(_short(words)), look.theme["person"])])
-        else:
-            yield from render_prompt(words, look)
+        yield from render_prompt(as_typed(text), look)
 
 
 def _call(
@@ -144,19 +146,43 @@ def _call(
 
 
 def answered(text: str, look: Look) -> Iterator[Line]:
-    markdown = Markdown(look.theme, look.width, links=look.abilities.links)
-    who = [Span(MODEL)] if look.says_who else []
+    markdown = make_markdown(look.inner)
+    who = Span(MODEL if look.says_who else look.gutter)
     for row in (*markdown.feed(_short(text)), *markdown.finish()):
-        yield format_row([*who, *row])
-        who = []
+        yield format_row([who, *row] if row else row)
+        who = Span(look.gutter)
 
 
 def render_prompt(text: str, look: Look) -> Iterator[Line]:
-    """Yield the lines of a prompt."""
+    """Yield the lines of a prompt, on a band that extends to the edge of the terminal."""
     mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
     spans = [Span(escape_controls(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
-    for number, row in enumerate(wrap_spans(spans, look.width - 2)):
-        yield format_row([mark if number == 0 else Span("  "), *row])
+    for row in wrap_spans(spans, look.width - len(GUTTER)):
+        yield format_band([mark, *row], look.theme["person_line"])
+        mark = Span(GUTTER)
+
+
+def render_note(text: str, look: Look, part: str = "notice") -> Iterator[Line]:
+    """Yield the lines of a message from clew itself; `part` names the style.
+
+    A notice and an error are marked in the gutter; the result of a command is not.
+    """
+    style = look.theme[part]
+    is_marked = part in MARKED
+    width = look.width - len(GUTTER) if is_marked else look.inner.width
+    if is_marked and look.prose_cells:
+        width = min(width, look.prose_cells)
+    mark = Span("! ", style) if is_marked else Span(look.gutter)
+    below = Span(GUTTER if is_marked else look.gutter)
+    for row in hang_lines(escape_controls(text), style, width):
+        yield format_row([mark, *row] if row else row)
+        mark = below
+
+
+def render_printed(text: str, look: Look, folds: Folds) -> Iterator[Line]:
+    """Yield the lines of the output of the user's shell command."""
+    for row in fold_text(text, "Shell output", look.inner, folds, part=""):
+        yield format_row([Span(look.gutter), *row])
 
 
 def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
@@ -170,7 +196,7 @@ def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
 
     name = folds.keep(f"Thinking: {join_lines(text[:60])}", whole)
     title = f"Thinking: {format_count(words, 'word')}{name}"
-    yield format_row([Span("· ", look.theme["quiet"]), Span(title, look.theme["thinking"])])
+    yield format_row([Span(look.gutter), Span(title, look.theme["thinking"])])
 
 
 def _short(text: str) -> str:

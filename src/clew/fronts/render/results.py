@@ -21,7 +21,7 @@ from clew.fronts.render.displays import (
     strip_hint,
 )
 from clew.fronts.render.folding import LINE_ROWS, Folds, cut, fold_text, lines_of
-from clew.fronts.render.markdown import Markdown
+from clew.fronts.render.markdown import make_markdown
 from clew.fronts.render.rows import (
     Line,
     Row,
@@ -409,7 +409,7 @@ def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Ro
 
 def _markdown(text: str, answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     def whole(width: int) -> Iterator[Row]:
-        markdown = Markdown(look.theme, width, links=look.abilities.links)
+        markdown = make_markdown(look, width)
         yield from markdown.feed(text)
         yield from markdown.finish()
 

@@ -57,6 +57,8 @@ Line: TypeAlias = str
 
 RESET = "\x1b[0m"
 TAB = "    "
+# The two columns to the left of all text; a mark in them says who speaks.
+GUTTER = "  "
 
 
 class Span(Struct, frozen=True):
@@ -88,6 +90,18 @@ def width_of(row: Iterable[Span]) -> int:
 def join_styles(*styles: str) -> str:
     """Combine styles; later styles override earlier ones."""
     return ";".join(filter(None, styles))
+
+
+def format_band(row: Iterable[Span], ground: str) -> Line:
+    """Return a row on a band of the style `ground`, which extends to the terminal's right edge.
+
+    The terminal itself fills the line, before the text is written. Spaces would be copied with the
+    text, and would wrap in a window that becomes narrower.
+    """
+    if not ground:
+        return format_row(row)
+    text = format_row(span.with_style(join_styles(ground, span.style)) for span in row)
+    return f"\x1b[{ground}m\x1b[K{text}{RESET}"
 
 
 def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
@@ -247,6 +261,13 @@ def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Ite
         for row in wrap_spans([Span(line[len(lead) :], style)], width - indent, breaks=breaks):
             yield [before, *row] if lead else row
             before = Span(" " * indent)
+
+
+def mark_rows(mark: Span, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows with a mark in the gutter of the first one."""
+    for row in rows:
+        yield [mark, *row] if row or mark.text != GUTTER else row
+        mark = Span(GUTTER)
 
 
 def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:

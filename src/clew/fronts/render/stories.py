@@ -33,6 +33,7 @@ from clew.fronts.render.folding import Folds, lines_of
 from clew.fronts.render.results import ToolResultView
 from clew.fronts.render.results import render_result as result_lines
 from clew.fronts.render.rows import (
+    GUTTER,
     Line,
     Row,
     Span,
@@ -40,6 +41,7 @@ from clew.fronts.render.rows import (
     escape_controls,
     format_row,
     join_lines,
+    mark_rows,
     wrap_spans,
 )
 from clew.fronts.render.theme import Look
@@ -111,31 +113,31 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
     """Yield the text that reports an event; nothing if the user does not need to know about it."""
     match event:
         case Retrying():
-            yield f"({event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)})"
+            yield f"{event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)}"
         case HeldByRateLimit():
-            yield f"(rate limited; retrying in {event.delay_s:.0f} s)"
+            yield f"Rate limited; retrying in {event.delay_s:.0f} s"
         case FellBack():
-            yield f"({event.failure.message}; switching to {event.model})"
+            yield f"{event.failure.message}; switching to {event.model}"
         case Withdrawn():
-            yield "(the response above was cut off; restarting it)"
+            yield "The response above was cut off; restarting it"
         case HookStarted() if event.status:
-            yield f"({event.status})"
+            yield event.status
         case NotSaved() | Noticed():
-            yield from (f"! {message}" for message in event.messages)
+            yield from event.messages
         case Recorded():
             yield from filter(None, map(describe_news, event.entries))
         case Compacting():
-            yield "(compacting the conversation)"
+            yield "Compacting the conversation"
         case Compacted():
-            yield f"-- Compacted: {event.message}"
+            yield f"Compacted: {event.message}"
         case NotCompacted(trigger="auto"):
-            yield f"! Compaction failed: {event.message}"
+            yield f"Compaction failed: {event.message}"
         case Repaired():
             mended = describe_repairs(event.repairs)
             if mended:
-                yield f"! {mended}"
+                yield mended
         case Doubted():
-            yield f"! {doubted(event)}"
+            yield doubted(event)
 
 
 def format_attempt(event: Retrying) -> str:
@@ -150,11 +152,11 @@ def describe_news(entry: dict[str, Any]) -> str:
     """
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
-    return f"* {join_lines(for_person(message.text))[:NEWS_CHARACTERS]}"
+    return join_lines(for_person(message.text))[:NEWS_CHARACTERS]
 
 
 def describe_waiting(event: Waiting) -> str:
-    return f"(no data for {event.silent_s:.0f} s; timing out at {event.limit_s:.0f} s)"
+    return f"No data for {event.silent_s:.0f} s; timing out at {event.limit_s:.0f} s"
 
 
 def doubted(event: Doubted) -> str:
@@ -172,8 +174,8 @@ def describe_closing(ended: TurnEnded) -> str:
         return ""
     what = ended.reason.replace("_", " ")
     if not ended.message:
-        return f"[{what}]"
-    return f"[{ended.message}]" if ended.reason in _SAID else f"[{what}: {ended.message}]"
+        return what
+    return ended.message if ended.reason in _SAID else f"{what}: {ended.message}"
 
 
 # The rows of a running call's output.
@@ -183,7 +185,6 @@ _TELLING = ("file_path", "notebook_path", "pattern", "path", "url", "query", "su
             "command", "prompt", "skill", "task_id")  # fmt: skip
 _TITLE_CHARACTERS = 300
 BLANKS = " \t\n"
-INDENT = "  "
 
 
 def title_of(block: Json) -> str:
@@ -200,7 +201,7 @@ def title_of(block: Json) -> str:
 
 def render_stopped(look: Look) -> Line:
     """Return the line that is shown below an interrupted call."""
-    return format_row([Span(f"{INDENT}Interrupted", look.theme["quiet"])])
+    return format_row([Span(f"{GUTTER}Interrupted", look.theme["quiet"])])
 
 
 class CallStory:
@@ -240,29 +241,26 @@ class CallStory:
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
         """Return the lines below the title of a finished call."""
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
-        inner = look.narrowed(len(INDENT))
+        inner = look.narrowed(len(GUTTER))
         below = [format_row(row) for row in self._beside(inner, answer)] + result_lines(
             answer, inner, folds
         )
-        return [INDENT + row if row else "" for row in below]
+        return [GUTTER + row if row else "" for row in below]
 
     def head(self, look: Look, *, is_error: bool = False) -> list[Line]:
-        mark = Span("● ", look.theme["error" if is_error else "done"])
-        rows = wrap_spans([Span(self.title, look.theme["tool"])], look.width - 2)
-        return [
-            format_row([mark if number == 0 else Span(INDENT), *row])
-            for number, row in enumerate(rows)
-        ]
+        mark = Span("✗ ", look.theme["error"]) if is_error else Span("● ", look.theme["done"])
+        rows = wrap_spans([Span(self.title, look.theme["tool"])], look.width - len(GUTTER))
+        return [format_row(row) for row in mark_rows(mark, rows)]
 
     def live(self, look: Look) -> list[Line]:
         """Return the rows that show a running call; they change until the call ends."""
         theme = look.theme
         rows: list[Row] = [self._now(look)]
-        inner = look.narrowed(len(INDENT))
-        rows += ([Span(INDENT), *agent.live(inner)] for agent in self.agents)
+        inner = look.narrowed(len(GUTTER))
+        rows += ([Span(GUTTER), *agent.live(inner)] for agent in self.agents)
         for words in lines_of(self.progress)[-PROGRESS_ROWS:]:
             text = escape_controls(words[-4 * look.width :].expandtabs(8))
-            rows.append([Span(INDENT), *clip_spans([Span(text, theme["quiet"])], inner.width)])
+            rows.append([Span(GUTTER), *clip_spans([Span(text, theme["quiet"])], inner.width)])
         return [format_row(row) for row in rows]
 
     def _now(self, look: Look) -> Row:

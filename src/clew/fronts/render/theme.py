@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clew.fronts.render.rows import GUTTER
+
 # The features of a terminal, as far as the environment reveals them. Pure.
 
 
@@ -71,6 +73,7 @@ _DARK = {
     "thinking": "38;5;245",
     "quiet": "38;5;245",
     "person": "38;5;152",
+    "person_line": "48;5;236",
     "marker": "38;5;109",
     "running": "38;5;179",
     "done": "38;5;114",
@@ -100,6 +103,7 @@ _LIGHT = {
     "thinking": "38;5;242",
     "quiet": "38;5;242",
     "person": "38;5;24",
+    "person_line": "48;5;254",
     "marker": "38;5;30",
     "running": "38;5;130",
     "done": "38;5;28",
@@ -222,6 +226,10 @@ def choose_theme(
 # The width, colors and features for which everything is painted. Pure.
 
 
+# Longer lines of prose are hard to read.
+PROSE_CELLS = 100
+
+
 class Look(Struct, frozen=True):
     """The width, theme and features for which output is painted."""
 
@@ -230,6 +238,21 @@ class Look(Struct, frozen=True):
     abilities: Abilities = Abilities()
     # Whether text names its speaker, for users who see neither color nor position.
     says_who: bool = False
+
+    @property
+    def prose_cells(self) -> int:
+        """The most cells of a line of prose; 0 in line mode, where the terminal wraps lines."""
+        return 0 if self.says_who else PROSE_CELLS
+
+    @property
+    def gutter(self) -> str:
+        """The space to the left of text; empty where text names its speaker."""
+        return "" if self.says_who else GUTTER
+
+    @property
+    def inner(self) -> "Look":
+        """The look of what is shown to the right of the gutter."""
+        return self.narrowed(len(self.gutter))
 
     def narrowed(self, cells: int) -> "Look":
         """Return a look that is narrower by this number of cells."""

@@ -33,9 +33,16 @@ from clew.core.stream.events import (
     ToolUseReady,
 )
 from clew.fronts.render import stories as notices
-from clew.fronts.render.folding import Folds, fold_text
-from clew.fronts.render.markdown import Markdown
-from clew.fronts.render.recalled import Titles, render_prompt, render_recalled, render_thought
+from clew.fronts.render.folding import Folds
+from clew.fronts.render.markdown import Markdown, make_markdown
+from clew.fronts.render.recalled import (
+    Titles,
+    render_note,
+    render_printed,
+    render_prompt,
+    render_recalled,
+    render_thought,
+)
 from clew.fronts.render.rows import (
     Line,
     Row,
@@ -43,7 +50,6 @@ from clew.fronts.render.rows import (
     clip_spans,
     escape_controls,
     format_row,
-    hang_lines,
     join_lines,
     wrap_spans,
 )
@@ -103,7 +109,7 @@ class Transcript:
         if width != self.width:
             self.width = width
             if self._words is not None:
-                self._words.resize(self._look.width)
+                self._words.resize(self._look.inner.width)
 
     def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
         """Return the finished lines that an event adds."""
@@ -146,8 +152,9 @@ class Transcript:
             case TurnEnded():
                 return self._turn_ended(event)
             case Printed():
-                rows = fold_text(event.text, "Shell output", self._look, self._folds, part="")
-                return self._out("words", [format_row(row) for row in rows])
+                # Belongs to the user's command right above it.
+                self._before = "room"
+                return self._out("words", list(render_printed(event.text, self._look, self._folds)))
             case _:
                 return self._noted(notices.describe_event(event))
         return []
@@ -163,16 +170,16 @@ class Transcript:
             if agent.call_id not in self._stories and not agent.is_done:
                 below.append(format_row(agent.live(look)))
         if self._waits:
-            below.append(
-                format_row(clip_spans([Span(self._waits, self.theme["quiet"])], look.width))
-            )
+            below += render_note(self._waits, look, "quiet")
         room = max(rows - len(below), min(rows, 3))
         above: list[Row] = []
         if self._thought:
-            above = self._thinking(look, min(room, THINKING_ROWS))
+            above = self._thinking(look.inner, min(room, THINKING_ROWS))
         elif self._words is not None:
-            above = self._words.tail(look.width, room)
-        lines = [format_row(clip_spans(row, look.width), links=False) for row in above] + below
+            above = self._words.tail(look.inner.width, room)
+        inner, gutter = look.inner, look.gutter
+        lines = [gutter + format_row(clip_spans(row, inner.width), links=False) for row in above]
+        lines += below
         is_apart = bool(lines) and not self._has_words and self._before != "room"
         return (["", *lines] if is_apart else lines)[-rows:]
 
@@ -187,8 +194,7 @@ class Transcript:
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """Return the lines of a notice from clew itself; `part` names the style."""
-        rows = hang_lines(escape_controls(text), self.theme[part], self._look.width)
-        return self._out("note", [format_row(row) for row in rows])
+        return self._out("note", list(render_note(text, self._look, part)))
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for word in words for row in self.note(word)]
@@ -220,13 +226,14 @@ class Transcript:
     def _said(self, text: str) -> list[Line]:
         out = self._think_over()
         if self._words is None:
-            self._words = Markdown(self.theme, self._look.width, links=self.abilities.links)
+            self._words = make_markdown(self._look.inner)
         return out + self._spoken(self._words.feed(text))
 
     def _spoken(self, rows: list[Row]) -> list[Line]:
         if not rows:
             return []
-        lines = [format_row(row) for row in rows]
+        gutter = self._look.gutter
+        lines = [gutter + format_row(row) if row else "" for row in rows]
         if self._has_words:
             return lines
         self._has_words = True
@@ -284,9 +291,10 @@ class Transcript:
     def _starts(self, event: ToolStarted) -> list[Line]:
         if event.title.startswith("! "):
             # The user's shell command; its output follows.
-            return self._out(
-                "call", [format_row([Span(escape_controls(event.title), self.theme["person"])])]
-            )
+            if self._announces:
+                return self._out("call", [escape_controls(event.title)])
+            self._begun = ""
+            return self.prompt(event.title)
         story = self._story(event.block)
         story.runs(event.block, event.title)
         if not self._announces:

@@ -18,10 +18,11 @@ from clew.system.config.paths import find_places
 from clew.system.config.settings import read_object
 from clew.system.files import is_there
 
-MISSING = "! No model configured. Choose one of these:"
-KEY = "    API key:      run clew login, or set ANTHROPIC_API_KEY"
-LOCAL = "    Local model:  {what}"
-DEMO = "    Demo:         run clew demo (scripted, offline)"
+MISSING = """\
+No model configured. Choose one of these:
+  API key:      run clew login, or set ANTHROPIC_API_KEY
+  Local model:  {what}
+  Demo:         run clew demo (scripted, offline)"""
 NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
 
 
@@ -32,16 +33,13 @@ async def show_ways(
     standing = session.rules.standing
     servers = await find_local_servers(list_usual_servers(freeze(standing.environ).text("ollama")))
     offers = [(server, model) for server in servers for model in server.models]
-    say(MISSING)
-    say(KEY)
-    say(
-        LOCAL.format(what=", ".join(f"{server.name} at {server.url}" for server in servers) or NONE)
-    )
-    say(DEMO)
+    what = ", ".join(f"{server.name} at {server.url}" for server in servers) or NONE
+    lines = [MISSING.format(what=what)]
+    if ask is not None:
+        lines += (f"  {n} = {model} ({server.name})" for n, (server, model) in enumerate(offers, 1))
+    say("\n".join(lines))
     if not offers or ask is None:
         return False
-    for number, (server, model) in enumerate(offers, 1):
-        say(f"    {number} = {model} ({server.name})")
     answer = (await ask("  Number of the model to use from now on (Enter to skip): ") or "").strip()
     if not (answer.isdecimal() and 0 < int(answer) <= len(offers)):
         return False

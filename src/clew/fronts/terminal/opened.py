@@ -136,12 +136,13 @@ async def while_open(
         front.stage.hint("")
         await programs.aclose()
         if len(session.story.history) and session.story.recorder.is_kept:
-            note(front, f"Resume this session with: clew --resume {session.session_id}")
+            words = f"Resume this session with: clew --resume {session.session_id}"
+            note(front, words, "quiet")
         for task in session.parts.tasks.running:
             how = "Still running" if task.is_kept else "Stopped background task"
             name = f"{session.session_id[:8]}/{task.id}"
             then = f" (stop it with: clew tasks stop {name})" if task.is_kept else ""
-            note(front, f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}")
+            note(front, f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}", "quiet")
 
 
 async def picked(stage: Stage) -> str | None:

@@ -43,8 +43,8 @@ BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 # A line that is too wide is cut at the edge. Wrapping would shift all lines below it.
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
-# Colours and hyperlinks, which take no cells.
-UNSEEN = re.compile(r"\x1b\[[0-9;:]*m|\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)")
+# Colors, filled lines and hyperlinks, which take no cells.
+UNSEEN = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)")
 
 
 class Scene(Struct, frozen=True, kw_only=True):

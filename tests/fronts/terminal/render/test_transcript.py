@@ -86,8 +86,8 @@ def finished(
 def test_words_show_at_once_and_go_out_when_they_stand() -> None:
     shown = transcript()
     assert fed(shown, TextDelta(index=0, text="Half **a line**")) == []
-    assert shown.tail(60, 5) == ["Half a line"]
-    assert fed(shown, BlockFinished(index=0, block={"type": "text"})) == ["Half a line"]
+    assert shown.tail(60, 5) == ["  Half a line"]
+    assert fed(shown, BlockFinished(index=0, block={"type": "text"})) == ["  Half a line"]
     assert shown.tail(60, 5) == []
 
 
@@ -258,18 +258,15 @@ def test_what_a_log_holds_in_another_shape_is_shown_as_text() -> None:
 def test_a_persons_own_line_for_the_shell_is_no_story() -> None:
     shown = transcript()
     block = {"type": "bash", "id": "", "name": "Bash", "input": {"command": "ls"}}
-    assert fed(shown, ToolStarted(block=block, title="! ls"), Printed(text="a")) == [
-        "! ls",
-        "",
-        "a",
-    ]
+    told = fed(shown, ToolStarted(block=block, title="! ls"), Printed(text="a"))
+    assert told == ["", "> ! ls", "  a"]
     assert shown.tail(60, 5) == []
 
 
 def test_a_refusal_says_so_in_its_story() -> None:
     out = fed(transcript(), finished(call(command="rm"), "<tool_use_error>No.</tool_use_error>",
                                      is_error=True))  # fmt: skip
-    assert out == ["● Bash: rm", "  No."]
+    assert out == ["✗ Bash: rm", "  No."]
 
 
 def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
@@ -278,7 +275,7 @@ def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
         shown.feed(ThinkingDelta(index=0, thinking="deep thoughts about it "))
     assert len(shown.tail(60, 10)) == 3
     out = fed(shown, BlockFinished(index=0, block={"type": "thinking"}))
-    assert out == ["· Thinking: 400 words (ctrl+o to expand)"]
+    assert out == ["  Thinking: 400 words (ctrl+o to expand)"]
     assert shown.see("1")[0].startswith("deep thoughts")
 
 
@@ -295,7 +292,8 @@ def test_words_calls_and_notes_stand_apart() -> None:
         TurnEnded(reason="completed"),
     )
     assert out == [
-        "", "One.", "", "Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "", "Three.",
+        "", "  One.", "", "  Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "",
+        "  Three.",
     ]  # fmt: skip
 
 
@@ -303,10 +301,10 @@ def test_an_open_call_ends_with_its_turn() -> None:
     shown = transcript()
     fed(shown, ToolStarted(block=call(command="sleep"), title="Bash: sleep"))
     out = fed(shown, TurnEnded(reason="aborted_tools"))
-    assert out == ["● Bash: sleep", "  Interrupted"]
-    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["", "[no]"]
-    assert fed(shown, TurnEnded(reason="max_turns", message="3")) == ["[max turns: 3]"]
-    assert fed(shown, TurnEnded(reason="no_answer")) == ["[no answer]"]
+    assert out == ["✗ Bash: sleep", "  Interrupted"]
+    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["", "! no"]
+    assert fed(shown, TurnEnded(reason="max_turns", message="3")) == ["! max turns: 3"]
+    assert fed(shown, TurnEnded(reason="no_answer")) == ["! no answer"]
     assert fed(shown, TurnEnded(reason="denied_and_stopped")) == []
 
 
@@ -314,7 +312,7 @@ def test_an_answer_that_begins_anew_leaves_its_open_part() -> None:
     shown = transcript()
     fed(shown, TextDelta(index=0, text="Gone\n\nand "), BlockStarted(index=1, block=call()))
     out = fed(shown, Withdrawn(message={}))
-    assert out == ["", "(the response above was cut off; restarting it)"]
+    assert out == ["", "! The response above was cut off; restarting it"]
     assert shown.tail(60, 5) == []
     fed(shown, TextDelta(index=0, text="never shown"))
     assert fed(shown, Withdrawn(message={})) == []
@@ -326,19 +324,20 @@ def test_a_dropped_block_leaves_nothing_open() -> None:
     fed(shown, BlockDropped(index=0, block=call(), why="cut"))
     assert shown.tail(60, 5) == []
     fed(shown, TextDelta(index=1, text="half"))
-    assert fed(shown, BlockDropped(index=1, block={"type": "text"}, why="cut")) == ["half"]
+    assert fed(shown, BlockDropped(index=1, block={"type": "text"}, why="cut")) == ["  half"]
     fed(shown, TextDelta(index=1, text="half"))
     assert (
-        fed(shown, MessageFinished(message={}, stop_reason="end_turn", complete=True))[-1] == "half"
+        fed(shown, MessageFinished(message={}, stop_reason="end_turn", complete=True))[-1]
+        == "  half"
     )
 
 
 def test_what_waits_is_said_until_something_comes() -> None:
     shown = transcript()
     fed(shown, Waiting(silent_s=20, limit_s=90))
-    assert shown.tail(60, 3) == ["(no data for 20 s; timing out at 90 s)"]
+    assert shown.tail(60, 3) == ["  No data for 20 s; timing out at 90 s"]
     fed(shown, TextDelta(index=0, text="here"))
-    assert shown.tail(60, 3) == ["here"]
+    assert shown.tail(60, 3) == ["  here"]
 
 
 FAILURE = Failure(kind="overloaded", message="overloaded")
@@ -368,19 +367,18 @@ def test_reports_of_the_engine_are_lines() -> None:
         Printed(text="a\x1b]0;t\x07b\n"),
     )
     assert out == [
-        "(Linting)",
+        "! Linting",
         "! the disk is full",
         f"! {describe_repairs([MENDED])}",
         "! Request not sent; the API would reject it:",
         "! Request sent, but the API may reject it:",
-        "(overloaded; retrying in 4 s, attempt 2 of 2)",
-        "(rate limited; retrying in 7 s)",
-        "(overloaded; switching to other)",
-        "(compacting the conversation)",
-        "-- Compacted: half of it",
+        "! overloaded; retrying in 4 s, attempt 2 of 2",
+        "! Rate limited; retrying in 7 s",
+        "! overloaded; switching to other",
+        "! Compacting the conversation",
+        "! Compacted: half of it",
         "! Compaction failed: too short",
-        "",
-        "ab",
+        "  ab",
     ]
 
 
@@ -415,7 +413,7 @@ def test_nothing_that_is_said_can_rule_the_terminal() -> None:
 def _stripped(line: str) -> str:
     import re
 
-    return re.sub(r"\x1b\[[\d;]*m|\x1b]8;;[\x21-\x7e]*\x1b\\", "", line)
+    return re.sub(r"\x1b\[[\d;]*m(?:\x1b\[K)?|\x1b]8;;[\x21-\x7e]*\x1b\\", "", line)
 
 
 def test_a_picture_is_drawn_where_the_terminal_can_and_named_elsewhere() -> None:
@@ -474,14 +472,14 @@ def test_a_session_that_goes_on_shows_its_end() -> None:
     ]  # fmt: skip
     out = transcript().history(turn)
     assert out == [
-        "", "> hello", "", "· Thinking: 2 words (ctrl+o to expand)", "", "So it is", "", "● Bash: ls", "  a",
-        "  b", "", "── Earlier messages were compacted ──", "", "● Bash: ls", "  Interrupted",
+        "", "> hello", "", "  Thinking: 2 words (ctrl+o to expand)", "", "  So it is", "", "● Bash: ls",
+        "  a", "  b", "", "  ── Earlier messages were compacted ──", "", "✗ Bash: ls", "  Interrupted",
     ]  # fmt: skip
-    assert transcript().history(turn * 20, rows=120)[0] == "… 24 earlier messages"
+    assert transcript().history(turn * 20, rows=120)[0] == "  … 24 earlier messages"
     many = transcript().history(turn * 2000, rows=20)
     assert len(many) == 23
-    assert many[:3] == ["… 11,976 earlier messages", "", "● Bash: ls"]
-    assert transcript().history(iter(turn), rows=3)[0] == "… earlier messages not shown"
+    assert many[:3] == ["  … 11,976 earlier messages", "", "✗ Bash: ls"]
+    assert transcript().history(iter(turn), rows=3)[0] == "  … earlier messages not shown"
     assert transcript().history([]) == []
 
 
@@ -503,8 +501,8 @@ def test_a_session_that_goes_on_looks_as_it_did() -> None:
         ]
     )
     assert out == [
-        "", "! ls", "", "ab", "", "> /review", "", "● Bash: ls -l", "  Interrupted", "● Bash: ls -l",
-        "  Interrupted", "", "Interrupted", "", "> [Request interrupted by user]",
+        "", "> ! ls", "  ab", "", "> /review", "", "✗ Bash: ls -l", "  Interrupted", "✗ Bash: ls -l",
+        "  Interrupted", "", "  Interrupted", "", "> [Request interrupted by user]",
     ]  # fmt: skip
 
 
@@ -512,8 +510,8 @@ def test_of_a_long_thing_its_beginning_stands_above_its_end() -> None:
     answer = "The beginning.\n\n" + "".join(f"- item {n}\n" for n in range(50))
     out = transcript().history([said("go"), said(answer, "assistant")], rows=4)
     assert out == [
-        "… earlier messages not shown", "", "The beginning.", "  …",
-        "• item 46", "• item 47", "• item 48", "• item 49",
+        "  … earlier messages not shown", "", "  The beginning.", "  …",
+        "  • item 46", "  • item 47", "  • item 48", "  • item 49",
     ]  # fmt: skip
 
 
@@ -521,9 +519,32 @@ def test_the_whole_answer_goes_out_as_it_is_painted() -> None:
     from clew.fronts.render.markdown import Markdown
     from clew.fronts.render.rows import format_row
 
-    markdown = Markdown(BARE, 60)
+    markdown = Markdown(BARE, 58)
     rows = [format_row(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
-    assert fed(transcript(), *words(ANSWER)) == rows
+    assert fed(transcript(), *words(ANSWER)) == [f"  {row}" if row else "" for row in rows]
+
+
+def test_prose_is_capped_and_code_and_tables_use_the_width() -> None:
+    table = f"| {'a' * 100} | {'b' * 100} |\n|---|---|\n| 1 | 2 |\n"
+    text = f"{'word ' * 60}\n\n- {'item ' * 60}\n\n```\n{'x' * 250}\n```\n\n{table}"
+    rows = fed(transcript(220), *words(text))
+    prose = [row for row in rows if "word" in row or "item" in row]
+    assert 90 < max(map(count_cells, prose)) <= 102
+    assert max(count_cells(row) for row in rows if "x" in row) == 220
+    assert max(count_cells(row) for row in rows if "a" * 10 in row) == 2 + 203
+    # In line mode, the terminal wraps lines.
+    assert len(transcript(1000, announces=True).history([said("word " * 60, "assistant")])) == 2
+
+
+def test_a_prompt_is_on_a_band_that_the_terminal_fills() -> None:
+    shown = Transcript(60, DARK)
+    screen = HistoryScreen(60, 4)
+    Stream(screen).feed("\r\n".join(shown.prompt("hello " * 12)[1:]))
+    first, second, below = (screen.buffer[row] for row in range(3))
+    assert {first[x].bg for x in range(60)} == {second[x].bg for x in range(60)} != {"default"}
+    assert {below[x].bg for x in range(60)} == {"default"}
+    assert first[59].data == second[59].data == " "
+    assert transcript().prompt("hello")[-1] == "> hello"
 
 
 def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
@@ -577,11 +598,14 @@ def test_of_a_command_in_the_background_a_person_reads_its_name_and_what_it_prin
     out = fed(transcript(100), finished(call(command="x"), left, raw))
     assert out[1:] == ["  Running in the background as s1", "  one", "  two"]
     own = "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>"
-    for said, shown in ((left, ["Running in the background as s1", "one", "two"]), ("a", ["a"])):
+    for said, shown in (
+        (left, ["  Running in the background as s1", "  one", "  two"]),
+        ("a", ["  a"]),
+    ):
         said = own.format(said)
         entry = {"type": "user", "message": {"role": "user", "content": said}}
         entry["origin"] = {"kind": "shell-output"}
-        assert transcript(100).history([entry])[1:] == shown
+        assert transcript(100).history([entry]) == shown
 
 
 @pytest.mark.parametrize("name", ["TaskOutput", "TaskStop"])
@@ -600,11 +624,11 @@ def test_a_call_of_long_ago_has_the_title_that_it_had() -> None:
     history = [{"type": "assistant", "message": {"role": "assistant", "content": [said]}}]
     titles = {"t1": "Grep: x in src"}
     shown = transcript().history(history, titles=lambda block: titles[block["id"]])
-    assert shown[1] == "● Grep: x in src"
+    assert shown[1] == "✗ Grep: x in src"
     # Whose tool is not there, or has but its name to say, is called by what it was given.
     for none in ("", "Grep"):
-        assert transcript().history(history, titles=lambda _, none=none: none)[1] == "● Grep: x"
-    assert transcript().history(history)[1] == "● Grep: x"
+        assert transcript().history(history, titles=lambda _, none=none: none)[1] == "✗ Grep: x"
+    assert transcript().history(history)[1] == "✗ Grep: x"
     told = [ToolStarted(block=call("mcp__a__b", query="q"), title="mcp__a__b")]
     assert fed(transcript(announces=True), *told) == ["● mcp__a__b: q"]
 
@@ -656,13 +680,13 @@ def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
         return fed(transcript(), Recorded(entries=[{"type": "assistant"}, entry]))
 
     news = "<task-notification>\n<summary>One\n&lt;two></summary>\n</task-notification>"
-    assert told(news, "task-notification") == ["* One <two>"]
-    assert told("look again", "task-notification") == ["* look again"]
+    assert told(news, "task-notification") == ["! One <two>"]
+    assert told("look again", "task-notification") == ["! look again"]
     assert told(news, "human") == []
     said = notice.Notice(
         task_id="m1", kind="monitor", title="log", status="running", lines=("a", "<b>")
     )
-    line = "* Background monitor “log”: a <b>"
+    line = "! Background monitor “log”: a <b>"
     assert told(notice.in_words(said), "task-notification") == [line]
     entry = {"type": "user", "message": {"role": "user", "content": notice.in_words(said)}}
     entry["origin"] = {"kind": "task-notification"}
@@ -678,5 +702,5 @@ def test_a_failure_that_fills_its_rows_is_parted_between_words() -> None:
 def test_a_long_first_line_of_a_failure_is_folded() -> None:
     block = call(command="x")
     out = fed(transcript(), finished(block, "word " * 2000, is_error=True))
-    assert out[0] == "● Bash: x"
+    assert out[0] == "✗ Bash: x"
     assert len(out) < 40
