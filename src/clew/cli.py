@@ -227,7 +227,7 @@ model:
   --betas NAMES              Beta features to request
   --max-turns N              Stop after N model responses
   --max-budget-usd USD       Stop after the response that reaches this cost
-  --task-budget TOKENS       Token budget that the model is told for the task
+  --task-budget TOKENS       Token budget for the task, as stated to the model
   --autocompact TOKENS       Compact to stay within a window of this size
 
 permissions:

@@ -299,7 +299,9 @@ class Intake:
         return outcome
 
     async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
-        """Return a turn with the typed line, the text it expands to, and the files mentioned in it."""
+        """Return a turn with the typed line, the text it expands to, and the files that it
+        mentions.
+        """
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
         text = factories.make_user(

@@ -139,7 +139,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk(type="Decimal | float | None")] = None
     # The token budget for the task, as stated to the model.
     task_budget: Annotated[int | None,
-        Flag("--task-budget TOKENS", "Token budget that the model is told for the task",
+        Flag("--task-budget TOKENS", "Token budget for the task, as stated to the model",
             values.number(1, " token")),
         Sdk()] = None
     # The context window to keep conversations within, if the model's own window is larger.

@@ -48,7 +48,7 @@ class Confining(Protocol):
         ...
 
     async def can_confine(self) -> bool:
-        """Test whether the sandbox is available. Afterwards `has_walls` returns the same result."""
+        """Test whether the sandbox is available. Afterward, `has_walls` returns the same result."""
         ...
 
     async def look_up(self) -> bool:

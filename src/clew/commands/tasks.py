@@ -91,7 +91,7 @@ def run_stop(folder: Path, options: argparse.Namespace) -> None:
         call_off(record)
     while now is not None and now.is_running:
         if time.monotonic() > deadline:
-            raise UserError(f"{record.name} has been signalled but is still running")
+            raise UserError(f"{record.name} has been signaled but is still running")
         time.sleep(
             LOOK_S
         )  # Poll, because the end only shows as a lock that another process releases.

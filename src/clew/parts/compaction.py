@@ -194,9 +194,9 @@ class SessionCompaction(Part):
         ]
 
     def keep(self, text: str) -> str | None:
-        """Save a text in a file that the Read tool may access.
+        """Save text to a file that the Read tool may access.
 
-        Return its path, or None on failure.
+        Return the file's path, or None on failure.
         """
         from clew.agent.tools.spill import keep
 

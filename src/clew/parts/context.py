@@ -1,4 +1,4 @@
-"""What the parts of a session build on: options, rules, and access to the model."""
+"""The context that the parts of a session share: options, rules, and access to the model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -44,7 +44,7 @@ class HostParts(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Any] = {}
     # The names of skills that the model may load; None for all.
     skills: Sequence[str] | None = None
-    # Sends a message to an MCP server in the host, by the server's name, and returns the reply.
+    # Sends a message to an MCP server in the host, given the server's name, and returns the reply.
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
     # Creates a two-way connection to an MCP server in the host.
     in_host: "MakeLine | None" = None
@@ -62,7 +62,7 @@ NOTHING = HostParts()
 
 
 class Ground(Struct, frozen=True, kw_only=True):
-    """What everything in a session shares, including its subagents."""
+    """The values that all conversations of a session share, including those of its subagents."""
 
     options: Options
     # The environment with the variables from trusted settings, and the variables that clew reads.

@@ -1,4 +1,4 @@
-"""Records file changes by tool calls in the session's log, and the files' contents by SHA-256."""
+"""Records file changes by tool calls in the session's log, and saves file contents by SHA-256."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class FileHistory(Part):
     """The session part that records file changes.
 
-    `record` is missing in a session that is not saved to disk.
+    `record` is None in a session that is not saved to disk.
     """
 
     name = "file history"

@@ -88,7 +88,7 @@ UNWATCHED = (
 
 
 class AdoptedCommand:
-    """A kept command that is still running, as the work that a task of this run does."""
+    """A kept command that is still running; it becomes the work of a task in this run."""
 
     def __init__(self, record: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
         tasks.check_room()
@@ -161,7 +161,7 @@ def adopt_commands(
     loaded: LoadedSession,
     secrets: tuple[str, ...],
 ) -> frozenset[str]:
-    """Turn kept commands into tasks of this run. Return the IDs of all of them.
+    """Turn kept commands into tasks of this run. Return the task IDs of all kept commands.
 
     `reported_ids` are the tasks whose end was already reported to the conversation.
     """

@@ -1,6 +1,7 @@
 """Commands that an earlier run of a session left in the background and that have ended since.
 
-Until it is told of their end, the conversation considers them running. Their output can be read.
+The conversation considers them running until it learns that they have ended. Their output can be
+read.
 
 Decision: docs/decisions/116-background-tasks.md
 """

@@ -2,7 +2,7 @@
 
 These are plugins with everything in them, commands and skills, agents, and output styles. Changes
 take effect, including those to hooks and MCP servers of plugins, under the same trust rules as at
-the start. The system prompt and its style stay as they are; the model is told of other changes with
+the start. The system prompt and its style stay as they are; the model learns of other changes with
 the next prompt.
 """
 

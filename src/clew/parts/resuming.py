@@ -27,7 +27,10 @@ LOST = "the subagents, tasks and outputs of session {session} could not be copie
 def gone_on(
     recorder: Recorder, log: Log | None, path: Path, home: Path, options: Options, lost: list[str]
 ) -> LoadedSession:
-    """Load the session at `path` into the recorder, to continue it or a copy, and return it."""
+    """Load the session at `path` into the recorder, to continue that session or a copy of it.
+
+    Return the loaded session.
+    """
     fork, back = options.fork, None
     if options.resume_at is not None:
         back = Back(to=options.resume_at, only_turn=options.drops_turn)

@@ -150,7 +150,7 @@ class SessionSandbox(Part):
         # Worktrees of agents.
         self._checkouts: set[str] = set()
         self._denied = DeniedFiles(self._listing)
-        # Variables that commands lacked and that the model was told about.
+        # Variables that commands lacked and that the model already knows about.
         self._told_missing: set[str] = set()
         self._history: GitHistory | None = None
         rules.rely_on(self)
@@ -266,7 +266,7 @@ class SessionSandbox(Part):
 
     @property
     def _switched(self) -> str:
-        """Whether the sandbox is on, and what decides that, in words."""
+        """The state of the sandbox in words: whether it is on, and what decides that."""
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
             return f"{state} in mode {self._rules.mode} (automatic in {' and '.join(OWN_MODES)})"
@@ -277,7 +277,7 @@ class SessionSandbox(Part):
         self._checkouts.add(os.path.realpath(tree))
 
     def _shut(self, access: Access) -> tuple[str, ...]:
-        """Return the existing paths that deny rules match, whether initial or current rules."""
+        """Return the existing paths that the initial or the current deny rules match."""
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for rule in both_rules for path in self._denied.named(rule, access)])

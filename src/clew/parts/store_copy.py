@@ -56,7 +56,7 @@ class StoreCopy(Part):
         self._something = asyncio.Event()
 
     def beside(self, mirror: Mirror | None) -> Mirror | None:
-        """Return the mirror that receives written lines: the host's and that of the copy."""
+        """Return a mirror that passes written lines to `mirror` and to the copy, if any."""
         return mirror
 
     def news(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ FAMILIES: tuple[str, ...] = ("read", "edit")
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """What every judgement needs: the rules, the context and the path resolver.
+    """What every judgment needs: the rules, the context and the path resolver.
 
     `untrusted` means that untrusted text precedes the call in the conversation.
     """

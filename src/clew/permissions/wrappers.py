@@ -110,7 +110,7 @@ RESERVED = frozenset({
 class Unwrapped(Struct, frozen=True, kw_only=True):
     """What a command starts: other commands, command lines, and text that clew cannot judge.
 
-    `plain` means that the outer command itself needs no further judgement.
+    `plain` means that the outer command itself needs no further judgment.
     """
 
     inner: tuple[Simple, ...] = ()

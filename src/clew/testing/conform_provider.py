@@ -2,7 +2,7 @@
 
 `await conform_provider(make)` raises `ConformanceError` with the case and the broken promise. It
 returns the outcome of each case, so that two providers can be compared. `make(scenario)` is an
-async context manager that yields a provider which that scenario answers.
+async context manager that yields a provider whose requests the scenario answers.
 """
 
 import asyncio

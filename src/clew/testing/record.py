@@ -37,7 +37,7 @@ from clew.testing.scenario_steps import ENDPOINTS
 NOT_FORWARDED = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "expect"}
 )
-# The framing of the upstream connection; the proxy adds its own towards the client.
+# The framing of the upstream connection; the proxy adds its own toward the client.
 NOT_RETURNED = frozenset({"connection", "content-length", "transfer-encoding", "content-encoding"})
 
 

@@ -1,4 +1,4 @@
-"""A recorded run as a scenario: raw bodies, status and headers, without secrets. PURE.
+"""A recorded run as a scenario: raw bodies, status and headers, without secrets. Pure.
 
 Requests are not recorded but only summarized in notes, because they contain the user's prompts and
 files. Answers are replayed in order, or by the hash of the request's body.

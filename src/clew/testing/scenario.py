@@ -148,7 +148,7 @@ class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TextCondition(Shape, frozen=True, rename={"is_": "is"}):
-    """A condition on a text. All given fields must match. A bare string means `contains`."""
+    """A condition on text. All given fields must match. A bare string means `contains`."""
 
     is_: str | None = None
     contains: str | None = None

@@ -1,7 +1,7 @@
 """The rules of the Messages API for requests: reports the first violation in the API's style.
 
 It checks requests independently and deliberately shares no code with clew's own normalizer: a test
-that passes with a strict server has sent no invalid request. It must never repair anything. PURE.
+that passes with a strict server has sent no invalid request. It must never repair anything. Pure.
 """
 
 from itertools import pairwise

@@ -3,7 +3,7 @@
 It checks requests independently and deliberately shares no code with
 `clew.providers.message_threads`. It rebuilds every request from its stored state, refuses what the
 vendor's page "Message threads" lists (with the codes of `anthropic` 2.12), and records what the
-model was shown. It must never repair a request. PURE.
+model was shown. It must never repair a request. Pure.
 """
 
 import json

@@ -80,7 +80,7 @@ def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
     if kept_count:
         lines.append(f"{kept_count} entries are kept verbatim.")
     if file_names:
-        lines.append(f"Files changed in the summarised part: {file_names}.")
+        lines.append(f"Files changed in the summarized part: {file_names}.")
     lines.append(f"The full conversation is in {transcript}.")
     return " ".join(lines)
 

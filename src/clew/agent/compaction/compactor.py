@@ -418,7 +418,7 @@ def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
         else boundary.select_since(entries, place)
     )
     if not selection.covered or not (selection.kept or order.up_to):
-        return "nothing would be left to summarise, or nothing to keep before it"
+        return "nothing would be left to summarize, or nothing to keep before it"
     return selection
 
 

@@ -23,7 +23,7 @@ MAX_FILES = 5
 # A conservative minimum: in most languages, a token has more characters than this.
 SAFE_CHARS = 2
 # Sent once when the model first touched a folder or file, and not sent again automatically. Active
-# skills are not included: `parts.skills.listing` gathers their texts again for each summary.
+# skills are not included: `parts.skills.listing` gathers their text again for each summary.
 CARRIED = frozenset({"nested_memory", "memory_note"})
 
 

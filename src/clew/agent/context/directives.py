@@ -61,7 +61,7 @@ def expand_alternatives(pattern: str) -> list[str]:
 
 
 def find_imports(text: str) -> list[str]:
-    """Return the paths that a text imports, in order and without duplicates.
+    """Return the paths that `text` imports, in order and without duplicates.
 
     Code blocks and code spans are ignored.
     """

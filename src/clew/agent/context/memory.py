@@ -464,7 +464,7 @@ def in_order(files: Sequence[MemoryFile]) -> str:
 
 
 LAYERS: dict[Layer, str] = {
-    "managed": "the organisation's instructions",
+    "managed": "the organization's instructions",
     "user": "the user's own instructions for all projects",
     "project": "project instructions",
     "local": "the user's own instructions for this project",

@@ -102,7 +102,7 @@ async def fit_block(session: ToolSession, block: Json) -> Json:
 class Pages(Struct, frozen=True, kw_only=True):
     """Pages of a PDF file.
 
-    `data` is a PDF file with only these pages, or their texts separated by NUL.
+    `data` is a PDF file with only these pages, or the text of the pages, separated by NUL.
     """
 
     data: bytes

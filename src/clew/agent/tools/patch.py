@@ -45,7 +45,7 @@ def replace_spans(
 
 
 def diff_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, Any]]:
-    """Return the hunks between two texts that are equal outside of these regions.
+    """Return the hunks between two versions of a file that are equal outside of these regions.
 
     Only the lines in and around the regions are compared: the rest may be megabytes.
     """

@@ -153,7 +153,7 @@ class UserMessage(Message):
         """True if a program wrote this in the user's name.
 
         A field marks such messages. In files that predate the field, they are recognized by their
-        fixed texts, unless the entry names its source: a user may type the same words.
+        fixed wording, unless the entry names its source: a user may type the same words.
         """
         if "isSynthetic" in self.data or "promptSource" in self.data or "origin" in self.data:
             return self.data.get("isSynthetic") is True

@@ -145,7 +145,7 @@ class _Fold:
         self._media_before = 0
         self._is_stripped = False
         self.refused_kinds: frozenset[str] = frozenset()
-        # The cleared tool results by call ID, with their replacement texts.
+        # The cleared tool results by call ID, with the text that replaces each.
         self.references: dict[str, str] = {}
 
     # Input

@@ -481,7 +481,7 @@ class Thoughts:
         self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
 
     def _find_after_blank(self, *, lose: bool) -> bool:
-        """Return whether thinking follows blank text in a response; with `lose`, omit the thinking."""
+        """Return whether thinking follows blank text in a response; with `lose`, omit it."""
         standing = self._after_blank - self._gone
         places = [p for p in self._chain.places if p.thought in standing]
         for place in places if lose else ():

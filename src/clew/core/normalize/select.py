@@ -47,7 +47,7 @@ def is_micro(entry: Entry) -> bool:
 
 
 def find_references(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the cleared tool results by call ID, with their replacement texts."""
+    """Return the cleared tool results by call ID, with the text that replaces each."""
     texts: dict[str, str] = {}
     for entry in entries:
         metadata = entry.get("microcompactMetadata") if is_micro(entry) else None

@@ -162,7 +162,7 @@ class BusyError(ControlRefusedError):
 
 
 def reload_skills(session: Session, _: Json) -> Json:
-    """Reload commands and skills. The model is told about new ones with the next prompt."""
+    """Reload commands and skills. The model learns of new ones with the next prompt."""
     session.parts.skills.reload()
     return {"skills": [skill.name for skill in session.parts.skills.all()]}
 

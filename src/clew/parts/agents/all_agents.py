@@ -51,7 +51,7 @@ NO_TYPE = "its type is unknown, because its metadata file is missing and no call
 
 
 async def unheard(_: EngineEvent) -> None:
-    """Ignore the events of an agent whose events nobody shows."""
+    """Ignore the events of an agent that no front end shows."""
 
 
 class AllAgents:
@@ -209,7 +209,7 @@ class AllAgents:
         return agent
 
     def _forget(self) -> None:
-        """Drop all but the last agents that have ended; transcripts allow them to be restored."""
+        """Drop all ended agents except the latest; they can be restored from their transcripts."""
         if not self._crew.context.ground.options.persists:
             return
         running = {task.id for task in self.tasks.running}

@@ -32,7 +32,7 @@ EFFORTS: dict[str, Effort] = {
 
 
 class Led(Struct, frozen=True, kw_only=True):
-    """A session's ground with the leading agent's settings, and problems with that agent."""
+    """A session's `Ground` with the leading agent's settings, and problems with that agent."""
 
     ground: Ground
     faults: tuple[str, ...] = ()

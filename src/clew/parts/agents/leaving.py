@@ -41,7 +41,7 @@ class Leaving:
         conversation: Conversation,
         story: Story,
     ) -> None:
-        """Create the mover; `begin` starts an agent from entries, a prompt and a title."""
+        """Set up for a conversation; `begin` starts an agent from entries, a prompt and a title."""
         self._begin = begin
         self._conversation = conversation
         self._story = story

@@ -158,7 +158,7 @@ class AgentsPart(Part):
         return self.all.spec(name)
 
     def listing(self, history: Iterable[Json]) -> Fact | None:
-        """Return a fact with the agent types that are new to a conversation or gone, or None."""
+        """Return a fact that lists new and removed agent types for a conversation, or None."""
         if not self._context.requests.offers("Agent"):
             return None
         return make_agent_listing_fact(

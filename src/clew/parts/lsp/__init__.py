@@ -1,1 +1,1 @@
-"""Language servers, which answer questions about code more exactly than a text search."""
+"""Language servers, which answer questions about code more precisely than a text search."""

@@ -35,7 +35,7 @@ class LanguageServerSpec(Struct, frozen=True, kw_only=True):
 class Specs(Struct, frozen=True, kw_only=True):
     """The configured servers of a session.
 
-    A file is handled by the first that supports its extension.
+    A file is handled by the first server that supports its extension.
     """
 
     servers: tuple[LanguageServerSpec, ...] = ()

@@ -138,7 +138,7 @@ class LanguageServer:
     async def _leave(self, child: ChildLine, connection: Connection) -> None:
         """Shut the server down as the protocol requires, within a time limit.
 
-        Afterwards, end the process in any case.
+        Afterward, end the process in any case.
         """
         if self._connection is not None and not connection.is_lost:
             await connection.request("shutdown", limit_s=SHUTDOWN_S)

@@ -75,7 +75,7 @@ def block_of(part: Any) -> Json:
 
 
 def image(data: Any, kind: Any) -> Json:
-    """Return an image block, or a text that describes data which is not a valid image.
+    """Return an image block, or, if the data is not a valid image, text that describes the data.
 
     The API would reject the entire request because of an invalid image.
     """

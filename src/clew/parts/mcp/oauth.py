@@ -1,4 +1,4 @@
-"""Log in to a server through its authorization server, and renew tokens: the IO for `oauth_words`.
+"""Log in to a server through its authorization server and renew tokens: I/O for `oauth_words`.
 
 Owns the sequence of steps: get the server's metadata, then the authorization server's, then a
 client ID, then the user's consent in a browser; finally, the code arrives at a local port.

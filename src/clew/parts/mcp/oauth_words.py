@@ -1,4 +1,4 @@
-"""OAuth as MCP uses it: challenges, metadata, forms and tokens. Performs no IO.
+"""OAuth as MCP uses it: challenges, metadata, forms and tokens. Performs no I/O.
 
 Owns what is accepted from servers. URLs must use https or point to this machine, and PKCE with S256
 is required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749, 7591, 7636,

@@ -298,7 +298,7 @@ def is_denied(rules: SessionRules, name: str) -> bool:
 
 
 def shown(listing: ServerListing) -> Iterable[Any]:
-    """Return the servers that do not start and that the user should know of: not rejected ones."""
+    """Return the servers that do not start, except those that the user rejected."""
     return (entry for entry in listing.held if "rejected" not in entry.held)
 
 

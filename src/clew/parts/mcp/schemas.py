@@ -26,9 +26,9 @@ _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 
 
 def make_usable(schema: Any) -> tuple[Json, str]:
-    """Return the schema to send, and why the server's can't be used, or an empty string.
+    """Return the schema to send, and why the server's own schema can't be used (empty if it can).
 
-    A missing "type" is added without a reason.
+    A missing "type" is added without a reason being given.
     """
     why = fault(schema)
     if not why:

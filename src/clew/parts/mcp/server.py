@@ -145,7 +145,7 @@ class McpServer:
             await asyncio.sleep(delay_s)
 
     async def _stand(self) -> None:
-        """Run one connection from start to end. Afterwards, the state tells how it ended."""
+        """Run one connection from start to end. Afterward, the state tells how it ended."""
         async with asyncio.TaskGroup() as group:
             line = self._make_line(self.config, self.host, group)
             try:
@@ -361,7 +361,7 @@ class McpServer:
         )
 
     def hear(self, message: Json) -> None:
-        """Handle a message that the server sent by another way than its connection."""
+        """Handle a message from the server that did not arrive over its connection."""
         if self._client is not None:
             self._client.hear(message)
 

@@ -15,7 +15,9 @@ def is_prompt(entry: Json) -> bool:
 
 
 def make_excerpt(entries: Sequence[Json]) -> str:
-    """Return a part of the conversation as text; long results and a long text are truncated."""
+    """Return a part of the conversation as text; long results and the text as a whole are
+    truncated.
+    """
     parts: list[str] = []
     for entry in entries:
         message = entry.get("message")

@@ -21,7 +21,7 @@ NOTHING = "not a plugin: no manifest, commands, skills, agents, output styles, h
 
 
 class Parts(Struct, kw_only=True):
-    """The parts of a plugin: the paths of its texts, its hooks, and its servers by name."""
+    """The parts of a plugin: the paths of its text files, its hooks, and its servers by name."""
 
     root: Path
     manifest: Manifest

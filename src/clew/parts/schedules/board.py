@@ -126,7 +126,10 @@ class Board:
         return self._spent() - item.spent_before
 
     def add(self, wish: ScheduleRequest) -> ScheduledItem:
-        """Start a schedule. Raise UserError if it is too frequent, never due or one too many."""
+        """Start a schedule.
+
+        Raise UserError if the schedule is too frequent or never due, or if there are too many.
+        """
         now = self._now()
         if len(self.running()) >= MOST:
             raise UserError(f"{MOST} schedules are running (the maximum); stop one first")

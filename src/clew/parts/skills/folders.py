@@ -50,7 +50,7 @@ def skills_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str
 
 
 def skill_at(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Add the one skill that a folder itself is."""
+    """Add the skill whose SKILL.md is directly in `folder`."""
     take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, listing, folder=str(folder))
 
 

@@ -102,7 +102,7 @@ def name_line(skill: Skill) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Shorten a text, at a word boundary if possible."""
+    """Shorten `text`, at a word boundary if possible."""
     if len(text) <= most:
         return text
     words, _, rest = text[: most - 2].rpartition(" ")
@@ -126,7 +126,7 @@ def score(words: Sequence[str], skill: Skill) -> int:
 
 
 def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
-    """Return the names and texts of the skills that were called, with the most recent call last."""
+    """Return the name and text of each skill that was called, with the most recent call last."""
     texts: dict[str, str] = {}
     for entry in entries:
         for name, text in called(entry):
@@ -136,7 +136,7 @@ def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
 
 
 def called(entry: Json) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the skills whose text an entry contains.
+    """Yield the name and text of each skill whose text an entry contains.
 
     Such an entry is a call by the user, a call by the model, or the skills kept after a compaction.
     """
@@ -168,7 +168,8 @@ def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, str]]:
 def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
     """Return a fact with the active skills in `entries` that a compaction to `left` would lose.
 
-    Texts are shortened to fit a token budget; the skill that was called last is considered first.
+    Their text is shortened to fit a token budget; the skill that was called last is considered
+    first.
     """
     names = {name for name, _ in active(left)}
     room = ALL_KEPT_TOKENS

@@ -204,7 +204,7 @@ class SessionSkills(Part):
     # -- the model's listing
 
     def news(self, history: Iterable[Json]) -> Fact | None:
-        """Return a fact that lists skills the model has not been told of, or None."""
+        """Return a fact that lists the skills that the model does not know yet, or None."""
         self._shelf.refresh()
         if not self._has_looked:
             # A resumed session has already used files.
@@ -379,7 +379,9 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
-        """Return the text of an automatic prompt. If it calls a skill, this is the skill's text."""
+        """Return the text of an automatic prompt; if the prompt calls a skill, return the skill's
+        text.
+        """
         name, _, arguments = prompt.removeprefix("/").partition(" ")
         skill = self.get(name) if prompt.startswith("/") else None
         if skill is None:

@@ -144,7 +144,7 @@ def first_words(body: str) -> str:
 
 
 def rules(texts: Sequence[str]) -> tuple[str, ...]:
-    """Split texts into rules at spaces, except inside parentheses. Commas may separate rules."""
+    """Split strings into rules at spaces, except inside parentheses. Commas may separate rules."""
     rule_texts: list[str] = []
     for text in texts:
         depth = 0

@@ -1,8 +1,8 @@
 """The sidecar file next to a subagent's transcript, which lets the subagent be resumed.
 
 A sidecar names the subagent's type. A subagent without a sidecar is not resumed as some other type:
-its type is unknown, and the caller is told so. If the session's folder is not writable, the sidecar
-is written next to the transcript's own recovery file; `home` is the config home that contains the
+the caller learns that its type is unknown. If the session's folder is not writable, the sidecar is
+written next to the transcript's own recovery file; `home` is the config home that contains the
 recovery files. Remote agents have a separate record below the session's folder.
 """
 

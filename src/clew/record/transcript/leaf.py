@@ -169,8 +169,7 @@ CURRENT = frozenset(
 OWED = frozenset({"tool-started", "tool-finished"})
 _OWED_SIGNS = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(OWED))
 # Of the request costs, a resumed session restores those that belong to no response but count
-# towards a
-# budget.
+# toward a budget.
 _WARMING = b'"purpose":"warming"'
 _WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
 

@@ -36,7 +36,7 @@ def variable(
 
 
 # fmt: off
-# What clew is told by variables; `freeze` reads these.
+# The environment variables that clew reads, with `freeze`.
 VARIABLES: tuple[Variable, ...] = (
     # The model service.
     variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "API key of the Messages API"),

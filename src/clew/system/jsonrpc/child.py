@@ -39,7 +39,7 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 class ChildLine:
     """The pipes to one child.
 
-    The connection passed to `listen` receives the messages, and is told when the child has ended.
+    The connection passed to `listen` receives the messages, and a notice when the child has ended.
     """
 
     def __init__(self, framing: Framing, frame: Callable[[bytes], bytes]) -> None:
