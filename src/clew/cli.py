@@ -386,7 +386,7 @@ class Words(io.TextIOWrapper):
 
 
 def only_words(name: str) -> None:
-    """Escape control sequences in a stream from now on, if it is a terminal."""
+    """Escape control sequences in a stream from now on, if the stream is a terminal."""
     stream = getattr(sys, name)
     if isinstance(stream, io.TextIOWrapper) and stream.isatty():
         how = stream.encoding, stream.errors
@@ -509,7 +509,8 @@ LONE_LETTERS = 6
 def misspelled(args: list[str]) -> None:
     """Raise CommandLineError if the first word is a misspelled command.
 
-    A lone long word is taken for a command too, because a session would send it to the model at once.
+    A single long word is treated as a command, too, because a session would send it to the model at
+    once.
     """
     from difflib import get_close_matches
 

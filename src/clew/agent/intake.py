@@ -89,7 +89,7 @@ async def no_resource(_: str) -> Fact | None:
 
 
 class Intake:
-    """Handles input.
+    """Turns each input of a session into an action.
 
     Its only state is a list of facts that the model receives with the next prompt.
     """
@@ -299,9 +299,7 @@ class Intake:
         return outcome
 
     async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
-        """Return a turn with the typed line, the text it expands to, and the files that it
-        mentions.
-        """
+        """Return a turn: the typed line, the text that it expands to, and the mentioned files."""
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
         text = factories.make_user(

@@ -163,9 +163,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
 async def apply_hooks(
     deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
-    """Run the hooks due before the next request or the turn's end; return the step to take
-    afterward.
-    """
+    """Run the hooks due before the next request or the turn's end; return the next step."""
     match step:
         case Continue(cause="tools"):
             outcome = await fire_event(

@@ -281,7 +281,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 class TypedCommand(Struct, frozen=True, kw_only=True):
-    """`/name arguments`; `text` is the line as typed."""
+    """A slash command, `/name arguments`; `text` is the line as typed."""
 
     name: str
     arguments: str
@@ -289,13 +289,13 @@ class TypedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Shell(Struct, frozen=True, kw_only=True):
-    """`!line`: run by the shell, with output that the model sees."""
+    """A shell line, `!line`: the shell runs it, and the model sees the output."""
 
     line: str
 
 
 class MemoryNote(Struct, frozen=True, kw_only=True):
-    """`# text`: added to the memory file."""
+    """A note, `# text`, to be added to the memory file."""
 
     words: str
 

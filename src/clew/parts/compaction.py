@@ -145,7 +145,7 @@ class SessionCompaction(Part):
         return self.room(model, None).auto if self.is_on() else None
 
     def offer(self) -> Pick | None:
-        """Return a choice to compact a large, no longer cached session first, or None."""
+        """Return an offer to compact a large session whose cache has expired, or None."""
         model = self._context.requests.template.model
         history = self._context.thread.story.history
         if self._context.thread.loaded is None or self.idle_s() < COLD_AFTER_S:

@@ -25,7 +25,7 @@ class WaitStep(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """The answer ends here: the connection is closed or reset, or the body ends as if complete."""
+    """The end of an answer: the connection is closed or reset, or the body ends as if complete."""
 
     how: Literal["close", "reset", "end"]
 

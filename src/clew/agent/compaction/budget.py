@@ -44,7 +44,7 @@ class Room(Struct, frozen=True, kw_only=True):
 def divide_window(
     window: int | None, *, output: int | None = None, at: float | None = None
 ) -> Room:
-    """Divide a window into its budget.
+    """Return the budget of a window.
 
     `at` sets the size at which to compact: a fraction of the window if at most 1, otherwise a
     number of tokens.

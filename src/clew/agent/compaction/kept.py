@@ -61,7 +61,7 @@ def _words(rendered: Any) -> tuple[Any, ...]:
 
 
 def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
-    """Return the facts, with the middle of oversized ones cut out, and a description of each cut."""
+    """Return the facts, with the middle of oversized ones cut out, and descriptions of the cuts."""
     fitting_facts: list[Fact] = []
     shortened: list[str] = []
     for fact in facts:

@@ -225,9 +225,10 @@ async def find_changes(
 
 
 def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
-    """Return untracked files as changes, except for deleted files and non-files.
+    """Return untracked files as changes.
 
-    Each file is read up to a size limit.
+    Files that no longer exist and anything but regular files are left out. Each file is
+    read up to a size limit.
     """
     changes = []
     for name in names:

@@ -38,7 +38,7 @@ class GitChange(Struct, frozen=True, kw_only=True):
 
 
 def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
-    """Parse the output of `git diff --raw --numstat -p -z`; return the changes in its order.
+    """Parse the output of `git diff --raw --numstat -p -z`; return the changes in git's order.
 
     If the output is truncated, the last file gets no hunks.
     """

@@ -459,7 +459,7 @@ def _expanded(name: str, home: Path) -> Path:
 
 
 def in_order(files: Sequence[MemoryFile]) -> str:
-    """Return the files' contents for the model, each with a heading of its path and layer."""
+    """Return the files' contents for the model, each under a heading with its path and layer."""
     return "\n\n".join(f"Contents of {f.path} ({LAYERS[f.layer]}):\n\n{f.text}" for f in files)
 
 

@@ -31,7 +31,7 @@ _HEAD = re.compile(r"---\n(.*?)\n---\n?(.*)\Z", re.S)
 
 
 class Memo(Struct, frozen=True, kw_only=True):
-    """One memory.
+    """A memory for later sessions.
 
     `by` names its origin: `person` for the user's own words, `extraction` for a session, `dream`
     for tidying, or `file` for a file written by hand. `session` and `message` identify its source,
@@ -60,9 +60,9 @@ class Memo(Struct, frozen=True, kw_only=True):
 
 
 class MemoryNotebook:
-    """A folder of memories, which may not exist yet.
+    """A folder of memories; the folder may not exist yet.
 
-    `OSError` is raised only if it can't be written.
+    `OSError` is raised only if the folder can't be written.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -395,7 +395,7 @@ def find_nearest_event(name: str) -> str | None:
 
 
 def subject_of(event: Event, fields: Json) -> str | None:
-    """Return the value that matchers of an event are compared with, or None if it has no matchers."""
+    """Return the value that an event's matchers are compared with; None if it has no matchers."""
     if not event.subject:
         return None
     value = fields.get(event.subject)

@@ -28,7 +28,7 @@ from clew.system.config.settings import read_switch
 
 
 class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """The common fields of all handlers; `condition` is a permission rule that a call must match."""
+    """The fields common to all handlers; `condition` is a permission rule that calls must match."""
 
     condition: str = field(name="if", default="")
     timeout: float | None = None

@@ -45,8 +45,9 @@ class Reach(Struct, frozen=True, kw_only=True):
     allowed_variables: Callable[[], tuple[str, ...] | None] = lambda: None
 
     def shorten(self, text: str) -> str:
-        """Return short text unchanged; of long text, return the beginning and the path of a file
-        with all of it.
+        """Return short text unchanged, and long text as its beginning and a file's path.
+
+        The file contains the complete text.
         """
         if len(text) <= MOST_CHARS:
             return text
@@ -78,7 +79,7 @@ class HookFileWatch:
         self.also: tuple[str, ...] = ()
 
     def look(self, matchers: Iterable[str], folder: str) -> list[tuple[str, Change]]:
-        """Return the files that changed since the last call; matchers are relative to the folder."""
+        """Return the files that changed since the last call; matchers are relative to `folder`."""
         paths = {str(Path(folder, name)) for text in matchers for name in text.split("|") if name}
         paths |= {path for path in self.also if Path(path).is_absolute()}
         changes: list[tuple[str, Change]] = []

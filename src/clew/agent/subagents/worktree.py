@@ -80,7 +80,7 @@ class Git:
 def checkout_of(folder: str, name: str) -> Worktree | None:
     """Return the worktree with this name if `folder` is inside it, else None.
 
-    The worktree's base commit is unknown, so it counts as changed.
+    Its base commit is unknown, so the worktree counts as changed.
     """
     repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
     if not separator:

@@ -169,7 +169,7 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
 
 
 def take_known(path: Path, session: ToolSession) -> FileSnapshot:
-    """Return the file; raise ToolError unless it was read and has not changed since."""
+    """Return the file; raise ToolError unless the model has read its current content."""
     now = take(path, EDIT_MAX_BYTES)
     unsaved = session.files.unsaved.get(str(now.path))
     if unsaved is not None:

@@ -43,7 +43,7 @@ class CachedPage(Struct, frozen=True, kw_only=True):
 
 
 class Cache:
-    """The most recently used pages, each kept for a few minutes."""
+    """A cache of the most recently used pages, each kept for a few minutes."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[str, tuple[float, CachedPage]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""`clew sessions check`, `repair` and `index`: validate and repair session files, update the index."""
+"""`clew sessions check`, `repair` and `index`: check and repair sessions, update the index."""
 
 import argparse
 import sys

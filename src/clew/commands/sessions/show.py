@@ -1,4 +1,4 @@
-"""`clew sessions show`: the conversation as it would be resumed; `search`, `tree`, `stats`, `du`."""
+"""`clew sessions show`: the conversation as resumed; also `search`, `tree`, `stats` and `du`."""
 
 import argparse
 import sys

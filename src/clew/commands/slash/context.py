@@ -61,9 +61,7 @@ def listed(entries: Sequence[Json]) -> str:
 
 
 def named(name: str, entries: Sequence[Json]) -> str:
-    """Return the ID of the message with this number in the list; any other name is returned
-    unchanged.
-    """
+    """Return the ID of the message with this number in the list, or any other name unchanged."""
     if name.isascii() and name.isdecimal() and 0 < int(name) <= len(entries):
         return str(entries[int(name) - 1]["uuid"])
     return name

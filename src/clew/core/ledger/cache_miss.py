@@ -83,7 +83,7 @@ def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 
 def _continues(old: Json, new: Json) -> bool:
-    """Return whether a message only grew, as later results and text join the same message."""
+    """Return whether `new` is `old` with content added, such as later results and text."""
     old_blocks, now = _blocks(old), _blocks(new)
     return old.get("role") == new.get("role") and now[: len(old_blocks)] == old_blocks
 

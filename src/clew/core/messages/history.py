@@ -57,7 +57,7 @@ class History:
     def without(self, uuids: Iterable[str]) -> History:
         """Return this history without the messages named in `uuids`.
 
-        Their memory can then be freed.
+        The memory that these messages use can then be freed.
         """
         gone = frozenset(uuids)
         return History(m for m in self if m.get("uuid") not in gone)

@@ -55,9 +55,10 @@ def told(value: Any, kind: str) -> Json:
 
 
 def brought_along(content: Any) -> list[Json]:
-    """Convert content in a message_start event, which should have none.
+    """Convert the content of a message_start event, which should have none.
 
-    A tool call in it was never checked, so it must not look like a call that waits for its result.
+    A tool call in this content was never checked, so it must not look like a call that waits for a
+    result.
     """
     blocks: list[Json] = []
     for value in content if isinstance(content, list) else [content]:

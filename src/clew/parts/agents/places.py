@@ -54,7 +54,7 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Define
 def checked(ground: Ground, agents: DefinedAgents) -> DefinedAgents:
     """Drop hooks and MCP servers from an untrusted project's definitions.
 
-    They would run programs. A fault reports them.
+    Hooks and servers run programs. A fault reports what was dropped.
     """
     is_trusted = ground.rules.standing.is_trusted
     specs, faults = [], list(agents.faults)

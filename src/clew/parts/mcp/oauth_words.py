@@ -155,7 +155,7 @@ def covers(resource: str, url: str) -> bool:
 def issuer_of(metadata: Any, issuer: str) -> Issuer:
     """Return the authorization server that metadata describes.
 
-    Raise ValueError if it is not usable.
+    Raise ValueError if the metadata is not usable.
     """
     fields = metadata if isinstance(metadata, dict) else {}
     issuer_url = fields.get("issuer")

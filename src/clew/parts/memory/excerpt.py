@@ -15,8 +15,9 @@ def is_prompt(entry: Json) -> bool:
 
 
 def make_excerpt(entries: Sequence[Json]) -> str:
-    """Return a part of the conversation as text; long results and the text as a whole are
-    truncated.
+    """Return a part of the conversation as text.
+
+    Each result is limited in length, and so is the text as a whole.
     """
     parts: list[str] = []
     for entry in entries:

@@ -87,7 +87,7 @@ def install(
 
 
 def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, str]:
-    """Return the plugin that `wanted` names, the base of relative paths, and the marketplace."""
+    """Return the plugin that `wanted` names, the base for relative paths, and the marketplace."""
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:

@@ -26,7 +26,7 @@ FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
 
 
 class ExpansionCommand(Struct, frozen=True, kw_only=True):
-    """A command in a skill's text, which will be replaced by its output."""
+    """A command in a skill's text; its output replaces it there."""
 
     line: str
 

@@ -379,9 +379,7 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
-        """Return the text of an automatic prompt; if the prompt calls a skill, return the skill's
-        text.
-        """
+        """Return an automatic prompt's text or, if the prompt calls a skill, the skill's text."""
         name, _, arguments = prompt.removeprefix("/").partition(" ")
         skill = self.get(name) if prompt.startswith("/") else None
         if skill is None:
