@@ -3,7 +3,7 @@
 `msgspec` reads first. Input that it rejects (lone surrogates, bad UTF-8, control characters, huge
 numbers) goes to a lenient parser, and input too deep for recursion to an iterative one. Every
 string and number in the result can be encoded again: a number beyond the range of a double is a
-`Decimal`. Only input that is not JSON raises ValueError.
+`Decimal`. Only input that is not JSON raises `ValueError`.
 
 Decision: docs/decisions/012-json-reading-and-writing.md
 """

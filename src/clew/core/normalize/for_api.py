@@ -1,4 +1,4 @@
-"""Build the messages of a request from the entries of a conversation, whatever happened to it.
+"""Build the messages of a request from the entries of any conversation, however damaged.
 
 `for_api` builds them from scratch. `Outgoing` serves a growing history: a closed exchange is built
 and validated only once, so that a turn costs only its new entries. Both fold the entries in the

@@ -310,9 +310,9 @@ async def registered(
 async def ask(
     transport: Transport, method: str, url: str, *, body: bytes = b"", content_type: str = ""
 ) -> tuple[int, Any]:
-    """Send a request.
+    """Send a request and return the response's status and decoded body.
 
-    Return the status and the decoded body, or None as the body if it is not JSON.
+    The body is None if it is not JSON.
     """
     headers = [("Accept", "application/json")]
     if content_type:
