@@ -44,7 +44,8 @@ def test_a_hole_is_found_within_a_minute(name: str, world: World) -> None:
     line = subprocess.run(
         ["bash", "-c", f"printf %s {found[1]}"], check=True, capture_output=True, encoding="utf-8"
     ).stdout
-    # It is the hole that let it through.
-    if found[2] in CONFIGURATIONS:
+    # It is the hole that let it through. Git's history is that of the fuzzer's folder, and this world
+    # has another.
+    if found[2] in CONFIGURATIONS and name != "git's history":
         lists, mode = CONFIGURATIONS[found[2]]
         assert world.bash(line, world.rules(**lists), mode) != "allow"

@@ -22,6 +22,7 @@ from clew.core.input import CompactSession, as_typed
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.messages import UserMessage
+from clew.record.transcript.record import Recorder
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
@@ -54,6 +55,32 @@ class Inbox:
     def take(self) -> list[Json]:
         batch, self._waiting = self._waiting, []
         return [entry for entries in batch for entry in entries]
+
+
+# The fields of a message that are recorded in addition to its content.
+KEPT = ("promptSource", "origin", "permissionMode")
+
+
+class RecordedInbox(Inbox):
+    """An inbox whose messages survive a crash.
+
+    A message has been received once an entry with its UUID is in the transcript.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def put(self, message: Json, context: Sequence[Json] = ()) -> None:
+        super().put(message, context)
+        about = {name: message[name] for name in KEPT if name in message}
+        self._recorder.enqueue(message["uuid"], message["message"]["content"], **about)
+
+    def take_back(self, uuid: str) -> bool:
+        is_waiting = super().take_back(uuid)
+        if is_waiting:
+            self._recorder.dequeue(uuid)
+        return is_waiting
 
 
 def ignore_event(emit: Emit) -> Emit:

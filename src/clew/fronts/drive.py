@@ -222,6 +222,8 @@ class Driver:
                 conversation.say(
                     outcome.prompt, self._speaker(line), uuid=uuid, context=outcome.context
                 )
+                # A message that is shown as waiting survives a crash.
+                self.session.story.recorder.flush()
                 self._view.wait(line, uuid)
             case Turn() if self.is_stopped:
                 self._view.wait(line, "")
@@ -316,7 +318,8 @@ class Driver:
         await self._work(turn, cause)
         while conversation.has_unheard and not (self.is_stopped or self._is_over):
             await self._work(conversation.answer_unheard(self._view.emit), Cause())
-        if self.is_stopped:
+        # At the end of the session, waiting messages stay in the transcript for the next run.
+        if self.is_stopped and not self._is_over:
             self._view.give_back()
 
     async def _work(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:

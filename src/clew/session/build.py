@@ -13,7 +13,7 @@ from functools import partial
 from clew.agent.calls import BoundCall
 from clew.agent.context.facts import make_attachments
 from clew.agent.context.prompts import Prompts, RequestBeginning, begin_requests
-from clew.agent.conversation import Conversation, Inbox, ignore_event
+from clew.agent.conversation import Conversation, Inbox, RecordedInbox, ignore_event
 from clew.agent.deps import (
     Arrivals,
     CallApproval,
@@ -133,7 +133,7 @@ async def open_session(
         requests = requests_of(ground, thread, toolbox, beginning)
         judge = judge_of(ground, thread, tool_session, parts)
         measure = Measure(service.provider.count_tokens, service.catalog)
-        inbox = Inbox()
+        inbox = RecordedInbox(thread.story.recorder)
         deps = Deps(
             story=thread.story,
             model=model_of(ground, requests, measure, parts),

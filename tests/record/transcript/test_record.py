@@ -271,8 +271,8 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     recorder.agent_name("ada")
     assert not recorder.transcript.exists()
     recorder.record([prompt])
-    recorder.queue_operation("enqueue", "later")
-    recorder.queue_operation("dequeue")
+    recorder.enqueue("q1", "later")
+    recorder.dequeue("q1")
     snapshot = {"trackedFileBackups": {"a.py": {"backupFileName": "x@v1", "version": 1}}}
     recorder.file_history_snapshot(prompt["uuid"], snapshot, is_update=True)
     recorder.file_history_delta(

@@ -1,5 +1,6 @@
 """Settings of git that start programs: the format, the table, and what git itself reads of the same bytes."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -172,9 +173,10 @@ def test_git_reads_the_same_settings_or_nothing(
 
 
 def squeezed(setting: tuple[str, str | None]) -> tuple[str, str | None]:
-    """Versions of git differ in how they write blanks before the end of a continued line."""
+    """Versions of git differ in how they write blanks inside a value, and before the end of a line
+    that goes on."""
     name, value = setting
-    return name, None if value is None else value.rstrip(" ")
+    return name, None if value is None else re.sub(r"[ \t\r]+", " ", value).rstrip(" ")
 
 
 def listed(file: Path) -> list[tuple[str, str | None]] | None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from clew.agent.conversation import words_of
 from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken
 from clew.agent.options import Options
@@ -33,6 +34,7 @@ from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import describe_closing
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
+from clew.fronts.waiting import WaitingMessages
 from clew.parts.hooks import Idle
 from clew.permissions.modes import describe_mode
 from clew.session.build import open_session
@@ -116,11 +118,15 @@ class LineInput(FrontInput):
         self._later: list[Taken] = []
         self._news = asyncio.Event()
         self._is_over = False
+        self._waiting = WaitingMessages(session)
+        for letter in self._waiting.left:
+            telling.line(f"[not sent before clew ended: {words_of(letter.content)}]")
         session.parts.tasks.listeners.append(self._news.set)
 
     async def next(self) -> Next:
         if self._is_over:
             return None
+        self._waiting.settle()
         if self._later:
             return self._later.pop(0)
         text: str | None
@@ -131,6 +137,7 @@ class LineInput(FrontInput):
             text = await self._line()
             if text is None or self._is_over:
                 return None
+        self._waiting.answer_offer()
         return typed(text)
 
     async def _line(self) -> str | None:

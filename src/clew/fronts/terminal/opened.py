@@ -304,6 +304,8 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         messages = session.resumed.messages
         screen.say(stage.transcript.history(messages, rows, session.tools.title))
     talk = front.talk = Talk(session, stage, screen, front.begin)
+    if unsent := talk.offer_unsent():
+        note(front, unsent)
     if front.code is not None:
         talk.end(front.code)
     if options.prompt:

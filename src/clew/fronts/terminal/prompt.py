@@ -4,10 +4,12 @@ Each placeholder in the text stands for one paste and is deleted as a unit. The 
 its placeholder is no longer in the text; an undo restores both. prompt_toolkit does the editing.
 """
 
+import base64
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,7 +18,9 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes
 
+from clew.agent.conversation import words_of
 from clew.core.input import Pasted, make_placeholder
+from clew.core.json_object import Json
 from clew.fronts.render.rows import (
     TAB,
     Line,
@@ -48,6 +52,32 @@ class SubmittedText(Struct, frozen=True, kw_only=True):
         """The pasted content whose placeholders are in the text, in the order of the text."""
         placed = [(self.text.find(make_placeholder(paste)), paste) for paste in self.pasted]
         return tuple(paste for at, paste in sorted(placed, key=lambda pair: pair[0]) if at >= 0)
+
+
+IMAGE_MARK = re.compile(r"\[Image #\d+\]")
+
+
+def as_submitted(contents: Iterable[str | list[Json]]) -> SubmittedText:
+    """Return one prompt for the contents of several messages; their images are numbered anew."""
+    texts: list[str] = []
+    pasted: list[Pasted] = []
+    for content in contents:
+        blocks = [] if isinstance(content, str) else content
+        text = content if isinstance(content, str) else words_of(content)
+        images = [
+            Pasted(number=number, data=base64.b64decode(block["source"]["data"]))
+            for number, block in enumerate(
+                (block for block in blocks if block["type"] == "image"), len(pasted) + 1
+            )
+        ]
+        marks = [make_placeholder(image) for image in images]
+        for mark in IMAGE_MARK.findall(text)[: len(marks)]:
+            text = text.replace(mark, "\0", 1)
+        for mark in marks:
+            text = text.replace("\0", mark, 1) if "\0" in text else f"{text} {mark}".lstrip()
+        texts.append(text)
+        pasted += images
+    return SubmittedText(text="\n".join(texts), pasted=tuple(pasted))
 
 
 # The meaning of a paste: text, or the image file whose name was dropped on the terminal.
@@ -242,12 +272,13 @@ SHOWN = 4
 class Queued(Struct, frozen=True, kw_only=True):
     """A queued message.
 
-    With a `uuid`, the running turn receives the message at its next step; without one, the message
-    starts the next turn.
+    The message will be in the conversation under `uuid`. It starts the next turn, unless
+    `is_for_step` is set: then the running turn receives it at its next step.
     """
 
     entry: SubmittedText
     uuid: str = ""
+    is_for_step: bool = False
     when: str = "Queued until this turn ends"
 
 
@@ -273,13 +304,12 @@ class Queue:
             self._queued.remove(entry)
         return entry
 
-    def next(self) -> SubmittedText | None:
+    def next(self) -> Queued | None:
         """Remove and return the message that starts the next turn."""
-        entry = next((entry for entry in self._queued if not entry.uuid), None)
-        if entry is None:
-            return None
-        self._queued.remove(entry)
-        return entry.entry
+        queued = next((queued for queued in self._queued if not queued.is_for_step), None)
+        if queued is not None:
+            self._queued.remove(queued)
+        return queued
 
     def take_last(self) -> Queued | None:
         return self._queued.pop() if self._queued else None

@@ -13,7 +13,7 @@ from clew.fronts.ends import INTERRUPTED
 from clew.fronts.render.rows import join_lines
 from clew.fronts.terminal.attached import AttachedAgent, describe_state, handle_input
 from clew.fronts.terminal.choosing import Chooser
-from clew.fronts.terminal.prompt import Queued, SubmittedText
+from clew.fronts.terminal.prompt import SubmittedText, as_submitted
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.view import MANY, Begin, TerminalInput, TerminalView, as_typed
@@ -51,7 +51,21 @@ class Talk:
 
     async def run(self) -> int | Clear | Resume:
         """Run the session; return an exit code, or the command that starts the next session."""
-        return await self._driver.run()
+        then = await self._driver.run()
+        if not isinstance(then, int):
+            # The next session gets the messages that wait.
+            for queued in self._stage.queue:
+                self._input.take_back(queued)
+        return then
+
+    def offer_unsent(self) -> str:
+        """Put messages that the last run left waiting into the prompt, and return a notice."""
+        left = self._input.waiting.left
+        if not left:
+            return ""
+        self._stage.prompt.put_back(as_submitted(letter.content for letter in left))
+        count = "1 message" if len(left) == 1 else f"{len(left)} messages"
+        return f"In the prompt: {count} that clew could not send before it ended"
 
     def send(self, entry: SubmittedText, *, later: bool = False) -> None:
         """Send a prompt to the running turn, or queue it for the next turn if `later`.
@@ -61,7 +75,7 @@ class Talk:
         if not self.is_running:
             self._input.send(entry)
         elif later:
-            self._stage.queue.add(Queued(entry=entry))
+            self._input.queue(entry)
             self._screen.changed()
         else:
             self._begin(self._driver.say(as_typed(entry)))
@@ -74,8 +88,7 @@ class Talk:
         queued = self._stage.queue.take_last()
         if queued is None:
             return None
-        is_unheard = not queued.uuid or self._session.conversation.take_back(queued.uuid)
-        return queued.entry if is_unheard else None
+        return queued.entry if self._input.take_back(queued) else None
 
     def stop(self) -> bool:
         """Interrupt the running turn; return whether there was one."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from clew.agent.events import EngineEvent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken
-from clew.core.input import Pick, Rewound, Show
+from clew.core.input import Pick, Rewound, Show, make_content
 from clew.core.stream.events import TextDelta
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
@@ -23,8 +23,10 @@ from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.status import FRAMES_S, Status, Working
+from clew.fronts.waiting import WaitingMessages
 from clew.providers.answer_events import Asking
 from clew.session.session import Session
+from clew.system.clock import make_id
 
 Begin: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 TITLE_CHARACTERS = 40
@@ -36,8 +38,8 @@ GET_READY_S = 0.05
 LOOK_AGAIN_S = 0.3
 
 
-def as_typed(entry: SubmittedText) -> Line:
-    return Line(raw=Raw(text=entry.text, pasted=entry.meant, by_person=True))
+def as_typed(entry: SubmittedText, uuid: str | None = None) -> Line:
+    return Line(raw=Raw(text=entry.text, pasted=entry.meant, by_person=True), uuid=uuid)
 
 
 def as_entry(line: Line) -> SubmittedText:
@@ -74,22 +76,41 @@ class TerminalInput(FrontInput):
     """The prompts that were sent, and those that wait until a turn ends."""
 
     def __init__(self, session: Session, stage: Stage) -> None:
+        self._session = session
         self._agents = session.parts.agents
         self._stage = stage
         self._sent: asyncio.Queue[Next] = asyncio.Queue()
         self._is_over = False
+        self.waiting = WaitingMessages(session)
 
     async def next(self) -> Next:
         while not self._is_over:
-            if self._sent.empty() and (waiting := self._stage.queue.next()) is not None:
-                return as_typed(waiting)
+            self.waiting.settle()
+            if self._sent.empty() and (queued := self._stage.queue.next()) is not None:
+                self.waiting.begin(queued.uuid)
+                return as_typed(queued.entry, queued.uuid)
             event = await self._sent.get()
             if not isinstance(event, News) or self._agents.has_news:
                 return event
         return None
 
     def send(self, entry: SubmittedText) -> None:
+        self.waiting.answer_offer()
         self._sent.put_nowait(as_typed(entry))
+
+    def queue(self, entry: SubmittedText) -> None:
+        """Queue a prompt until the turn ends."""
+        uuid = make_id()
+        self.waiting.add(uuid, make_content(entry.text, entry.meant))
+        self._stage.queue.add(Queued(entry=entry, uuid=uuid))
+
+    def take_back(self, queued: Queued) -> bool:
+        """Take back a queued message; return False if the turn has received it."""
+        if queued.is_for_step:
+            return self._session.conversation.take_back(queued.uuid)
+        if queued.uuid:
+            self.waiting.take_back(queued.uuid)
+        return True
 
     def put(self, outcome: Taken) -> None:
         self._sent.put_nowait(outcome)
@@ -191,14 +212,19 @@ class TerminalView(FrontView):
 
     def wait(self, line: Line, uuid: str) -> None:
         self._stage.queue.add(
-            Queued(entry=as_entry(line), uuid=uuid, when="Queued for the next step")
+            Queued(
+                entry=as_entry(line),
+                uuid=uuid,
+                is_for_step=bool(uuid),
+                when="Queued for the next step",
+            )
         )
         self._screen.changed()
 
     def give_back(self) -> None:
         """Move messages that the turn did not receive back to the prompt."""
         for queued in reversed(self._stage.queue.take_all()):
-            if not queued.uuid or self._session.conversation.take_back(queued.uuid):
+            if self._lines.take_back(queued):
                 self._stage.prompt.put_back(queued.entry)
 
     # -- results of lines

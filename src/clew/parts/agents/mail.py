@@ -3,11 +3,11 @@
 Decision: docs/decisions/116-background-tasks.md
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from clew.agent.conversation import Inbox
+from clew.agent.conversation import Inbox, RecordedInbox
 from clew.agent.events import EngineEvent, Recorded, ToolStarted
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, Tasks, TaskUsage
 from clew.core.json_object import Json
@@ -20,26 +20,16 @@ from clew.system.process.output import ProcessOutput
 
 # The name by which agents address the main conversation.
 MAIN = "main"
-# The fields of a message that are recorded in addition to its text.
-KEPT = ("promptSource", "origin", "permissionMode")
 
 
-class Mailbox(Inbox):
+class Mailbox(RecordedInbox):
     """An agent's inbox, starting with the undelivered messages of an earlier run."""
 
     def __init__(self, recorder: AgentRecorder, *, goes_on: bool) -> None:
-        super().__init__()
-        self._recorder = recorder
+        super().__init__(recorder)
         if goes_on:
             for letter in find_unheard(recorder.transcript, recorder.paths.home):
-                super().put(message_of(letter))
-
-    def put(self, message: Json, context: Sequence[Json] = ()) -> None:
-        super().put(message, context)
-        about = {name: message[name] for name in KEPT if name in message}
-        self._recorder.queue_operation(
-            "enqueue", message["message"]["content"], messageUuid=message["uuid"], **about
-        )
+                Inbox.put(self, message_of(letter))
 
 
 def message_of(letter: Letter) -> Json:
@@ -60,7 +50,7 @@ def words_of(letter: Letter) -> str:
 
 def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
     """Record an agent's message to the main conversation, in case clew exits before delivery."""
-    recorder.queue_operation("enqueue", words, messageUuid=uuid, to=MAIN)
+    recorder.enqueue(uuid, words, to=MAIN)
 
 
 # An agent's progress, for its task: the usage so far, and one line per step.

@@ -4,6 +4,8 @@ A sidecar names the subagent's type. A subagent without a sidecar is not resumed
 the caller learns that its type is unknown. If the session's folder is not writable, the sidecar is
 written next to the transcript's own recovery file; `home` is the config home that contains the
 recovery files. Remote agents have a separate record below the session's folder.
+
+Messages that wait for a session or an agent are here too: they are recorded before delivery.
 """
 
 import os
@@ -20,7 +22,8 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import AGENT, SessionPlace, copy_name, get_sidecar, rescue_dirs
-from clew.record.transcript.recovery import lines_of, list_copies, load_with_unsaved
+from clew.record.transcript.recovery import list_copies, load_with_unsaved
+from clew.record.transcript.source import TranscriptSource, open_source
 from clew.system.files import is_folder, make_private, read_content, require_open_folder
 
 _REMOTE = "remote-agents"
@@ -45,7 +48,7 @@ _FIELDS = {
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to a subagent, or from a subagent to the session (if `to` is not empty).
+    """A queued message to the session or a subagent, or, with `to`, from a subagent to the session.
 
     It is recorded before it is delivered. `about` is the complete record.
     """
@@ -123,33 +126,43 @@ def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
     )
 
 
-def read_letters(agent_transcript: Path, home: Path) -> list[Letter]:
-    """Return every message to or from an agent, in the order in which they were recorded."""
+def read_letters(transcript: Path, home: Path) -> list[Letter]:
+    """Return every queued message that was not taken back, in the order of the transcript."""
+    with open_source(transcript, list_copies(transcript, home)) as source:
+        return _read_letters(source)
+
+
+def find_unheard(transcript: Path, home: Path) -> list[Letter]:
+    """Return the messages that were queued for a session or an agent, which ended before them."""
+    with open_source(transcript, list_copies(transcript, home)) as source:
+        return [
+            letter
+            for letter in _read_letters(source)
+            if not letter.to
+            and source.last_line_with(f'"uuid":"{letter.uuid}"'.encode(), source.size) is None
+        ]
+
+
+def _read_letters(source: TranscriptSource) -> list[Letter]:
+    entries: list[dict[str, Any]] = []
+    # The source searches its bytes, so a transcript without queued messages costs little.
+    before: int | None = source.size
+    while before is not None:
+        before = source.last_line_with(b'"queue-operation"', before)
+        if before is not None:
+            entries.append(decode_object(source.line_at(before)))
     by_id: dict[str, Letter] = {}
-    for line in lines_of(agent_transcript, home):
-        if b'"queue-operation"' not in line:
-            continue
-        entry = decode_object(line)
+    for entry in reversed(entries):
         uuid = entry.get("messageUuid")
-        if entry.get("type") == "queue-operation" and isinstance(uuid, str):
+        if entry.get("type") != "queue-operation" or not isinstance(uuid, str):
+            continue
+        if entry.get("operation") == "enqueue":
             by_id[uuid] = Letter(
-                uuid=uuid,
-                content=entry.get("content"),
-                to=text_of(entry.get("to")),
-                about=entry,
+                uuid=uuid, content=entry.get("content"), to=text_of(entry.get("to")), about=entry
             )
+        else:
+            by_id.pop(uuid, None)
     return list(by_id.values())
-
-
-def find_unheard(agent_transcript: Path, home: Path) -> list[Letter]:
-    """Return the messages that an agent never received because it ended first."""
-    waiting = {
-        letter.uuid: letter for letter in read_letters(agent_transcript, home) if not letter.to
-    }
-    for line in lines_of(agent_transcript, home) if waiting else ():
-        if b'"uuid"' in line:
-            waiting.pop(str(decode_object(line).get("uuid")), None)
-    return list(waiting.values())
 
 
 def list_agents(place: SessionPlace, home: Path | None = None) -> list[Path]:

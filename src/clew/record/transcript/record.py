@@ -7,6 +7,7 @@ docs/internals/transcript.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from clew.record.transcript.source import open_source
 from clew.record.transcript.strand import Strand
 
 FORMAT = 1
+# The longest time that `flush` waits.
+FLUSH_S = 0.1
 # The colors that a session's prompt can have, and the name that removes the color.
 COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
 NO_COLOR = "default"
@@ -156,13 +159,18 @@ class Recorder:
 
     # -- lines outside the conversation
 
-    def queue_operation(self, operation: str, content: Any = None, **about: Any) -> None:
-        """Record a queued message, or its removal.
+    def enqueue(self, uuid: str, content: Any, **about: Any) -> None:
+        """Record a message before it is in the conversation.
 
-        `about` holds the fields that the message will have once it is in the conversation.
+        `uuid` and `about` are fields that the message will have there.
         """
-        fields = {} if content is None else {"content": content}
-        self._note("queue-operation", operation=operation, **fields, **about)
+        self._note(
+            "queue-operation", operation="enqueue", content=content, messageUuid=uuid, **about
+        )
+
+    def dequeue(self, uuid: str) -> None:
+        """Record that a queued message no longer waits, although it may not be in the conversation."""
+        self._note("queue-operation", operation="dequeue", messageUuid=uuid)
 
     def file_history_snapshot(
         self, message_id: str, snapshot: Message, *, is_update: bool = False
@@ -369,6 +377,12 @@ class Recorder:
     async def durable(self) -> Saved:
         """Wait until everything recorded so far would survive a power failure."""
         return Saved() if self._log is None else await self._log.durable()
+
+    def flush(self) -> None:
+        """Wait a moment for everything recorded so far to be durable, without an event loop."""
+        if self._log is not None:
+            with suppress(TimeoutError):
+                self._log.flush(FLUSH_S)
 
     # -- implementation
 

@@ -1,0 +1,51 @@
+"""Messages that wait for a session, recorded so that a crash loses none.
+
+A message that a turn received is in the transcript under its UUID. Any other message waits until it
+is taken back or done, even across runs.
+"""
+
+from typing import Any
+
+from clew.record.transcript.agents import Letter, find_unheard
+from clew.session.session import Session
+
+
+class WaitingMessages:
+    """The record of a session's waiting messages, including those that the last run left."""
+
+    def __init__(self, session: Session) -> None:
+        self._recorder = session.story.recorder
+        resumed = session.resumed is not None
+        # The messages that waited when the last run ended, oldest first.
+        self.left: list[Letter] = self._find_left() if resumed else []
+        self._offered = [letter.uuid for letter in self.left]
+        self._done: list[str] = []
+
+    def _find_left(self) -> list[Letter]:
+        try:
+            return find_unheard(self._recorder.transcript, self._recorder.paths.home)
+        except OSError:
+            return []  # a session that exists only in a store or as a copy has no file here
+
+    def add(self, uuid: str, content: Any) -> None:
+        """Record a message. A message that is shown as waiting survives a crash."""
+        self._recorder.enqueue(uuid, content)
+        self._recorder.flush()
+
+    def take_back(self, uuid: str) -> None:
+        self._recorder.dequeue(uuid)
+
+    def begin(self, uuid: str) -> None:
+        """Note that a message is being processed; `settle` records it when that is done."""
+        self._done.append(uuid)
+
+    def answer_offer(self) -> None:
+        """Note that the user, who saw the messages left by the last run, sends something now."""
+        self._done += self._offered
+        self._offered = []
+
+    def settle(self) -> None:
+        """Record that messages whose processing began are done."""
+        done, self._done = self._done, []
+        for uuid in done:
+            self._recorder.dequeue(uuid)
