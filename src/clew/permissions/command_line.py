@@ -116,8 +116,8 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
     """Return whether the reading of the grammar must be checked against the syntax tree.
 
     True if a rule restrains commands or paths, or if a command would run outside the read-only
-    sandbox. Otherwise the syntax tree is not built, because it costs more than everything else
-    together.
+    sandbox. Otherwise the syntax tree is not built, because building it costs more than everything
+    else together.
     """
     if bench.rules.restrains_commands or bench.rules.restrains_paths:
         return True
@@ -129,8 +129,8 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
 def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
     """Return the findings for a line that the command grammar does not accept.
 
-    No finding is needed if a rule allows every command and no rule restrains commands or paths, or
-    if a rule allows exactly this line.
+    The list is empty if a rule allows every command and no rule restrains commands or paths, or if
+    a rule allows exactly this line.
     """
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
     if line_rule is not None and (not restrains or exact_rule(bench, text) is not None):
@@ -261,9 +261,9 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
 
 
 def after_options(words: list[str]) -> list[int]:
-    """Return the indexes at which the subcommand may be.
+    """Return the indexes of the words that could be the subcommand.
 
-    Options before the subcommand may have values, which look like subcommands.
+    An option before the subcommand may take a value, which then looks like a subcommand.
     """
     places: list[int] = []
     for i, word in enumerate(words[1:], 1):
@@ -329,8 +329,8 @@ def spellings(command: Simple) -> tuple[str, ...]:
 def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
     """Return the allow rule that matches a command, or the command that starts it.
 
-    A rule for the command that starts it must spell out the started command too. No rule matches a
-    program whose name is only known at run time.
+    A rule for the starting command (`sudo`) must spell out the started command too. No rule matches
+    a program whose name is only known at run time.
     """
     if command.words[0].dynamic or command.words[0].glob:
         return None
@@ -353,7 +353,7 @@ def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
 
 
 def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
-    """Return whether a rule such as `sudo apt update` spells out the `apt` that sudo starts."""
+    """Return whether a rule such as `sudo apt update` spells out the `apt` that `sudo` starts."""
     if entry.exact:
         return True
     return command.at is not None and len(entry.head.rstrip()) >= command.at + len(command.name)
@@ -371,16 +371,16 @@ def covers(
 def judge_itself(
     bench: Bench, part: CommandPart, allow: PermissionRule | None, *, looks: bool
 ) -> Finding:
-    """Judge a command itself. The files that it uses are judged separately."""
+    """Judge the command itself. The files that it uses are judged separately."""
     command = part.command
     text = command.text
     if looks and allow is None:
         return reads_unasked(bench, command)
     if allow is not None:
         allowed = by_rule(text, allow)
-        # What a wrapper starts is judged separately. A rule for a read-only program allows it only
-        # to
-        # read. It runs in the sandbox, which limits the effect of any option.
+        # The command that a wrapper starts is judged separately. A rule for a read-only program
+        # allows the program only to read, and it runs in the sandbox, which limits the effect of
+        # any option.
         confined = looks or part.plain_wrapper or (is_reader(command) and not allow.is_broad)
         return structs.replace(allowed, effect="look") if confined else allowed
     if part.plain_wrapper and is_of_project(bench, command):
@@ -434,7 +434,7 @@ def is_of_project(bench: Bench, command: Simple) -> bool:
 def is_elsewhere_too(bench: Bench, path: ResolvedPath, name: str) -> bool:
     """Return whether a file is outside the workspace and has the program's name.
 
-    Version numbers at the end of the names are ignored.
+    Version numbers at the end of both names are ignored.
     """
     real = path.real.rpartition("/")[2]
     return not in_workspace(path, bench.context) and real.rstrip(VERSION) == name.rstrip(VERSION)
@@ -454,7 +454,7 @@ def reads_unasked(bench: Bench, command: Simple) -> Finding:
     if not context.has_walls and bare_name(command) not in SHORT_LIST:
         why = "read-only, but the sandbox is not available"
         return Finding(subject=text, verdict="ask", reason=why, effect="look")
-    # In this mode the user approved everything in advance, so no sandbox is needed.
+    # In this mode, the user approved everything in advance, so no sandbox is needed.
     effect: Effect = "unknown" if context.mode == "bypassPermissions" else "look"
     return Finding(subject=text, verdict="allow", reason="read-only", effect=effect)
 

@@ -220,9 +220,9 @@ def may_read(
 ) -> bool:
     """Return whether a search tool may show a file that it found below `searched`.
 
-    The search of `searched` itself has been permitted. A file is not shown if clew would have asked
-    before reading it by name, because the user was not asked about it. The files of a credential
-    folder are shown if the search of that folder was permitted.
+    The search of `searched` itself has already been permitted. A file is not shown if clew would
+    have asked before reading it by name, because the user was not asked about that file. The files
+    in a credential folder are shown if the search of that folder was permitted.
     """
     bench = Bench(rules=rules, context=context, resolve=resolve)
     if find_restraint(bench, "deny", path, "read") or find_restraint(bench, "ask", path, "read"):

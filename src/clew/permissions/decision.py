@@ -23,14 +23,15 @@ Nature = Literal["rule", "guard", "base"]
 
 # The reason for asking about a call that no rule covers.
 NO_RULE = "not covered by an allow rule"
-# Why a read-only program asks: an option is not in its row, or clew cannot judge it in this place.
+# Why a read-only program needs approval: an option is not in its row, or clew cannot tell what the
+# program would do in this context.
 BEYOND_READING = "not known to be read-only with these arguments"
 GENERIC_REASONS = frozenset({NO_RULE, BEYOND_READING})
 # A reason names at most this many files.
 MOST_NAMED = 3
 
-# What the part does: only reads, makes a known change, or does something that clew cannot
-# determine.
+# What the part of the call does: it only reads, it makes a known change, or clew cannot determine
+# what it does.
 Effect = Literal["look", "change", "unknown"]
 
 
@@ -45,7 +46,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     rule: PermissionRule | None = None
     # The simple command that uses the file or text in `subject`, if that is not the command itself.
     command: str = ""
-    # The part asks because it could read a denied file, which the read-only sandbox would hide.
+    # The part needs approval because it could read a denied file, which the read-only sandbox would
+    # hide.
     is_hidden: bool = False
     # A rule for exactly this command line would allow the part.
     is_of_line: bool = False
@@ -151,10 +153,10 @@ def merge(subject: str, group: list[Finding]) -> Finding:
     strictest = find_strictest(group)
     equal = [f for f in group if f.verdict == strictest.verdict]
     if strictest.verdict == "allow":
-        # The reason why a command may run is more informative than where its files are.
+        # Why a command needs approval is more informative than where its files are.
         equal = [f for f in equal if not f.command] or equal
     files: dict[str, list[str]] = {}
-    # Reasons that no mode can soften come first.
+    # Reasons that a mode cannot soften come first.
     for finding in sorted(equal, key=lambda f: f.nature == "base"):
         names = files.setdefault(finding.reason, [])
         if finding.command and finding.subject not in names:

@@ -31,7 +31,7 @@ from clew.permissions.words import Word
 from clew.permissions.wrappers import get_basename
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
-# The folders that contain the memory and environment of processes, and devices.
+# Folders that contain devices, and the memory and environment of processes.
 OF_THE_SYSTEM = ("/proc/", "/dev/")
 OUTSIDE = "edits a file outside the workspace"
 TAKES_ALL = "would delete or change the workspace, a home folder or system files"
@@ -217,7 +217,7 @@ def unknown_path(bench: Bench, use: Use, allow: PermissionRule | None) -> Findin
 
 
 def answered_for(use: Use, allow: PermissionRule) -> Finding | None:
-    """Return the finding for a file of a command that a rule allows.
+    """Return the finding for a file of a command that a rule allows, or None.
 
     Reading needs no finding. Writing needs one, so that plan mode can deny it.
     """
@@ -264,11 +264,14 @@ def is_outside(bench: Bench, path: ResolvedPath) -> bool:
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """Return a deny or ask rule that could match files below a path or matched by its glob."""
+    """Return a deny or ask rule that could match a file below a path, or a file that its glob
+    matches.
+    """
     if path.is_file or not (use.glob or use.below):
         return None
     families = FAMILIES if use.access == "write" else FAMILIES[:1]
-    # A shell resolves `..` by name, the kernel by the actual folder: `a/link/..` may be either.
+    # A shell resolves `..` by name, the kernel by the actual folder: `a/link/..` may mean either
+    # folder.
     for name in path.names:
         pattern = f"{name.rstrip('/')}/**" if use.below else name
         for behavior in RESTRAINING:
@@ -282,9 +285,9 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob, or a folder with everything in it, needs approval, or None.
+    """Return why a glob, or a folder with everything in it, needs approval; None if it does not.
 
-    The reason is usually that it may contain protected files.
+    The usual reason is that the files could include protected ones.
     """
     if use.access == "write" and use.below and is_critical(path, bench.context):
         return TAKES_ALL
@@ -357,7 +360,7 @@ def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
     """Return an `ask` finding if code on the command line names a restrained file."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
     if get_basename(command.words[0]) in STREAM_EDITORS:
-        # A sed command can precede its file name without whitespace: `1r.env`.
+        # A sed command can be followed by its file name without whitespace: `1r.env`.
         ends = [name.rpartition("/")[2] for name in names]
         names += [name[match.end() :] for name in ends if (match := READS_FILE.match(name))]
     if names == [word.text]:

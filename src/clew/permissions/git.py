@@ -1,8 +1,8 @@
-"""The git command lines that only read, and how to parse git's leading options.
+"""The git command lines that only read, and the parsing of git's leading options.
 
 Owns the table of subcommands with the options that each may have. No row contains an option that
-starts a program (`-c`, `--ext-diff`, `-O`), writes a file (`--output`), connects, or leads to
-another repository (`-C`, `--git-dir`).
+starts a program (`-c`, `--ext-diff`, `-O`), writes a file (`--output`), connects to a network, or
+leads to another repository (`-C`, `--git-dir`).
 """
 
 import re
@@ -128,7 +128,7 @@ ROWS: dict[str, str] = {
     "bisect": "none",
 }
 
-# For subcommands that can also write: the first words with which they only read.
+# For subcommands that can also write: the first words that make them only read.
 FIRST: dict[str, frozenset[str]] = {
     "stash": frozenset({"list", "show"}),
     "worktree": frozenset({"list"}),
@@ -144,7 +144,7 @@ NAMES_ARE_PATTERNS = frozenset(
 )
 CREATE = frozenset({"branch", "tag"})
 
-# Subcommands that only read, so that a rule for one is meant to allow reading.
+# Subcommands that only read. A rule for one of them is meant to allow only reading.
 READERS = frozenset(ROWS) - CREATE - frozenset(FIRST) - {"remote", "reflog"}
 
 # Format fields that make git check a signature, for which it starts a program.
@@ -155,7 +155,7 @@ FORMATS = ("--format", "--pretty", "--sort")
 @cache
 def row_of(name: str) -> ProgramOptions | None:
     text = ROWS.get(name)
-    # `git log --help` opens a manual with a program that settings name.
+    # `git log --help` opens the manual with a program that git's settings name.
     return None if text is None else parse_row(text, ())
 
 
@@ -184,7 +184,7 @@ def git_reads(command: Simple, home: str) -> bool:
     row = row_of(name)
     if row is None or any(word.text not in GLOBAL_PLAIN for word in front):
         return False
-    # After a `cd` this may be another repository, whose settings could start programs.
+    # After a `cd`, the command may run in another repository, whose settings could start programs.
     if is_elsewhere(command, home):
         return False
     if name in FIRST:
@@ -203,13 +203,14 @@ def is_elsewhere(command: Simple, home: str) -> bool:
 
 
 def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
-    """Return whether a subcommand with these values and operands only reads."""
+    """Return whether a subcommand with these arguments only reads."""
     if any(SIGNATURE.search(word.text) for word in arguments.values(*FORMATS)):
         return False
     operands = [word.text for word in arguments.operands]
     match name:
         case "branch" | "tag":
-            # Older versions of `git branch -l` created a reflog. `git tag -l` always listed.
+            # Older versions of `git branch -l` created a reflog. `git tag -l` has always listed
+            # tags.
             lists = NAMES_ARE_PATTERNS | ({"-l"} if name == "tag" else set())
             return not operands or not lists.isdisjoint(arguments.names)
         case "remote":
@@ -219,7 +220,7 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
         case "bisect":
             return not operands
         case "config":
-            # `git config --get a.b`: a further word is a pattern, never a new value.
+            # `git config --get a.b`: another word is a pattern, never a new value.
             return len(operands) <= 2
         case _:
             return True
@@ -233,7 +234,7 @@ HARMFUL = (
     "--upload-pack", "--paginate", "--web", "--man", "--info", "--show-signature", "--edit",
     "--batch", "--no-index", "--untracked", "--stdin", "--remerge-diff", "--help",
 )  # fmt: skip
-# Options before the subcommand that set configuration, which may name programs (`-c
+# Options before the subcommand that set configuration, which may name programs to start (`-c
 # alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
 OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")

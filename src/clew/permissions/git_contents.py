@@ -27,7 +27,7 @@ RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 BY_THEMSELVES = frozenset({"show", "diff", "stash"})
 # Subcommands that print contents only if an option asks for them.
 IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
-# Subcommands that export stored contents as text, as an archive or as files elsewhere.
+# Subcommands that export stored contents as text, as an archive or as files in another folder.
 EXPORTS = frozenset({"archive", "bundle", "difftool", "fast-export", "format-patch"})
 PATCHES = frozenset(
     [
@@ -50,7 +50,7 @@ PATCHES = frozenset(
         "--color-words",
         "--binary",
         "--check",
-        # Repeated searches with these reveal the contents of a file, guess by guess.
+        # Repeated searches with these options reveal the contents of a file, guess by guess.
         "-S",
         "-G",
     ]
@@ -69,7 +69,7 @@ HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))([^:!^()*?\[\]]+)")
 PLAIN = re.compile(r"[\w./@+-]+")
 MAGIC = re.compile(r":[(/!^]")
-# Certainly a commit. Any other name could be a folder.
+# These are certainly commits. Any other name could be a folder.
 COMMIT = re.compile(r"(?:(?:FETCH_|ORIG_)?HEAD|@)(?:[~^]\d*|@\{\d+\})*")
 # With these options, `git show` shows commits that no argument names.
 MANY = frozenset({
@@ -82,7 +82,7 @@ MOST_NAMED = 3
 class Shown(Struct, frozen=True, kw_only=True):
     """The part of a repository whose contents a command prints.
 
-    `below` lists paths, each including everything below it; `without` lists excluded paths;
+    `below` lists paths, each of which includes everything below it; `without` lists excluded paths;
     `objects` lists object names. `has_trees` means that paths may be relative to a tree inside the
     repository.
     """
@@ -165,7 +165,8 @@ def is_open(view: Shown) -> bool:
 
 def is_shown(view: Shown, path: str, holdings: HeldByGit, folder: str) -> bool:
     parts = path.split("/")
-    # In a tree inside the repository or in a subfolder, a file is named by the end of its path.
+    # In a tree inside the repository or in a subfolder, the end of a file's path is enough to name
+    # the file.
     ends = ["/".join(parts[i:]) for i in range(len(parts))]
     if not any(is_below(end, place) for end in ends for place in view.below):
         return False
@@ -183,7 +184,7 @@ def is_below(path: str, place: str) -> bool:
 
 
 def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | None:
-    """Return the contents that a subcommand prints, or None if it prints none."""
+    """Return which contents a subcommand prints, or None if it prints none."""
     row = row_of(name)
     if name in EXPORTS or copies_repository(name, rest):
         return Shown(below=(EVERYTHING,), has_trees=True)
@@ -247,7 +248,7 @@ def literal(path: str) -> str:
 
 
 def hashes(words: Iterable[Word]) -> Iterator[str]:
-    """Yield every text in the words that could be an object name."""
+    """Yield every part of the words that could be an object name."""
     for word in words:
         yield from (text.lower() for text in HASH.findall(word.text))
 
@@ -275,7 +276,7 @@ def limited(
             # After the first path, every operand is a path.
             paths.append(word.text)
         else:
-            # A commit, or a folder.
+            # The operand is a commit or a folder.
             is_whole = is_unsure = True
     if name == "cat-file":
         return Shown(below=tuple(by_path), objects=objects)

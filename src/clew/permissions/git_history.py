@@ -1,4 +1,4 @@
-"""What a repository stores of files that rules deny or ask about.
+"""What git stores of the files that rules deny or ask about.
 
 Owns the search through the index and every commit that a ref or a reflog leads to. git itself
 performs the search. Also owns how long a result stays valid. Never starts a program that the
@@ -26,7 +26,7 @@ from clew.system.process.spawn import Launcher
 
 SEARCH_LIMIT_S = 4.0
 KEEP_BYTES = 8 << 20
-# If a file changed this shortly before a search, another change may leave its timestamp the same.
+# If a file changed this shortly before a search, a later change may leave its timestamp the same.
 UNSETTLED_NS = 1_000_000_000
 QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -40,7 +40,7 @@ COMMITS = (
     "log", "--all", "--reflog", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames",
     "--ignore-submodules=none", "--no-color", "--format=", "-z",
 )  # fmt: skip
-# Commits that may be neither in a ref nor in a reflog.
+# Names of commits that may be neither in a ref nor in a reflog.
 HEADS = ("HEAD", "FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 WATCHED = ("index", "logs/HEAD", "packed-refs", "reftable", *HEADS)
 STAGED = re.compile(rb"\d{6} ([0-9a-f]{40,64}) \d\t([^\0]+)\0")
@@ -52,7 +52,7 @@ Shape: TypeAlias = tuple[tuple[str, bool, tuple[str, ...]], ...]
 
 
 class Searched(Struct, frozen=True, kw_only=True):
-    """The result of one search, and the state of the repository that it is based on.
+    """The result of one search, and the state of the repository that the result is based on.
 
     A result without folders is valid for one decision only.
     """
@@ -66,7 +66,8 @@ class Searched(Struct, frozen=True, kw_only=True):
 class GitHistory:
     """A cache of the restrained files that git stores.
 
-    `held` returns what is known now and notes what is missing; `look_up` searches for it.
+    `held` returns what is known now and notes what is missing; `look_up` searches for what is
+    missing.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class GitHistory:
             return unknown
         lines = output.rstrip(b"\n").split(b"\n")
         if len(lines) != len(WHERE) - 1:
-            return unknown  # a file name that contains a newline
+            return unknown  # The name of a file contains a newline.
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
@@ -147,9 +148,8 @@ class GitHistory:
     async def _ask(
         self, folder: str, arguments: tuple[str, ...], until_s: float
     ) -> tuple[int, bytes, bytes]:
-        """Run git.
-
-        Return its exit code (-1 if the output is incomplete), its output and its errors.
+        """Run git, and return its exit code (-1 if the output is incomplete), its output and its
+        errors.
         """
         environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
         environ = prepare_git_reading(environ, Path(folder)).environment
@@ -174,7 +174,7 @@ class GitHistory:
 
 
 def shape(rules: RuleSet) -> Shape:
-    """Return the part of the rules that determines the result of a search."""
+    """Return the part of the rules that a search's result depends on."""
     return tuple(
         (entry.base, entry.floating, entry.segments)
         for behavior in ("deny", "ask")
@@ -200,9 +200,9 @@ def found(
 
 
 def holds(cached: Searched, unsettled_ns: int) -> bool:
-    """Return whether the state that a search is based on is still unchanged.
+    """Return whether the repository is still in the state that a search is based on.
 
-    The last change must also have been long enough before the search (see `UNSETTLED_NS`).
+    The last change before the search must also be old enough (see `UNSETTLED_NS`).
     """
     if not cached.folders or stamp_of(cached.folders) != cached.stamp:
         return False

@@ -30,7 +30,7 @@ from clew.permissions.words import KNOWN_FOLDERS, SHOWN_TEXT, Word, text_shown
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
-# These words change how the rest of the command is parsed, so a line with one is never sure.
+# These words change how the rest of a command is parsed, so a line that contains one is never sure.
 UNSURE = KEYWORDS | {"time", "!", "declare", "export", "local", "readonly", "typeset", "unset"}
 
 # An unquoted run of characters that are literal anywhere in a word.
@@ -41,13 +41,13 @@ SINGLE = re.compile(r"'([^']*)'")
 DOUBLE = re.compile(r'[^"\\$`]+|\\[^\n`]|\$(?=["| ),])')
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[?#])|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 ESCAPED = re.compile(r"\\([!-~ ])")
-# `HEAD@{1}`, `HEAD^{tree}`: without a comma or `..` the shell leaves the braces alone.
+# `HEAD@{1}`, `HEAD^{tree}`: the shell keeps braces that contain neither a comma nor `..`.
 REVISION = re.compile(r"(?<=[@^])\{[A-Za-z0-9_/+-]+(?:\.[A-Za-z0-9_/+-]+)*\}")
 AFTER_REVISION = re.compile(r"[A-Za-z0-9_^~}@]")
 LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
 
 # A line that every shell splits in the same way: plain words separated by single spaces, plain
-# quoted text, and operators between spaces. Atomic groups keep matching linear.
+# quoted text, and operators between spaces. Atomic groups keep the matching time linear.
 SURE_TEXT = r"[A-Za-z0-9_ ./:,+@%^=-]*+"
 SURE_WORD = (
     r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++"
@@ -67,7 +67,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 OTHER_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\]\+?|\+)=")
 WORD_ENDS = frozenset(" \t\n;|&<>")
 
-# What cannot follow `!`. The empty string is the end of the line.
+# What cannot follow `!`. The empty string stands for the end of the line.
 NO_COMMAND = frozenset(["", "!", "#", "\n", ";", "|", "&"])
 CONTINUES = frozenset({"|", "|&", "&&", "||"})
 
@@ -107,7 +107,9 @@ class UnreadError(Exception):
 
 
 def read_line(text: str) -> Script | Unread:
-    """Return every simple command, redirection and assignment of a line, or why it is refused."""
+    """Return every simple command, redirection and assignment of a line, or why the line is
+    refused.
+    """
     if len(text) > MAX_CHARACTERS:
         return Unread(
             text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"
@@ -142,7 +144,7 @@ class LineReader:
         self.commands: list[Simple] = []
         self.redirects: list[Redirect] = []
         self.assignments: list[Assignment] = []
-        # The programs started by substitutions in the words of the current command.
+        # The programs that substitutions start in the words of the current command.
         self.inside: list[Word] = []
         # The folders where the next command may run, first if each `cd` succeeded, then if any
         # failed.
@@ -188,7 +190,8 @@ class LineReader:
     def follow(self, operator: str) -> None:
         """Update the folders in which the next command may run.
 
-        After `cd x &&`, it runs in x. After any other operator, it may also run in the old folder.
+        After `cd x &&`, the next command runs in x. After any other operator, it may also run in
+        the folder from before the `cd`.
         """
         if operator != "&&" or not self.is_chain:
             self.folders = self.possible
@@ -293,7 +296,7 @@ class LineReader:
     def negated(self) -> None:
         """Parse `!`, which must be followed by a command.
 
-        Since `!` inverts the result, the list continues if that command fails.
+        Since `!` inverts the result, the list continues if the negated command fails.
         """
         self.is_chain = False
         match = BLANKS.match(self.text, self.at)
@@ -334,7 +337,8 @@ class LineReader:
         if operator == "<<<":
             return True
         if operator == ">&" or (operator[0] == "&" and word.text != "/dev/null"):
-            # Shells disagree on whether these redirect both streams or start a background command.
+            # Shells disagree on whether these operators redirect both streams or start a background
+            # command.
             self.at = begin
             self.refuse("a redirection that shells interpret differently")
         self.redirects.append(
@@ -456,7 +460,7 @@ class LineReader:
                 part = match[0]
                 self.no_line_in_quotes(part)
                 if part[0] == "\\" and not text[self.at - 1].isascii():
-                    # In some encodings a backslash byte can be the second half of the preceding
+                    # In some encodings, a backslash byte can be the second half of the preceding
                     # character.
                     self.refuse("a backslash after a non-ASCII letter")
                 if part[0] == "\\" and part[1] in '$"\\':
@@ -480,7 +484,8 @@ class LineReader:
         """Parse `"$(cat <<'EOF' ...)"`, and return the text of its here-document.
 
         Its `cat` is judged as a command. Bash 3.2 treats a lone apostrophe in the text as the start
-        of a quote. If no other apostrophe follows, it reports a syntax error and runs nothing.
+        of a quoted string. If no other apostrophe follows, Bash 3.2 reports a syntax error and runs
+        nothing.
         """
         self.at += 1
         match = SHOWN_TEXT.match(self.text, self.at)
@@ -544,7 +549,8 @@ class LineReader:
 def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
     """Return the folders of both arguments, without duplicates.
 
-    Return an empty tuple, which means unknown, if either is empty or there are too many folders.
+    Return an empty tuple, which means unknown, if either argument is empty or there are too many
+    folders.
     """
     if not possible or not after:
         return ()
@@ -556,12 +562,12 @@ def words_of(script: Script, *, without: str = "") -> list[list[str]]:
     return [
         [word.text for word in command.words if word.text != without]
         for command in script.commands
-        if command.name != "["  # the syntax tree has a separate node type for `[`
+        if command.name != "["  # The syntax tree has a separate node type for `[`.
     ]
 
 
 def is_sure(text: str) -> bool:
-    """Return whether a line is so plain that all shells read it alike and one reading is enough."""
+    """Return whether all shells read a line alike, so that one reading is enough."""
     return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(
         text.replace(";", " ").split()
     )

@@ -1,7 +1,7 @@
 """The permission rules of a running session: applied to every call, and reloaded between turns.
 
-Owns the current rules and the mode. What the session started with stays unchanged: its folders, its
-environment (see `clew.system.config.environment`) and the command line's settings.
+Owns the current rules and the mode. Three things never change after the start of the session: its
+folders, its environment (see `clew.system.config.environment`) and the command line's settings.
 """
 
 import os
@@ -47,7 +47,7 @@ from clew.system.files import hold_lock, is_there, replace
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
-# The folder for plans, the only files that the model may change in plan mode.
+# The folder for plan files, the only files that the model may change in plan mode.
 
 
 DEFAULT = "plans"
@@ -70,7 +70,7 @@ READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """Return the messages that a session needs after its own change of the settings.
+    """Return the messages that the session must show after it changed the settings itself.
 
     The message about reloading is removed.
     """
@@ -84,7 +84,7 @@ class Walls(Protocol):
     def is_wanted(self) -> bool:
         """True if commands run in the sandbox.
 
-        Files that they write must not widen any permission.
+        Files that sandboxed commands write must not widen any permission.
         """
 
     @property
@@ -96,7 +96,7 @@ class Walls(Protocol):
 
 
 class NoWalls:
-    """The properties assumed before the sandbox is set up and its actual properties are known."""
+    """The sandbox's properties as assumed until it is set up and the actual ones are known."""
 
     is_wanted = False
     has_walls = True
@@ -108,7 +108,7 @@ class NoWalls:
 class SessionRules:
     """The permission rules of a running session, and the changes to them.
 
-    `standing` holds the current rules as one value. A turn can keep the value it started with.
+    `standing` holds the current rules as one value, so a turn can keep the value it started with.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class SessionRules:
         self.standing = current
 
     def rely_on(self, walls: Walls) -> None:
-        """Base all further decisions on the properties of this sandbox."""
+        """Base all further decisions on the properties of the given sandbox."""
         self._walls = walls
 
     @property
@@ -164,7 +164,8 @@ class SessionRules:
         deny rules and additional working folders. `line` is the parsed command line of the call, if
         it was parsed before.
         """
-        # The command-line parser is half of what a turn without a tool call would import.
+        # The command-line parser is half of everything that a turn without a tool call would
+        # import.
         from clew.permissions.decide import decide
 
         now = self.standing
@@ -204,8 +205,8 @@ class SessionRules:
     def git_programs(self, cwd: str) -> tuple[str, ...]:
         """Return the git settings that would make git start programs in the shell's current folder.
 
-        The repository of a trusted folder is not checked. A repository nested inside it may come
-        from elsewhere, so it is checked.
+        The repository of a trusted folder is not checked. A repository nested inside that folder is
+        checked, because it may come from elsewhere.
         """
         now = self.standing
         folder, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
@@ -230,7 +231,8 @@ class SessionRules:
     def place(self, path: str) -> Source:
         """Return the origin of a file's text.
 
-        It is `project` for a file in the workspace or stored for the session, otherwise `file`.
+        It is `project` for a file that is in the workspace or stored for the session, otherwise
+        `file`.
         """
         now = self.standing
         inside = structs.replace(now.context, results=self._results, memory=self._memory)
@@ -247,10 +249,10 @@ class SessionRules:
         self._memory = os.path.realpath(folder)
 
     def may_read(self, top: str) -> Callable[[str], bool]:
-        """Return a function that tells whether a search below `top` may show a file.
+        """Return a function that says whether a search below `top` may show a file.
 
-        The function accepts names of ordinary files only. It therefore resolves the links of each
-        folder only once.
+        The function accepts only names of ordinary files, so it resolves the links of each folder
+        only once.
         """
         from clew.permissions.decide import may_read
 
@@ -405,7 +407,9 @@ class SessionRules:
                     raise SettingsError(f"{rule.text}: {parsed.what}")
 
     def _write(self, update: Update) -> None:
-        """Write an update to the settings file that it names. Leave every other byte unchanged."""
+        """Write an update to the settings file that it names; every other byte of the file stays
+        the same.
+        """
         scope = SCOPES[update.destination]
         places = self.standing.places
         with hold_lock(places.config_home):
@@ -427,7 +431,7 @@ def is_same_repository(folder: Path, root: Path) -> bool:
 
 
 def enter_current_mode(current: CurrentRules) -> Mode | RefusedMode:
-    """Return the current mode if this process may use it, otherwise why not."""
+    """Return the current mode if this process may use it, otherwise the refusal with its reason."""
     return enter_mode(
         current.context.mode,
         is_root=os.geteuid() == 0,

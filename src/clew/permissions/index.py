@@ -63,7 +63,7 @@ class CommandIndex:
         entry = CommandEntry(rule, pattern.strip())
         self.size += 1
         words = entry.head.split()
-        # The first word is complete if whitespace, the end of the rule or `:*` follows it.
+        # The first word is complete if whitespace, `:*` or the end of the rule follows it.
         closed = len(words) > 1 or entry.exact or entry.head[-1:].isspace()
         if words and (closed or entry.pattern == f"{entry.head}:*"):
             self._by_word.setdefault(words[0], []).append(entry)
@@ -86,7 +86,7 @@ class CommandIndex:
 
 
 class PathEntry:
-    """A rule's pattern in absolute form: its base folder and the segments below it."""
+    """The pattern of a rule in absolute form: its base folder and the segments below it."""
 
     __slots__ = ("_folded", "_plain", "base", "floating", "restrains", "rule", "segments")
 
@@ -142,8 +142,8 @@ class PathIndex:
         self._fixed: dict[str, list[PathEntry]] = {}
         self._named: dict[str, list[PathEntry]] = {}
         self._ending: dict[str, list[PathEntry]] = {}
-        # Candidates from the parts of a folder. Cached, because the paths of one call share few
-        # folders.
+        # Candidates for the parts of a folder. They are cached, because the paths of one call share
+        # few folders.
         self._above: dict[str, tuple[str, tuple[PathEntry, ...]]] = {}
 
     def add(
@@ -158,7 +158,7 @@ class PathIndex:
         spellings: Callable[[str], tuple[str, ...]] = lambda folder: (folder,),
     ) -> None:
         base, anchored, segments = place(pattern, root=root, cwd=cwd, home=home)
-        # Restraining patterns match at any depth unless they name where they begin.
+        # Restraining patterns match at any depth unless they name the folder where they begin.
         floating = not anchored and (restrains or len(segments) == 1)
         if segments[:1] == ("**",) and len(segments) > 1:
             floating, segments = True, segments[1:]
@@ -236,7 +236,7 @@ class PathIndex:
         return match
 
     def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
-        """Return the first rule that could match a file that an absolute shell pattern matches."""
+        """Return the first rule that could match a file matched by an absolute shell pattern."""
         segments = split(normalize_text(pattern).casefold())
         for entry in self.entries:
             if (untrusted or not entry.rule.after_untrusted) and may_meet(
@@ -247,9 +247,9 @@ class PathIndex:
 
 
 def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
-    """Return whether a path rule applies to this tool.
+    """Return whether a path rule applies to the given tool.
 
-    Every restraining rule applies to all tools of its family, and so do allow rules for `Read` and
+    A restraining rule applies to all tools of its family, and so does an allow rule for `Read` or
     `Edit`. An allow rule for `Write`, `Grep` or another file tool applies to that tool only.
     """
     if rule.after_untrusted and not untrusted:
@@ -258,7 +258,7 @@ def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
 
 
 def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, tuple[str, ...]]:
-    """Return a path pattern's base folder, whether the pattern states it, and the segments."""
+    """Return the base folder of a path pattern, whether the pattern states it, and the segments."""
     pattern = pattern.strip()
     if pattern.startswith("//"):
         return "/", True, cleaned(pattern)

@@ -15,8 +15,8 @@ from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
 from clew.permissions.rules import RULE
 from clew.system.config.settings import read_text
 
-# Tools of other programs that a rule may name without a warning. clew has no such tools, so the
-# rule has no effect.
+# Tools of other programs that a rule may name without causing a warning. clew has no such tools, so
+# the rule has no effect.
 
 
 ELSEWHERE = frozenset({
@@ -37,7 +37,7 @@ def names_tool(word: str) -> bool:
 def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
     """Return a message if a rule names an unknown tool, otherwise None.
 
-    `offered` are the tools of a session. Invalid rules are not reported here but where rules are
+    `offered` are the tools of a session. Invalid rules are not reported here, but when rules are
     parsed.
     """
     read = RULE.fullmatch(rule)
@@ -155,7 +155,7 @@ Review = Literal["safe", "unsafe"]
 def apply_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
     """Return the decision after the review. Without a review, the user decides.
 
-    The review becomes one of the findings, so that it is recorded with them.
+    The review becomes one of the findings, so that it is recorded with the others.
     """
     subject = needed.findings[0].subject if needed.findings else ""
     if review is None:

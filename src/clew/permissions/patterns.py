@@ -23,7 +23,7 @@ MOST_ALTERNATIVES = 1000
 
 
 def starred(pieces: Sequence[str], anything: str) -> str:
-    """Join the expressions of the text between stars into one expression.
+    """Join regular expressions for the text between stars into one expression.
 
     `anything` is the expression for one character that a star matches.
     """
@@ -35,9 +35,9 @@ def starred(pieces: Sequence[str], anything: str) -> str:
 
 
 def below(chunks: Sequence[str]) -> str:
-    """Join the expressions of the segments between `**` into one expression.
+    """Join regular expressions for the segments between `**` into one expression.
 
-    Each begins with a slash.
+    Each of the expressions begins with a slash.
     """
     first, *rest = chunks
     if not rest:
@@ -47,8 +47,8 @@ def below(chunks: Sequence[str]) -> str:
     return f"{first}{middle}(?:/[^/]++)*{last}"
 
 
-# The library's expressions for a star, for `**` between two parts of a path, and for `**` before
-# the first.
+# The pathspec library's expressions for a star, for `**` between two parts of a path, and for `**`
+# before the first part.
 _STAR, _DEEP, _ANYWHERE = "[^/]*", "(?:/.+)?", "^(?:.+/)?"
 _SIGN = r"(?!\[\^/\]\*)(?:\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^/(\[\\])"
 # Compiled only when a line needs it, because compiling takes a millisecond.
@@ -96,22 +96,22 @@ def compile_ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
 
 
 def compile_path_rules(lines: Iterable[str]) -> "PathSpec[Pattern]":
-    """Compile patterns in gitignore syntax, none of which negates another."""
+    """Compile patterns in gitignore syntax, none of which is a negation."""
     from pathspec import PathSpec
 
     spec = PathSpec.from_lines("gitignore", lines)
     return PathSpec(spec.patterns, backend="simple") if _tame(spec.patterns) else spec
 
 
-# A rule that expands to more patterns is rejected by the code that reads rules. No rule written by
-# hand has as many.
+# The code that reads rules rejects a rule that expands to more patterns. No rule written by hand
+# expands to as many.
 MOST_PATTERNS = 64
 
 GLOB = re.compile(r"[*?\[\\]")
 
 
 def normalize_text(text: str) -> str:
-    """Return text with composed letters, so that spellings that look the same compare as equal."""
+    """Return text with composed letters, so that spellings that look the same are equal."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

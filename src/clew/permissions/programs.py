@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from clew.permissions.words import Word
 
-# What the operands are: files, text, one file (a second one would be written), a pattern followed
-# by files, or none.
+# What the operands are: files, text, one file (the program would write a second one), a pattern
+# followed by files, or none.
 Operands = Literal["files", "text", "pattern", "one", "none"]
 KINDS: dict[str, Operands] = {
     "files": "files",
@@ -31,10 +31,10 @@ VALUE = re.compile(r"-(?:[0-9]+)?")
 
 # Each row is the kind of the operands, followed by the options. `-n:` has a value, attached or as
 # the next word; `--color?` has one only after `=`, `-U?` only attached; `--arg::` has two words;
-# `-NUM` is a number. Five words are flags. `loose`: no option of the program is harmful, so
-# `*` may expand to words that look like options. `suffixed`: `*.py` may, because no option with
-# such an end is harmful. `exact`: letters do not bundle. `posix`: the first operand ends the
-# options. `free`: no word is an option, whatever it looks like.
+# `-NUM` is a number. Five words are flags. `loose`: no option of the program is harmful, so `*` may
+# expand to words that look like options. `suffixed`: `*.py` may expand to such words, because no
+# option that ends like this is harmful. `exact`: letters cannot be bundled. `posix`: options end at
+# the first operand. `free`: no word is an option, even if it looks like one.
 ROWS: dict[str, str] = {
     "cat": "files loose -A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends"
     " --number --squeeze-blank --show-tabs --show-nonprinting",
@@ -252,7 +252,7 @@ HARMFUL: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# Options that supply the pattern, so that no operand is one.
+# Options that supply the pattern, so that no operand is the pattern.
 GIVES_PATTERN = frozenset(["-e", "--regexp", "--expression", "--files", "--type-list"])
 
 
@@ -329,14 +329,14 @@ SUFFIX = re.compile(r"[*?]\.[A-Za-z0-9_]+\Z")
 
 
 def is_open(row: ProgramOptions, word: Word) -> bool:
-    """Return whether a word could expand to a harmful option of the program."""
+    """Return whether a word could expand to an option that is harmful for the program."""
     if row.is_loose or not may_be_option(word):
         return False
     return "suffixed" not in row.flags or word.dynamic or SUFFIX.search(word.text) is None
 
 
 def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | None:
-    """Return the arguments as a row parses them, or None if the row lacks an option.
+    """Return the arguments as a row parses them, or None if an option is not in the row.
 
     Options may follow operands. A variable is accepted only where every operand is text.
     """
@@ -442,5 +442,5 @@ def take_value(
 
 
 def attached(word: Word, text: str) -> Word:
-    """Return the value attached to an option as a word of its own."""
+    """Return the value attached to an option as a separate word."""
     return Word(raw=text, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~")

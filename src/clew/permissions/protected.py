@@ -1,8 +1,8 @@
-"""Paths that no allow rule and no mode opens: using one always needs the user's approval.
+"""Paths that always need the user's approval, whatever the allow rules and the mode say.
 
 Owns the tables. Writing one of these files could change what the agent may do, what git, a shell or
-an editor runs next, or who can log in. Some contain secrets, so reading them
-needs approval as well.
+an editor runs next, or who can log in. Some contain secrets, so reading them needs approval as
+well.
 """
 
 import re
@@ -12,7 +12,7 @@ from clew.core.regex import lazy_pattern
 from clew.permissions.patterns import GLOB, may_meet, normalize_text, segments_meet
 from clew.permissions.request import Context, ResolvedPath
 
-# Folders with these names, at any depth. Writing anything below them asks.
+# Folders with these names, at any depth. Writing anything below them needs approval.
 FOLDERS = frozenset({
     ".git", ".claude", ".clew", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn",
     ".mvn", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".githooks",
@@ -53,7 +53,7 @@ SYSTEM = (
 HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 
 # Files with keys, passwords and input history, relative to a home folder. A trailing slash marks a
-# folder. Reading one asks at any location, and sandboxed commands cannot read them.
+# folder. Reading one needs approval at any location, and sandboxed commands cannot read them.
 SECRET_PLACES = (
     # Login, signing, encryption.
     ".ssh/", ".gnupg/", ".password-store/", ".age/", ".config/age/", ".config/sops/", ".config/op/",
@@ -83,7 +83,7 @@ SECRET_PLACES = (
     ".rediscli_history", ".mozilla/", ".config/google-chrome/", ".config/chromium/",
     ".config/BraveSoftware/", "Library/Cookies/", "Library/Application Support/Google/Chrome/",
 )  # fmt: skip
-# Secrets of the system, for users who may read them: root.
+# Secrets of the system, for users who may read them, such as root.
 SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
 
 SECRET_FILES = frozenset(
@@ -106,8 +106,7 @@ SECRET_REST = lazy_pattern(
     r"|/dev/(?:k?mem)",
     re.S,
 )
-# Devices such as raw disks, terminals and cameras. The exceptions named here contain no data of
-# that kind.
+# Devices such as raw disks, terminals and cameras. The devices excluded here contain no such data.
 DEVICE = lazy_pattern(
     r"/dev/(?!(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
 )

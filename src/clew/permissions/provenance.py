@@ -18,7 +18,7 @@ Source = Literal[
     "user", "model", "session", "project", "file", "web", "mcp", "agent", "tool", "summary"
 ]
 VOUCHED: frozenset[Source] = frozenset({"user", "model", "session"})
-# These are as trustworthy as the folder, because commands show its contents.
+# Text from these origins is as trustworthy as the folder, because commands show its contents.
 OF_THE_FOLDER: frozenset[Source] = frozenset({"project", "tool"})
 
 ATTACHMENTS: dict[str, Source] = {
@@ -47,7 +47,8 @@ SKILLS: dict[str, Source] = {
 }
 LAYERS: dict[str, Source] = {"Managed": "user", "User": "user"}
 
-# Commands that can fetch text from elsewhere, recognized by their words. A false match only asks.
+# Commands that can fetch text from elsewhere, recognized by their words. A false match only leads
+# to a permission prompt.
 NETWORK = lazy_pattern(
     r"://|/dev/(?:tcp|udp)\b|\b(?:curl|wget|https?|xh|aria2c|lynx|w3m|links|nc|ncat|netcat|telnet|socat"
     r"|ssh|scp|sftp|rsync|ftp|gh|glab|dig|nslookup|whois|git\b.*\b(?:clone|fetch|pull|ls-remote))\b"
@@ -59,7 +60,7 @@ Place: TypeAlias = Callable[[str], Source]
 class Provenance:
     """The origin labels of a growing conversation.
 
-    `place` tells whether a path is labeled `project` or `file`.
+    `place` returns whether a path is labeled `project` or `file`.
     """
 
     def __init__(self, place: Place) -> None:

@@ -62,8 +62,8 @@ class CommandLine(Struct, frozen=True, dict=True):
     def parts(self) -> Everything:
         """Everything that the line starts.
 
-        A line that can only be read in one way does not need the syntax tree, which costs more than
-        everything else together.
+        A line that can only be read in one way does not need the syntax tree, whose construction
+        costs more than everything else together.
         """
         is_plain = self.is_sure and not isinstance(self.strict, Unread)
         return self.strict_parts if is_plain else self.tree_parts

@@ -35,7 +35,8 @@ HARMLESS_VARIABLES = re.compile(
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED"
     r"|PYTHONDONTWRITEBYTECODE"
 )
-# Names that scripts use for their own variables. Some programs read such variables: make, yarn.
+# Names that scripts use for their own variables. Some programs, such as make and yarn, read such
+# variables.
 OWN_VARIABLES = re.compile(r"[a-z_][a-z0-9_]*")
 # A value that no program interprets as code. make would expand `$(shell ...)`.
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_ .,:/+@%*=-]*")
@@ -80,7 +81,7 @@ def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
 
 
 def risky_variables(command: Simple) -> list[Assignment]:
-    """Return the assignments before a command, such as `A=1 cmd`, that may change what the command does."""
+    """Return the assignments before a command (`A=1 cmd`) that may change what the command does."""
     is_passed_on = bool(command.assignments) and not is_reader(command)
     return [a for a in command.assignments if not is_harmless(a, is_passed_on=is_passed_on)]
 
@@ -126,7 +127,7 @@ def only_reads(command: Simple, home: str = "") -> bool:
         # The second operand of these programs is a file to write, and a pattern may expand to two.
         return len(arguments.operands) <= 1 and not any(w.glob for w in arguments.operands)
     if row.operands == "pattern" and arguments.operands and arguments.operands[0].glob:
-        return False  # `grep a* b`: the expansion decides which word is the pattern
+        return False  # In `grep a* b`, the expansion decides which word is the pattern.
     check = CHECKS.get(name)
     return check is None or check(arguments)
 
@@ -145,7 +146,8 @@ def is_reader(command: Simple) -> bool:
     return is_git_reader(command) if name == "git" else name in ROWS
 
 
-# Their arguments are code: whatever is not known to be read-only could do anything.
+# The arguments of these programs are code: unless it is known to be read-only, it could do
+# anything.
 INTERPRETED = frozenset({"find", "sed", "awk", "gawk", "mawk", "nawk", "jq", "printf", "ps"})
 
 
@@ -184,7 +186,7 @@ def is_one_of(option: str, listed: frozenset[str]) -> bool:
     """Return whether an option is in the list, even if it is bundled or abbreviated."""
     name = option.partition("=")[0]
     if name.startswith("---"):
-        return True  # some programs ignore further dashes
+        return True  # Some programs ignore further dashes.
     if name.startswith("--"):
         return name != "--" and any(
             option.startswith("--") and (option.startswith(name) or name.startswith(option))
@@ -239,8 +241,8 @@ EVALUATING_TESTS = frozenset(["-v", "-R"])
 def test_reads(arguments: Arguments) -> bool:
     """Return whether a `test` command evaluates no code.
 
-    `test -v NAME` evaluates an array index in the name. A variable could expand to such an
-    operator, so it is accepted only where the other words determine the form of the test.
+    `test -v NAME` evaluates an array index in the name. A variable could expand to an operator like
+    `-v`, so it is accepted only where the other words determine the form of the test.
     """
     words = list(arguments.operands)
     while words and words[0].raw == "!":
@@ -270,7 +272,7 @@ def is_quoted(word: Word) -> bool:
 
 
 PROCESS_LISTS = frozenset(["aux", "ax", "auxww", "auxf", "axf", "axu", "x"])
-# After any other option, such a word could turn `-e` into the option for the environment.
+# After any other option, such a word could turn `-e` into the option that shows the environment.
 BESIDE_LISTS = frozenset(["--sort", "--no-headers", "--forest"])
 PROCESS_COLUMNS = re.compile(
     r"(?:pid|ppid|pgid|sid|user|uid|euser|comm|command|cmd|args|ucmd|etime|etimes|stat|state|time"

@@ -1,8 +1,8 @@
 """Permission requests, and the table that says how each tool is judged.
 
 Owns `PermissionRequest`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what
-its row says it touches, never by code specific to the tool; a tool without a row asks. Nothing here
-accesses the disk: the caller passes `resolve`.
+its row says it touches, never by code specific to the tool; a tool without a row needs approval.
+Nothing here accesses the disk: the caller passes `resolve`.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class Context(Struct, frozen=True, kw_only=True):
     # which the command runs.
     program_folders: tuple[str, ...] = ()
     # Settings with which the repository of an untrusted folder would make git start programs. If
-    # there are any, even a read-only git command asks.
+    # there are any, even a read-only git command needs approval.
     git_programs: tuple[str, ...] = ()
     # Whether the read-only sandbox is available for commands that run without asking. Without it,
     # only a short list of commands runs without asking.

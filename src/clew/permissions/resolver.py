@@ -1,8 +1,8 @@
 """Resolve a path to every name it has. All tools are judged with this resolver.
 
-Owns the meaning of a path on this machine: `~`, `..`, each step of a symbolic link, the links in
-`/proc`, and names on file systems that ignore case. Opens no file. Cannot tell that two hard links
-are the same file, and the target of a link may change later (see docs/using/permissions.md).
+Owns the meaning of a path on this machine: `~`, `..`, each symbolic link along the way, the links
+in `/proc`, and names on file systems that ignore case. Opens no file. Cannot tell that two hard
+links are the same file, and the target of a link may change later (see docs/using/permissions.md).
 """
 
 import os
@@ -20,7 +20,7 @@ from clew.core.regex import lazy_pattern
 from clew.permissions.request import ResolvedPath
 
 MAX_HOPS = 40
-# A pattern with more matches than this is not resolved; clew asks instead.
+# If a pattern has more matches, it is not resolved, and clew asks instead.
 MAX_MATCHES = 2000
 PATTERN = lazy_pattern(r"[*?\[]")
 OWN_PROCESS = lazy_pattern(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
@@ -29,8 +29,8 @@ OPEN_FILES = lazy_pattern(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\
 
 
 def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
-    """Return a resolver for calls made in `cwd`, a real path, by the user whose home is `home`."""
-    # Whether a file system ignores case does not change while a session runs.
+    """Return a resolver for calls in the folder `cwd` (a real path); `~` stands for `home`."""
+    # Cached, because whether a file system ignores case does not change while a session runs.
     folding: dict[str, bool] = {}
 
     def folds(path: str) -> bool:
@@ -144,7 +144,7 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
             continue
         last = state_of(place) if is_there else None
         is_there = last is not None
-        # `self` would lead to this process, whose folder is not the one that the call runs in.
+        # `self` would lead to this process, whose folder is not the one in which the call runs.
         target = None if last is None or place in SELF else link_target(place, last)
         if target is None:
             done = place
@@ -201,10 +201,10 @@ def link_target(path: str, state: os.stat_result) -> str | None:
 
 
 def folds_case(path: str) -> bool:
-    """Return whether the file system of a path ignores case.
+    """Return whether the file system that contains a path ignores case.
 
-    Looks for the nearest existing folder whose name contains letters, and checks whether that name
-    with the case of its letters swapped leads to the same folder.
+    Looks for the nearest existing folder whose name contains letters, and checks whether swapping
+    the case of these letters leads to the same folder.
     """
     folder = path
     while folder not in ("/", ""):

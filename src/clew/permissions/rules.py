@@ -53,7 +53,7 @@ PARAMETER = lazy_pattern(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
 
 
 class RuleSource(Struct, frozen=True, kw_only=True):
-    """Where a rule comes from: its scope, its file, and its position in the file."""
+    """The origin of a rule: its scope, its file, and its position in the file."""
 
     scope: Scope
     file: str | None = None

@@ -30,7 +30,7 @@ from clew.system.config.load import (
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_list, read_object, read_text
 
-# Variables that name a file which programs run or read before anything else.
+# Variables that name a file that programs run or read before anything else.
 STARTUP = (
     "BASH_ENV", "ENV", "PYTHONSTARTUP", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "RIPGREP_CONFIG_PATH", "NPM_CONFIG_USERCONFIG",
@@ -64,7 +64,7 @@ class CurrentRules(Struct, frozen=True, kw_only=True):
     is_trusted: bool
 
     def where(self, rule: PermissionRule) -> str:
-        """Return `file:line` of a rule, or its scope if it came from no file."""
+        """Return `file:line` for a rule, or the rule's scope if it came from no file."""
         for layer in self.layers:
             if layer.file is not None and layer.file == rule.source.file:
                 return f"{layer.file}:{layer.line(rule.source.path)}"
@@ -167,7 +167,7 @@ def find_unused_rules(
 
 
 def limit_complaints(lines: list[str]) -> tuple[str, ...]:
-    """Return the problems in settings, limited to a readable number of lines."""
+    """Return the messages about problems in settings, limited to a readable number of lines."""
     left = len(lines) - MOST_COMPLAINTS
     notes = [f"and {left} more; run clew config list to see all"] if left > 0 else []
     return (*lines[:MOST_COMPLAINTS], *notes)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 20_000
 MAX_FOLDERS = 8
 
-# Whitespace that the shell does not treat as such, control characters, and characters that change
-# the text direction.
+# Characters that the shell does not treat as the whitespace they look like, control characters, and
+# characters that change the text direction.
 ODD = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
 )
@@ -34,7 +34,8 @@ GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 PLAIN_EXPANSION = re.compile(
     r"\$\{(?:#?\w+(?:\[(?:\d+|[@*])\])?|#?[@*?$!#-])\}|\$\{\w+(?::?[-+?]|%%?|##?)[^}]*\}", re.S
 )
-# `[ -v NAME ]` evaluates the index of the name. A numbered array element is an ordinary value.
+# `[ -v NAME ]` evaluates an index in the name. An array element with a number as its index is an
+# ordinary value.
 PLAIN_INDEX = re.compile(r"\$\{#?\w+\[(?:\d+|@|\*)\]\}")
 ASKS_FOR_NAME = re.compile(r"['\"\\]?-['\"\\]?[vR]['\"]?\s+(?!\w+\s*(?:\]|-[ao]\s|\Z))")
 INDEX_PARTS = re.compile(r"[\[\\]|-[vR]")
@@ -76,7 +77,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Redirect(Struct, frozen=True, kw_only=True):
-    """A redirection: a file that the shell itself opens."""
+    """A redirection of a command: the shell itself opens the file."""
 
     raw: str
     word: Word
@@ -88,9 +89,9 @@ class Redirect(Struct, frozen=True, kw_only=True):
 class Simple(Struct, frozen=True, kw_only=True, dict=True):
     """A simple command of at least one word.
 
-    `folders` are the folders in which it may run, relative to the start; empty if unknown. `outer`
-    is the text of the command that starts this one (`sudo rm x` starts `rm x`), and `at` is the
-    offset of this command's text within `outer`, if it occurs there.
+    `folders` are the folders in which the command may run, relative to the start; empty if unknown.
+    `outer` is the text of the command that starts this one (`sudo rm x` starts `rm x`), and `at` is
+    the offset of this command's text within `outer`, if it occurs there.
     """
 
     words: tuple[Word, ...]
@@ -273,7 +274,7 @@ def read_assignment(node: "Node") -> Assignment:
 def find_next_folders(command: Simple) -> tuple[str, ...]:
     """Return the folders in which the next command may run.
 
-    They are the folders of this command, or those to which it changed.
+    They are the folders of this command, or the folders to which this command changed.
     """
     if command.name != "cd":
         # `builtin cd x` and `eval 'cd x'` change the folder, but clew does not parse the target.

@@ -1,7 +1,7 @@
 """The rules that "always allow" offers. They match similar calls, not only the exact line.
 
-Owns the table of programs whose second word selects what they do, and the table of programs for
-which no rule is offered, because a rule for their name would allow anything.
+Owns two tables: the programs whose second word selects what they do, and the programs for which no
+rule is offered, because a rule for the program's name would allow anything.
 """
 
 import re
@@ -96,7 +96,7 @@ NEVER_BY_NAME = (
     )
 )
 
-# Without arguments, these run whatever they read from their input.
+# Without arguments, these programs run whatever they read from their input.
 READERS = (
     SHELLS
     | frozenset(WRAPPERS)
@@ -148,8 +148,8 @@ def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
             rule = for_command(command)
             if rule is None:
                 return []
-            # A rule for a reader does not allow it to do more, to run elsewhere, or to use other
-            # variables.
+            # A rule for a program that reads does not allow the program to do more, to run in
+            # another folder, or to use other variables.
             if is_refused(command):
                 return exactly(line)
             # The rule also covers the files that the command names.
@@ -219,7 +219,8 @@ def folder_of(path: str) -> str:
     return f"{folder}/**" if folder else path
 
 
-# Answers of the user beyond yes and no: a yes that lasts longer, as an update of the rules. Pure.
+# Answers of the user beyond yes and no: an approval that also applies later, as an update of the
+# rules. Pure.
 
 
 class LastingAnswer(Struct, frozen=True, kw_only=True):

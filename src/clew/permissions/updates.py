@@ -1,7 +1,7 @@
 """Permission updates from the user or a host: parsed, and applied to settings.
 
-Owns the wire format of an update and its effect on a settings object. `in_session` decides where it
-is written and whether it may be. Pure.
+Owns the wire format of an update and its effect on a settings object. `in_session` decides whether
+and where an update is written. Pure.
 """
 
 from typing import Any, Literal, TypeAlias

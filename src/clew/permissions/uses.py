@@ -24,9 +24,10 @@ class Use(Struct, frozen=True, kw_only=True):
     """A path that a command may touch.
 
     `paths` are its spellings, one for each folder in which the command may run; empty if unknown.
-    `glob`: they are patterns. `below`: everything below the path is touched too. `named`: the
-    command is known to touch it; otherwise the word may not be a path at all. `linked`: the file
-    only gets another name. `follows`: links below it are followed, even out of the folder.
+    `glob` means that they are patterns. `below`: everything below the path is touched too. `named`:
+    the command is known to touch the path; otherwise the word may not be a path at all. `linked`:
+    the file only gets another name. `follows`: links below the path are followed, even out of the
+    folder.
     """
 
     access: Access
@@ -83,7 +84,8 @@ PATTERN_FIRST = frozenset({"perl", "zgrep", "xargs"})
 LISTS_NAMES = frozenset(
     {"find", "ls", "tree", "du", "stat", "cd", "fd", "fdfind", "namei", "realpath", "readlink"}
 )
-# In `test`, the word after one of these is a file. Around the comparisons below, both words are.
+# In `test`, the word after one of these operators is a file. On both sides of the comparisons
+# below, the words are files.
 FILE_TESTS = re.compile(r"-[abcdefghkprstuwxGLNOS]")
 FILES_COMPARED = frozenset({"-nt", "-ot", "-ef"})
 READS_BELOW = re.compile(
@@ -298,7 +300,7 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
 
 
 def part(word: Word, text: str) -> Word:
-    """Return a part of a word as a word of its own.
+    """Return a part of a word as a separate word.
 
     A leading `@`, which marks a file, is removed.
     """
@@ -371,7 +373,7 @@ def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
 
 
 def inside(folder: Word, source: Word) -> Word:
-    """Return the path of a copied file, for the case that the target is a folder."""
+    """Return the path that a copied file gets if the target is a folder."""
     text = f"{folder.text.rstrip('/')}/{source.text.rstrip('/').rpartition('/')[2]}"
     return Word(
         raw=folder.raw,
@@ -407,7 +409,7 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
     for word in operands[1:]:
         text = word.text
         if EXCLUDED.match(text):
-            continue  # an excluded path is not touched
+            continue  # An excluded path is not touched.
         if PATHSPEC_MAGIC.match(text):
             # The pathspec could match anything in the repository.
             uses.append(

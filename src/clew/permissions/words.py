@@ -1,7 +1,7 @@
 """A word of a command line as the shell would read it: its text, and whether that text is certain.
 
-Owns the removal of quotes from syntax nodes. A word whose value is only known when the shell runs
-(variables, substitutions, braces) is `dynamic`: its text must not be relied on.
+Owns the removal of quotes from syntax nodes. A word is `dynamic` if its value is only known when
+the shell runs (variables, substitutions, braces). Its text must not be relied on.
 """
 
 import re
@@ -25,8 +25,8 @@ UNQUOTED = re.compile(r"[\w@%+=:,./~^{}\[\]-]+")
 UNQUOTED_PATTERN = re.compile(r"[\w@%+=:,./~^{}\[\]*?!-]+")
 PLAIN = re.compile(rb"[A-Za-z0-9_@%+=:,./-]+")
 
-# Text from a here-document, the form in which models pass messages of several lines. It excludes
-# every character that any version of a shell interprets before the end.
+# Text from a here-document, the form in which models pass messages of several lines. It must not
+# contain any character that some version of a shell interprets before the end of the text.
 SHOWN_TEXT = re.compile(r"\$\(cat <<'([A-Za-z_]\w*)'\n((?:[^\"\\$`\n]*\n)*?)\1\n\)", re.A)
 
 ANSI_C = re.compile(
@@ -68,7 +68,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The canonical spelling of the word, with quotes only where needed."""
+        """The canonical spelling of the word, quoted only where needed."""
         if self.dynamic or (self.glob and UNQUOTED_PATTERN.fullmatch(self.text) is None):
             return self.raw
         if self.glob or UNQUOTED.fullmatch(self.text):

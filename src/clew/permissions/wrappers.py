@@ -127,7 +127,7 @@ def get_basename(word: Word) -> str:
 
 
 def unwrapped(command: Simple) -> Unwrapped:
-    """Return what a command starts directly, but not what the started commands start."""
+    """Return what a command starts directly, without what the started commands start in turn."""
     first = command.words[0]
     name = get_basename(first)
     if first.dynamic or first.glob:
@@ -253,7 +253,7 @@ def shell(command: Simple) -> Unwrapped:
 
 
 def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
-    """Return what these words start if a command joins them into a command line, as `eval` does."""
+    """Return what these words start if a command such as `eval` joins them into a command line."""
     if any(word.dynamic or word.glob for word in words):
         return troubled(command, "runs code that is only known at run time")
     text = " ".join(word.text for word in words)
@@ -280,7 +280,7 @@ FIND_RUNS = options("-exec -execdir -ok -okdir")
 def found_by(command: Simple) -> Unwrapped:
     """Return what `find -exec` starts.
 
-    `{}` stands for anything below the folders that find searches.
+    `{}` stands for anything below the folders that `find` searches.
     """
     starts = find_starts(command)
     inner: list[Simple] = []

@@ -1,8 +1,8 @@
 """Opens a session: turns options and an environment into a conversation that can start.
 
-Reads the options and settings, opens the record, makes the parts, assembles the conversation and
-opens the parts. Owns the lifetime of what it opens: leaving `open_session` flushes the log, ends
-every child process and releases the locks.
+Reads the options and settings, opens the session's log, makes the parts, assembles the
+conversation and opens the parts. Owns the lifetime of what it opens: leaving `open_session`
+flushes the log, ends every child process and releases the locks.
 """
 
 import time
@@ -83,7 +83,7 @@ async def open_session(
     async with AsyncExitStack() as opened:
         ground = await prepare_ground(options, environ, cwd, opened)
         plugins = load_plugins(options, ground.began)
-        # Starts to query the repository, while everything else is assembled.
+        # Starts to query the repository while everything else is assembled.
         memory = MemoryPart(ground)
         opened.push_async_callback(memory.aclose)
         # Opened before the record, which may have to be fetched from the store, and closed after
@@ -237,7 +237,7 @@ def session_of(
 def judge_of(
     ground: Ground, thread: Thread, tool_session: ToolSession, parts: SessionParts
 ) -> Judging:
-    """Return the judge that decides whether a call of the session may run."""
+    """Return the judge that decides whether a tool call of the session may run."""
     lead = ground.options.lead
 
     def spared(call: BoundCall, decision: Decision) -> Decision:

@@ -1,4 +1,4 @@
-"""Edits of the context: ranges hidden, summarized or pinned, and a preview of the effect.
+"""Edits of the context: ranges can be hidden, summarized or pinned, and the effect previewed.
 
 Resolves the user's references to entries and computes the figures for the preview: size, cache,
 validity. Edits change what requests are built from; the log keeps every entry unchanged.
@@ -57,7 +57,7 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 class Editing:
-    """Edits the context of a session; created for one use, with no state of its own."""
+    """Edits the context of a session. Created for each use, without state of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -136,7 +136,7 @@ class Editing:
 
 
 def make_filler(tokens: int) -> str:
-    """Return placeholder text as long as a summary may be, to estimate a summary's effect."""
+    """Return placeholder text of a summary's maximum length, to estimate a summary's effect."""
     return "word " * min(MOST_WORDS, max(60, tokens // ABOUT_SHORTER))
 
 
@@ -172,7 +172,7 @@ def _thoughts(messages: Sequence[Json]) -> int:
 
 
 def _same(view: Projected, other: Projected) -> int:
-    """Return how many messages at the start are identical in both views."""
+    """Return how many messages at the start of the two views are identical."""
     pairs = zip(view.messages, other.messages, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),

@@ -57,7 +57,7 @@ COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
 
 
 class Debugging:
-    """Writes events to `file` immediately; `kinds` limits the events (empty: all)."""
+    """Writes each event to `file` at once; `kinds` limits the events (empty: no limit)."""
 
     def __init__(self, file: TextIO, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class Debugging:
 def watch_for_debugging(
     ground: Ground, thread: Thread, opened: AsyncExitStack
 ) -> Callable[[Emit], Emit]:
-    """Open the debug log; return a wrapper for emitters that logs their events."""
+    """Open the debug log; return a function that wraps an emitter so that its events are logged."""
     log = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
     layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
     log.line(
@@ -111,7 +111,7 @@ def watch_for_debugging(
 
 
 def place_of(ground: Ground, thread: Thread) -> str:
-    """Return where the debug log is written, as text for the user."""
+    """Return the location of the debug log, as text for the user."""
     target = ground.options.debug or ""
     if target == STDERR:
         return "standard error"

@@ -17,7 +17,7 @@ from clew.core.messages.errors import CommandLineError
 from clew.permissions.modes import names_tool
 from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 
-# Longer arguments are not repeated in an error.
+# An error message does not repeat longer arguments.
 MOST_SHOWN = 60
 
 
@@ -69,7 +69,7 @@ def by_spelling() -> dict[str, FlagRow]:
 def parse(argv: list[str]) -> Options:
     """Parse `argv`; raise `CommandLineError` if it is invalid.
 
-    The error for an unknown flag names the nearest known spelling.
+    The error for an unknown flag suggests the nearest known spelling.
     """
     words, flags = read(argv)
     options: Given = dict.fromkeys(row.name for row in flag_rows()) | flags
@@ -82,7 +82,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def read(argv: list[str]) -> tuple[list[str], Given]:
-    """Return the words of the prompt, and the values of the given flags, by long spelling."""
+    """Return the words of the prompt, and the values of the given flags by their long spelling."""
     left, words = deque(argv), list[str]()
     flags: Given = {}
     while left:
@@ -119,9 +119,9 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
     name, equals, text = word.partition("=")
     row = by_spelling().get(name)
     if row is None and not is_long(word) and (row := by_spelling().get(word[:2])):
-        if row.argument:  # -nTITLE
+        if row.argument:  # This is `-nTITLE`.
             return row, word[2:]
-        left.appendleft(f"-{word[2:]}")  # -pc
+        left.appendleft(f"-{word[2:]}")  # This is `-pc`.
         return row, None
     if row is None:
         raise CommandLineError(describe_unknown(name))

@@ -40,7 +40,7 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
 
 
 def describe_gaps(thread: Thread) -> tuple[str, ...]:
-    """Return a notice about entries that were lost because a session's file is damaged."""
+    """Return a notice about log entries that were lost because a session's file is damaged."""
     lost = [] if thread.loaded is None else thread.loaded.gaps()
     if not lost:
         return ()

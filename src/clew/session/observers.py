@@ -23,7 +23,7 @@ def watch_for_display(
 
 
 class Display:
-    """Passes one turn's events on, with texts as display hooks return them.
+    """Passes on the events of one turn, with the model's text as the display hooks return it.
 
     `is_screen` means that the output is shown to the user.
     """

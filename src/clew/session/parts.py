@@ -92,7 +92,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
         return [notice for part in self for notice in part.notices()]
 
     async def refresh(self) -> tuple[str, ...]:
-        """Pick up external changes: settings, as far as hooks allow, and copies in a store.
+        """Pick up external changes to settings, as far as hooks allow, and to copies in a store.
 
         Return notices for the user.
         """

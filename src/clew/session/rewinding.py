@@ -96,7 +96,7 @@ def find_conflicts(planned: RestorePlan) -> list[str]:
 
 
 def format_preview(planned: RestorePlan, blobs: Blobs, where: str) -> str:
-    """Return the preview of a rewind; `where` describes the conversation's new position."""
+    """Return the preview of a rewind as text; `where` describes the conversation's new position."""
     changes = plan_file_changes(planned, blobs)
     lines = [*_files(changes), *find_conflicts(planned)]
     if not lines:
@@ -131,7 +131,7 @@ class RewindTarget(Struct, frozen=True, kw_only=True):
 
 
 class Rewinding:
-    """Rewinds a session; created for one use, with no state of its own."""
+    """Rewinds a session. Created for each use, without state of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -159,7 +159,7 @@ class Rewinding:
                 and (user_message := UserMessage(message)).face == "typed"
             ):
                 if user_message.text.startswith("<bash-stdout>"):
-                    continue  # output of a shell command line
+                    continue  # This entry is the output of a shell command line.
                 place = places.get(message["uuid"], -1)
                 since = {c.path for s in steps if s.since > place for c in s.changes}
                 targets.append(
@@ -187,7 +187,7 @@ class Rewinding:
         )
 
     async def where(self, planned: RestorePlan) -> str:
-        """Describe the conversation's position after a plan, by the prompt at that position."""
+        """Describe the conversation's position after a rewind, by the prompt at that position."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
         to = await asyncio.to_thread(find_prompt_above, planned.path, planned.to)
@@ -213,7 +213,9 @@ class Rewinding:
             raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
-        """Carry out the plan completely or not at all, and continue from its conversation."""
+        """Carry out the plan completely or not at all, and continue the conversation from the new
+        position.
+        """
         await carry_out_within(planned, self.blobs, self._append, force=force)
         if planned.conversation:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)

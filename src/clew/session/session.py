@@ -55,7 +55,7 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
 
 
 class SessionCosts(Struct, frozen=True, kw_only=True):
-    """The cost and time of this run and of earlier runs."""
+    """The cost and time of this run and of the session's earlier runs."""
 
     spending: Spending
     past: Past
@@ -92,7 +92,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # Handles lines of input, and the slash commands found for this session.
     intake: Intake
     commands: list[SlashCommand["Session"]]
-    # Notices at the start: invalid settings, unused rules, repairs.
+    # Notices at the start about invalid settings, unused rules and repairs.
     notices: tuple[str, ...]
     resumed: LoadedSession | None = None
 

@@ -100,7 +100,7 @@ async def load_thread(
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        # What was opened in the meantime is then released with everything else.
+        # Whatever was opened in the meantime is then released with everything else.
         await asyncio.wait([taking])
         raise
 

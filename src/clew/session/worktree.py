@@ -1,7 +1,7 @@
 """Runs a session in a worktree, which is entered before the session and left after it.
 
-A hook or git makes the worktree. An existing worktree with the same name is reused. A worktree
-created by this run is removed, by git or by the hook that made it, if it contains no work. It is
+A hook or git creates the worktree. An existing worktree with the same name is reused. A worktree
+created by this run is removed, by git or by the hook that created it, if it contains no work. It is
 never removed if it contains work or if that is unknown.
 """
 
