@@ -280,7 +280,7 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
         screen.expect("begun")
         screen.expect_rest()
         pid = pid_of(tmp_path, "a")
-        screen.type("\x14")
+        screen.type("\x18\x02")
         screen.expect("Background tasks")
         screen.type("1")
         screen.expect("k Keep")

@@ -105,7 +105,7 @@ def test_tasks_stand_in_one_order_the_running_ones_first(tmp_path: Path) -> None
             screen.settle()
             said = screen.picture.rpartition("> /tasks\n")[2]
         assert in_order(said, shown), said
-        screen.type("\x14")
+        screen.type("\x18\x02")
         shown = ("s2 sleep 600", "s3 echo three", "s1 echo one")
         for words in shown:
             screen.expect(words)

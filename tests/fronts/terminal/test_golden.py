@@ -38,7 +38,7 @@ STEPS: dict[str, tuple[dict[str, Any], str, Sequence[Step]]] = {
         [("see", "Running"), ("press", "\x1b"), ("see", "✗ Bash"), ("rest", "")],
     ),
     "bad-key": (BAD_KEY, "go", [("see", "401"), ("rest", "")]),
-    "no-tasks": (HELLO, "", [("press", "\x14"), ("see", "No background")]),
+    "no-tasks": (HELLO, "", [("press", "\x18\x02"), ("see", "No background")]),
     "press-again": (HELLO, "", [("press", "\x03"), ("see", "Ctrl-C")]),
 }
 
@@ -74,7 +74,7 @@ def test_background_tasks(tmp_path: Path) -> None:
         screen.type("serve it\r")
         screen.expect("Hello!")
         screen.expect_rest()
-        screen.type("\x14")
+        screen.type("\x18\x02")
         screen.expect("> 1 s1")
         looks_like(screen, "tasks")
         screen.type("1")

@@ -30,7 +30,7 @@ def test_a_hint_leaves_the_status_line_where_it_is(tmp_path: Path) -> None:
         screen.expect("Nothing to interrupt")
         assert "Sonnet" in screen.picture
         assert "plan mode" in screen.picture
-        screen.type("\x14")
+        screen.type("\x18\x02")
         screen.expect("No background tasks")
         assert "plan mode" in screen.picture
 

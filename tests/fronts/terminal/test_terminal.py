@@ -93,7 +93,7 @@ def test_background_tasks_show_as_a_short_text_and_can_be_looked_into(tmp_path: 
     with serving(plan) as server, OnScreen(tmp_path, server.url, *options, env=env) as screen:
         screen.expect("It builds.")
         screen.expect("running: Build it")
-        screen.type("\x14")
+        screen.type("\x18\x02")
         screen.expect("Background tasks")
         screen.type("\r")
         screen.expect("built")

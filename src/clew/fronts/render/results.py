@@ -35,6 +35,7 @@ from clew.fronts.render.rows import (
     wrap_spans,
 )
 from clew.fronts.render.theme import Look, Pictures, Theme
+from clew.fronts.render.todos import render_todos
 
 # Diffs: the changed lines with numbers, highlighted in their language. Pure.
 
@@ -210,8 +211,9 @@ _FOR_MODELS = frozenset({
 # Tools whose first result line is the task's status; their output is shown elsewhere.
 _ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
 _AGENTS = frozenset({"Agent", "Task"})
+# Tools whose changes the pinned todo list shows.
+_LISTED = frozenset({"TaskCreate", "TaskUpdate"})
 _DISPLAYED_CHARACTERS = 200
-_BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
 
 class ToolResultView:
@@ -276,7 +278,9 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
         return _failed(answer, look, folds)
     todos = _todos(answer)
     if todos is not None:
-        return todo_rows(todos, look)
+        return render_todos(todos, look.width, look.theme) if look.says_who else iter(())
+    if answer.name in _LISTED and not look.says_who:
+        return iter(())
     for shape in (_change, _new_file, _plan, _agent, _background):
         rows = shape(answer, look, folds)
         if rows is not None:
@@ -369,20 +373,6 @@ def _todos(answer: ToolResultView) -> list[Json] | None:
     if not isinstance(todos, list) or not all(isinstance(todo, dict) for todo in todos):
         return None
     return todos
-
-
-def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
-    """Yield the rows of a todo list.
-
-    Each item has a box; the current item is shown in its active form.
-    """
-    for todo in todos:
-        box, part = _BOXES.get(str(todo.get("status")), ("☐", ""))
-        now = todo.get("activeForm") if todo.get("status") == "in_progress" else None
-        words = join_lines(str(now or todo.get("content", todo.get("subject", ""))))
-        style = look.theme[part]
-        for number, row in enumerate(wrap_spans([Span(words, style)], look.width - 2)):
-            yield [Span(f"{box} " if number == 0 else "  ", style), *row]
 
 
 def _plan(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:

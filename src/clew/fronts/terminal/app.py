@@ -138,6 +138,7 @@ class TerminalFront:
             "app:suspend": lambda: self.begin(self.screen.suspend()),
             "app:redraw": self.screen.anew,
             "app:toggleTranscript": self._with_talk(lambda talk: talk.menus.see_folded()),
+            "app:toggleTodos": self._with_talk(lambda talk: talk.menus.toggle_todos()),
             "app:tasks": self._with_talk(lambda talk: talk.menus.see_tasks()),
             "task:background": self._with_talk(lambda talk: talk.menus.leave_waited()),
             "chat:cancel": self._escape,

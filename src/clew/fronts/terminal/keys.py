@@ -44,7 +44,8 @@ ACTIONS: tuple[Action, ...] = (
     action("app:suspend", "Global", "ctrl+z", "Suspend clew (fg to return)"),
     action("app:redraw", "Global", "ctrl+l", "Redraw the screen"),
     action("app:toggleTranscript", "Global", "ctrl+o", "Expand collapsed output"),
-    action("app:tasks", "Global", "ctrl+t", "Show background tasks"),
+    action("app:toggleTodos", "Global", "ctrl+t", "Expand or collapse the todo list"),
+    action("app:tasks", "Global", "ctrl+x ctrl+b", "Show background tasks"),
     action(
         "task:background",
         "Global",

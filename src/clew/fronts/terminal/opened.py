@@ -184,6 +184,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     )
     keys = front.bindings.keys_of("chat:cycleMode")
     stage.status = Status(session, programs, cycle_key=keys[0] if keys else "")
+    stage.todos.key = next(iter(front.bindings.keys_of("app:toggleTodos")), "")
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id

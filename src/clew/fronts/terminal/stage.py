@@ -25,6 +25,7 @@ from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.prompt import PromptEditor, Queue
+from clew.fronts.terminal.todos import PinnedTodos
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class Stage:
         self.prompt = prompt
         self.completion = completion
         self.queue = queue
+        self.todos = PinnedTodos()
         self.transcript: Transcript | None = None
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
@@ -356,7 +358,7 @@ class Stage:
         if self.transcript is not None:
             self.transcript.resize(width)
         foot = self._foot(width)
-        head = self._head(width)
+        head = self._head(width, rows)
         room = max(1, rows - len(foot) - len(head) - 1)
         if self.dialog is not None:
             most = max(4, min(room, DIALOG_ROWS), room - MIN_TAIL_ROWS)
@@ -374,11 +376,13 @@ class Stage:
             return []
         return self.transcript.tail(width, rows)
 
-    def _head(self, width: int) -> list[Line]:
+    def _head(self, width: int, rows: int) -> list[Line]:
         """Return the rows between the output and the prompt."""
         lines = []
         if self.working is not None and self.dialog is None:
             lines.append(self.working.line(time.monotonic(), width, self.theme))
+        todos = self.todos.lines(width, rows, self.theme, is_open=self.dialog is None)
+        lines += ["", *todos] if todos and not lines else todos
         lines += self.queue.lines(width, self.theme)
         return [*lines, format_row([Span("─" * width, self.theme["rule"])])]
 

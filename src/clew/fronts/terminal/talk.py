@@ -206,6 +206,14 @@ class SessionMenus:
         else:
             self._stage.hint("Nothing to move to the background")
 
+    def toggle_todos(self) -> None:
+        """Expand or collapse the pinned todo list."""
+        if self._stage.todos.is_shown:
+            self._stage.todos.toggle()
+            self._screen.changed()
+        else:
+            self._stage.hint("No todo list")
+
     def see_tasks(self) -> None:
         """List the background tasks, and open the task that the user selects."""
         tasks = self._session.parts.tasks.newest_first()

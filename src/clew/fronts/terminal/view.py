@@ -23,6 +23,7 @@ from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.status import FRAMES_S, Status, Working
+from clew.fronts.terminal.todos import changes_todos, read_todos
 from clew.fronts.waiting import WaitingMessages
 from clew.providers.answer_events import Asking
 from clew.session.session import Session
@@ -154,6 +155,7 @@ class TerminalView(FrontView):
         # Whether the Markdown renderer is loaded, or about to be.
         self._is_ready = False
         stage.catch_up = self._catch_up
+        stage.todos.update(read_todos(session))
 
     # -- lines and turns
 
@@ -166,6 +168,7 @@ class TerminalView(FrontView):
             self._stage.working = None
         # A command may have ended a task, as /tasks stop does, or changed a setting.
         self._lines.wake()
+        self._stage.todos.update(read_todos(self._session))
         self._screen.changed()
         if line.raw.text.startswith("/"):
             self._obey()
@@ -190,6 +193,7 @@ class TerminalView(FrontView):
             lasted_s = time.monotonic() - self._began_s
             self._screen.terminal.notify("clew is done", waited_s=lasted_s)
         self.status.look()
+        self._stage.todos.update(read_todos(self._session))
         # The model may have changed a setting, or another program a settings file.
         self._obey()
         if cause.order is not None and cause.order.undo and not ended.is_error:
@@ -292,6 +296,8 @@ class TerminalView(FrontView):
         if isinstance(event, Signalled):
             # Written unchanged, because only harmless signals of hooks are passed on.
             self._screen.terminal.write(event.sequence)
+        if changes_todos(event):
+            self._stage.todos.update(read_todos(self._session))
         if isinstance(event, Recorded):
             self._heard(event)
             self.status.ask_soon()

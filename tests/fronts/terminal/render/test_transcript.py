@@ -145,7 +145,7 @@ def test_a_denial_by_a_hook_shows_its_reason_once() -> None:
 
 
 def test_a_result_for_the_model_has_a_text_of_its_own() -> None:
-    shown, block = transcript(), call("TaskCreate", subject="Paint")
+    shown, block = transcript(announces=True), call("TaskCreate", subject="Paint")
     raw = {"task": {"id": "3", "subject": "Paint"}}
     out = fed(shown, finished(block, "Task #3 created; mark it when you begin.", raw))
     assert out[-1] == "  Added task #3: Paint"
@@ -212,14 +212,22 @@ def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
     assert shown.see("1") == ["1    x", "2    y"]
 
 
-def test_a_list_of_what_is_to_do_has_boxes() -> None:
+def test_changes_of_the_todo_list_take_a_line_where_the_list_is_pinned() -> None:
     todos = [
         {"content": "look", "status": "completed", "activeForm": "looking"},
         {"content": "write", "status": "in_progress", "activeForm": "writing"},
         {"content": "test", "status": "pending", "activeForm": "testing"},
     ]
-    out = fed(transcript(), finished(call("TodoWrite", todos=todos), "kept", {"newTodos": todos}))
-    assert out == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
+    kept = finished(call("TodoWrite", todos=todos), "kept", {"newTodos": todos})
+    assert fed(transcript(), kept) == ["● TodoWrite"]
+    added = finished(call("TaskCreate", subject="look"), "", {"task": {"id": "1"}})
+    assert fed(transcript(), added) == ["● TaskCreate: look"]
+    failed = finished(call("TaskCreate", subject="look"), "no", is_error=True)
+    assert fed(transcript(), failed)[1:] == ["  no"]
+    told = fed(transcript(announces=True), kept)
+    assert told == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
+    told = fed(transcript(announces=True), added)
+    assert told[1:] == ["  Added task #1:"]
 
 
 def test_a_narrower_terminal_gets_narrower_lines() -> None:
