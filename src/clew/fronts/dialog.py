@@ -5,15 +5,15 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-# The lines of a text that is shown above the choices, for a given width.
+# A function that returns the lines of text to show above the choices, for a given width.
 Body: TypeAlias = Callable[[int], Sequence[str]]
 
 
 class Choice(Struct, frozen=True, kw_only=True):
     """One choice of a dialog.
 
-    `key` is the key that selects the choice directly. If `asks_words` is set, the user types text along
-    with it.
+    `key` is the key that selects the choice directly. If `asks_words` is set, the user types text
+    along with it.
     """
 
     label: str
@@ -32,8 +32,8 @@ class DialogAnswer(Struct, frozen=True, kw_only=True):
 class Dialog(Struct, frozen=True, kw_only=True):
     """A question with its choices.
 
-    `text`, or `body` if the text is drawn as lines, is shown above the choices. `at` is the index of
-    the preselected choice.
+    `text`, or `body` if the text is drawn as lines, is shown above the choices. `at` is the index
+    of the preselected choice.
     """
 
     title: str

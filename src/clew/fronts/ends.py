@@ -39,8 +39,8 @@ def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
 def hear_signals(heard: Callable[[int], object]) -> None:
     """Call `heard` in the event loop for each signal.
 
-    Signals that arrive after the loop is closed end the process with the same exit codes. asyncio's own
-    handlers would be removed too early.
+    Signals that arrive after the loop is closed end the process with the same exit codes. asyncio's
+    own handlers would be removed before that.
     """
     loop = asyncio.get_running_loop()
     pending: set[int] = set()
@@ -48,8 +48,8 @@ def hear_signals(heard: Callable[[int], object]) -> None:
     def tell(number: int, _frame: object) -> None:
         if loop.is_closed():
             os._exit(128 + number)
-        # As in the kernel, signals that wait together are one. Python runs a handler inside a handler,
-        # so a flood of signals would otherwise exhaust the stack.
+        # As in the kernel, several waiting signals of the same kind count as one. Python runs a
+        # handler inside a handler, so a flood of signals would otherwise exhaust the stack.
         if number not in pending:
             pending.add(number)
             loop.call_soon_threadsafe(hear, number)

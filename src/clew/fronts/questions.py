@@ -1,7 +1,7 @@
 """The questions that clew asks a user at the keyboard.
 
 They concern permissions, plans, the model's questions, trust, the sandbox and MCP servers. This
-module defines their wording and the meaning of the answers; a view shows them. Nothing is decided
+module defines how they are worded and what the answers mean; a view shows them. Nothing is decided
 without the user: no answer means no.
 """
 
@@ -37,8 +37,8 @@ TRUST_EXPLANATION = (
 class Questions:
     """Asks the user questions.
 
-    `tell` shows a message to the user. `rules` are the permission rules of the session; None until a
-    session is open.
+    `tell` shows a message to the user. `rules` are the permission rules of the session; None until
+    a session is open.
     """
 
     def __init__(self, tell: Callable[[str], object]) -> None:
@@ -50,7 +50,7 @@ class Questions:
         raise NotImplementedError
 
     def draw(self, _: Question) -> Body | None:
-        """Return a drawing of what a call would do, or None if the view does not draw."""
+        """Return a function that draws what a call would do, or None if the view does not draw."""
         return None
 
     async def ask(self, question: Question) -> Verdict:
@@ -153,7 +153,8 @@ class Questions:
     async def sandbox(self) -> bool | None:
         """Ask in which permission modes commands run in a sandbox.
 
-        Return True for every mode, False for none, and None for the default modes.
+        Return True for every mode, False for none, and None for the default modes or without an
+        answer.
         """
         choices = [
             Choice(label="Yes, in every permission mode", key="y"),
@@ -206,7 +207,7 @@ def verdict_of(key: str, words: str) -> Verdict:
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """Return the answers on offer that also apply to later calls."""
+    """Return the answers on offer that would also apply to later calls."""
     is_trusted = rules.standing.is_trusted
     return list(
         list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)

@@ -1,9 +1,9 @@
 """One response to one request: attempts under the retry policy, each with a watchdog.
 
 Owns the order of events: what is shown, withdrawn and kept. Must never retry after a block was
-completed, because its tool may have run, and must never swallow a cancellation. After a
-cancellation, `last_words` contains the completed and the dropped blocks. They include an event
-whose delivery was interrupted, and the message if it was finished but `run` did not return it.
+completed, because the tool call in it may have run, and must never swallow a cancellation. After a
+cancellation, `last_words` contains the completed and the dropped blocks, including an event whose
+delivery was interrupted, and the message if it was finished but `run` did not return it.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -57,7 +57,7 @@ from clew.providers.watchdog import Clock, MonotonicClock, SilenceLimits, Watchd
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 ForFallback: TypeAlias = Callable[[ModelRequest, str], Awaitable[ModelRequest]]
 
-# How much a service can write in the time allowed for a response that is not streamed.
+# The output limit of a response that is not streamed: what a service can write in the time allowed.
 WHOLE_MAX_TOKENS = 21_000
 
 
@@ -193,7 +193,7 @@ class Answering:
     def _limits_now(self) -> SilenceLimits:
         """Return the silence limits of this attempt.
 
-        From the second attempt on, they are reduced to what is left of the retry budget.
+        From the second attempt on, the limits are reduced to what is left of the retry budget.
         """
         if self._attempts == 1:
             return self._limits
@@ -217,8 +217,8 @@ class Answering:
             self._shown = self._shown or any(isinstance(e, MessageStarted) for e in events)
             await self._tell(events, emit)
             if self._with_events and event is not None:
-                # Sent after the block it completes: consumers expect a block before the event that
-                # ends it.
+                # Sent after the block that the event completes: consumers expect a block before the
+                # event that ends it.
                 await emit(Streamed(event=event))
             if accumulator.state == "finished":
                 return None
@@ -260,9 +260,9 @@ class Answering:
                     self._spent, asked_whole=self._spent.asked_whole or decision.whole
                 )
                 if failure.retry_after_s is not None and is_busy(failure):
-                    # Other requests need not be refused one by one. After a longer wait, for which
-                    # this run gives up, the gate stays open: the user's next prompt is sent at
-                    # once.
+                    # With the gate closed, other requests are not refused one by one. If the pause
+                    # is so long that this run gives up, the gate stays open: the user's next prompt
+                    # is sent at once.
                     wait_s = min(failure.retry_after_s, self._policy.budget_s)
                     self._gate.hold(self._clock.now_s() + wait_s)
                 await self._pause(failure, decision, emit)
@@ -334,7 +334,7 @@ class Answering:
             await self._withdraw(emit)
             return CompactionDue(failure=failure, overflow=decision.overflow, model=request.model)
         if any(isinstance(e, MessageFinished) and e.message["content"] for e in self._closing):
-            # Part of a text was shown and nothing better will arrive, so it stays.
+            # Part of the response was shown and nothing better will arrive, so that part stays.
             return await self._kept(request, failure, emit)
         await self._withdraw(emit)
         return GaveUp(
@@ -348,6 +348,8 @@ class Answering:
 
 
 def in_one_piece(request: ModelRequest) -> ModelRequest:
-    """Return the request without streaming, its output limited to what fits into the time limit."""
+    """Return the request without streaming, with its output limited to what fits into the time
+    limit.
+    """
     room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
     return replace(with_output(request, room), stream=False)

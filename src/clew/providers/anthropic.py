@@ -43,13 +43,13 @@ COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
 MAX_REFUSAL_BYTES = 65_536
 REFUSAL_TIMEOUT_S = 10.0
 # The limit for a response that is not streamed, and for one event of a stream: twice the maximum
-# size of a request, which must contain the response later.
+# size of a request, because later requests must contain the response.
 MAX_ANSWER_BYTES = 64 << 20
 # The limit for a stream, framing included: the longest response of any model, with one character
 # per event.
 MAX_STREAM_BYTES = 256 << 20
 COUNT_TIMEOUT_S = 60.0
-# The texts of a failure that come from the service and might contain a credential.
+# The strings of a failure that come from the service and might contain a credential.
 HIDDEN = ("message", "error_type", "error_code", "request_id")
 # Failures that happen before the service can have received a request.
 NOT_SENT = ("configuration", "connect", "connect_timeout", "proxy", "tls")
@@ -290,7 +290,7 @@ class MessagesAttempt:
         self._without_diagnostics = without_diagnostics
         self._is_plain = False
         self._exchange: Exchange = provider.transport.exchange(request)
-        # The API version that the request was sent again with, and the bytes received before that.
+        # The API version with which the request was sent again, and the bytes received before that.
         self._other_version: str | None = None
         self._bytes_before = 0
         self._streamed = ("accept", "text/event-stream") in request.headers

@@ -64,8 +64,9 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     # so that the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
-    # The ID of the earlier message with whose request the service should compare the cached prefix
-    # of this one; empty for a session's first request. None requests no comparison.
+    # The ID of an earlier message. The service should compare the cached prefix of this request
+    # with that of the request for that message. Empty for a session's first request; None requests
+    # no comparison.
     compares_with: str | None = None
     # Only fill the prompt cache with the prefix, and request no response.
     warms: bool = False
@@ -78,7 +79,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     retry_count: int = 0
     # What the service should do with thinking blocks that do not match the preceding content.
     thought_binding: Behavior = ""
-    # False requests the complete response at once; the attempt then yields the same events
+    # False requests the complete response at once; the attempt then yields the same events all
     # together.
     stream: bool = True
     # Top-level members of the body that clew does not know, sent unchanged.
@@ -86,26 +87,26 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 FailureKind: TypeAlias = Literal[
-    "configuration",  # nothing was sent: no key, an unsupported proxy type, an invalid URL
-    "connect",  # no connection: refused, unreachable, unknown host
+    "configuration",  # Nothing was sent: no key, an unsupported proxy type, an invalid URL.
+    "connect",  # No connection: refused, unreachable, unknown host.
     "connect_timeout",
-    "proxy",  # the proxy did not open a tunnel
-    "tls",  # the certificate was rejected, or the server does not use TLS
-    "reset",  # the connection broke
-    "stalled",  # the watchdog timed out because nothing arrived
+    "proxy",  # The proxy did not open a tunnel.
+    "tls",  # The certificate was rejected, or the server does not use TLS.
+    "reset",  # The connection broke.
+    "stalled",  # The watchdog timed out because nothing arrived.
     "protocol",  # not HTTP, or invalid HTTP
-    "status",  # an HTTP status that is not 200
+    "status",  # An HTTP status that is not 200.
     "content",  # status 200 without an API response: a web page, or a mismatch of body and headers
-    "event",  # an invalid stream event: malformed JSON, wrong order
-    "error_event",  # the service's own `error` event after HTTP 200
-    "truncated",  # the stream ended before the message did
+    "event",  # An invalid stream event: malformed JSON, wrong order.
+    "error_event",  # The service's own `error` event after HTTP 200.
+    "truncated",  # The stream ended before the message did.
 ]
 
 
 class Failure(Struct, frozen=True, kw_only=True):
     """The reason why an attempt ended without a complete message.
 
-    No text in it contains a secret.
+    None of its strings contains a secret.
     """
 
     kind: FailureKind

@@ -39,7 +39,7 @@ class ChatProvider(AnthropicProvider):
         )
 
     def written(self, body: Json, agent_id: str | None) -> bytes:
-        del agent_id  # every request converts all messages again, so no encoding can be reused
+        del agent_id  # Every request converts all messages again, so no encoding can be reused.
         return encode_request(body)
 
     def decoder(self) -> ChatDecoder:

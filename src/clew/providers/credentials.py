@@ -28,7 +28,7 @@ from clew.system.process.spawn import Launcher
 # Remember what an endpoint does not support: the usual API version, or cache diagnostics.
 
 
-# After this time the usual version is tried again, because gateways are updated.
+# After this time, the usual version is tried again, because gateways are updated.
 FORGOTTEN_AFTER = timedelta(days=30)
 MAX_ENDPOINTS = 50
 REFUSED = "refusedDiagnostics"
@@ -98,7 +98,7 @@ class VersionMemory:
             return False
 
 
-HELPER_TIMEOUT_S = 60.0  # the helper may prompt the user, for example in a password manager
+HELPER_TIMEOUT_S = 60.0  # The helper may prompt the user, for example in a password manager.
 KEY_MAX_BYTES = 65536
 
 

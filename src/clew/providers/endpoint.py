@@ -43,7 +43,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     # Whether requests ask why the prompt cache missed. False for a service that rejected such a
     # request.
     diagnoses: bool = False
-    # Why nothing may be sent: the user selected a platform that clew does not support.
+    # Why nothing may be sent: the user selected a platform that clew does not support. Empty
+    # otherwise.
     hindrance: str = ""
 
     @property
@@ -95,11 +96,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def url(self, path: str) -> str:
         base = self.base_url.rstrip("/").removesuffix("/v1")
         if base.endswith(path.removeprefix("/v1")):
-            return base  # already a complete address, for services without /v1
+            return base  # This is already a complete address, for services without /v1.
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """Return a text with all credentials masked, in case a server or a proxy echoed one.
+        """Return `text` with all credentials masked, in case a server or a proxy echoed one.
 
         This also masks secrets that clew did not send, because a server's error may quote the
         request.

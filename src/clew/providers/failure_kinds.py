@@ -120,10 +120,10 @@ _LONGEST = lazy_pattern(
     r"|supports at most (\d{1,12}) completion tokens",
     re.I,
 )
-# Matches services' messages about an unsupported version: `anthropic-version: "2026-10-21" is not a
-# valid version`, or `anthropic_version` if it is a member of the body.
+# Matches error messages about an unsupported version: `anthropic-version: "2026-10-21" is not a
+# valid version`, or with `anthropic_version`, which is a member of the body.
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
-# Matches services' messages about an unknown member of the body: `diagnostics: Extra inputs are not
+# Matches error messages about an unknown member of the body: `diagnostics: Extra inputs are not
 # permitted`, `Unknown parameter: 'diagnostics'`.
 _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 # A server that is still loading its model responds with 503: llama.cpp's "Loading model".
@@ -178,7 +178,7 @@ def why_no_credit(failure: Failure) -> str | None:
     """Return the reason why waiting does not help (credit or daily quota), or None."""
     details = failure.details or {}
     quota = str(details.get("quotaId", ""))
-    if "PerDay" in quota:  # Google's QuotaFailure names the limit that was reached
+    if "PerDay" in quota:  # Google's QuotaFailure names the limit that was reached.
         return DAY_IS_USED_UP
     if quota and str(details.get("quotaValue", "")) == "0":
         return NOT_INCLUDED
@@ -233,8 +233,8 @@ SAFETY_TOKENS = 1_000
 MIN_OUTPUT_TOKENS = 3_000
 TOO_LARGE_STATUS = 413
 
-# Each service's message for it, with the prompt's length and the window's size if they are given.
-# Compiled only after a failure.
+# Each service's error message, with the prompt's length and the window's size if they are given.
+# The patterns are compiled only after a failure.
 _A = r"(?P<input>\d[\d,_]{0,14})"
 _B = r"(?P<limit>\d[\d,_]{0,14})"
 _WORDINGS = (
@@ -330,7 +330,8 @@ def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
     """Return the maximum output that fits, or None if too little space is left.
 
-    In that case only compaction helps. In a small window, the minimum is a fraction of the window.
+    If too little space is left, only compaction helps. In a small window, the required minimum is a
+    fraction of the window.
     """
     room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None

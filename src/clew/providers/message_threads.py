@@ -30,8 +30,8 @@ Mode: TypeAlias = Literal["none", "create", "continue"]
 Whose: TypeAlias = tuple[str | None, str | None]
 
 BETA = "message-threads-2026-08-12"
-# How long the service stores a conversation after its last request, and how long before that time
-# clew stops relying on it, because the next request must arrive in time.
+# How long the service stores a conversation after its last request, and how long before the end of
+# that time clew stops relying on it, because the next request must arrive in time.
 LIFETIME_S = 300.0
 MARGIN_S = 10.0
 # The maximum number of cache marks in a request of a thread: the service adds one itself.
@@ -140,7 +140,7 @@ class Threads:
 
 
 class ThreadedRequest:
-    """One request of a conversation: the form in which it is sent, and its effect on the thread."""
+    """One request of a conversation: in which form it is sent, and how it affects the thread."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class ThreadedRequest:
     def _can_be_proven(self, thread: HeldThread) -> bool:
         """Return whether the reported prompt length would reveal that the thread was ignored.
 
-        It reveals that unless the new messages are too long compared with the conversation.
+        It would, unless the new messages are too long compared with the conversation.
         """
         is_proven = self._threads.is_proven(self._model.id)
         return is_proven or self._new_tokens(thread) * 2 <= thread.prompt_tokens
@@ -246,7 +246,8 @@ class ThreadedRequest:
     def _may_omit(self, failure: Failure) -> bool:
         """Return whether only `context_management` is unsupported and can be left out.
 
-        It can for a model that binds its thinking blocks, which sees all of them anyway.
+        It can be left out for a model that binds its thinking blocks, because such a model sees all
+        of them anyway.
         """
         unsupported = (failure.details or {}).get("unsupported")
         return (
@@ -284,7 +285,7 @@ class ThreadedRequest:
         return thread.prompt_tokens if keeps_thoughts else thread.prompt_tokens // 2
 
     def give_back(self) -> None:
-        """Put back the thread, because the request did not reach the model."""
+        """Put the thread back, because the request did not reach the model."""
         if self._held is not None:
             self._threads.keep(self._whose, self._held)
 

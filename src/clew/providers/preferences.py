@@ -86,7 +86,7 @@ def _policy(environment: Environment) -> RetryPolicy:
 
 
 def apply_preferences(request: ModelRequest, preferences: Preferences) -> ModelRequest:
-    """Return the request with the preferences for everything that it does not specify itself."""
+    """Return the request, with the preferences filled in wherever the request specifies nothing."""
     return replace(
         request,
         max_tokens=request.max_tokens or preferences.max_tokens,

@@ -23,7 +23,7 @@ from clew.providers.retry import (
     reset_after_s,
 )
 
-# Parse any service's error object into the same fields.
+# Parse the error object of any service into the same fields.
 
 
 # The maximum depth of errors quoted inside another error's text.
@@ -261,7 +261,9 @@ def make_content_failure(
 
 
 def words_of(body: bytes) -> str:
-    """Return a short excerpt of a body as text: the title of a web page, or its text."""
+    """Return a short excerpt from a body as text: the title of a web page, or the beginning of its
+    text.
+    """
     text = body[:65_536].decode("utf-8", "replace")
     if "<" in text[:1000]:
         title = _TITLE.search(text)

@@ -44,7 +44,7 @@ def build(
 ) -> Built:
     """Return the body for this version of the Messages API.
 
-    `diagnoses` tells whether to ask the service to compare requests.
+    `diagnoses` says whether to ask the service to compare requests.
     """
     adjusted: list[str] = []
     max_tokens = choose_output_limit(request, model)
@@ -92,8 +92,8 @@ def build(
 def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
     """Return the request, without thinking if the service would reject its thinking budget.
 
-    The service rejects a budget in the middle of a round of tool calls that began without thinking,
-    or whose thinking was lost.
+    The service rejects a budget in the middle of a round of tool calls if the round began without
+    thinking, or if its thinking was lost.
     """
     body = _thinking(request, model, choose_output_limit(request, model), [])
     is_budget = body.get("thinking", {}).get("type") == "enabled"
@@ -296,7 +296,7 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 def build_chat(request: ModelRequest, model: Model) -> Built:
     """Return the body of a chat completions request.
 
-    It has no cache marks, and expresses thinking only as effort.
+    The body has no cache marks, and expresses thinking only as effort.
     """
     adjusted: list[str] = []
     body: Json = {"model": model.id}

@@ -35,7 +35,7 @@ from clew.providers.failure_kinds import (
 
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# A larger number of seconds is a Unix time; above the second limit, a Unix time in milliseconds.
+# A larger number of seconds is a Unix time; a number above the second limit is one in milliseconds.
 _MOMENT_S = 1e9
 _MOMENT_MS = 1e12
 
@@ -172,7 +172,7 @@ def parse_http_date_s(text: str | None) -> float | None:
         moment = datetime(
             int(words[3]), month, int(words[1]), hour, minute, min(second, 59), tzinfo=UTC
         )
-    except (ValueError, OverflowError):  # an invalid day, or a number out of range
+    except (ValueError, OverflowError):  # An invalid day, or a number out of range.
         return None
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
 
@@ -199,7 +199,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     # only the time limits them.
     counts_overloads: bool = False
     budget_s: float = 600.0
-    # No attempt begins with less than this left of the budget. The allowed silence of a late
+    # No attempt begins with less time than this left in the budget. The silence allowed in a late
     # attempt is limited to the time that is left.
     least_attempt_s: float = 5.0
     base_s: float = 1.0
@@ -224,8 +224,8 @@ class Spent(Struct, frozen=True, kw_only=True):
     """The attempts made for this response. The counts concern the current model."""
 
     attempts: int = 0
-    # Attempts that do not count toward the maximum: overloads, and in an unattended run all
-    # failures that it waits out. For the latter, the time does not count either.
+    # Attempts that do not count toward the maximum: overloads and, in an unattended run, all
+    # failures that the run waits out. For the latter, the time does not count either.
     uncounted: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
@@ -369,7 +369,7 @@ def _delay(
         return random * span_s
     if unlimited:
         said_s = min(said_s, policy.unattended_ask_s)
-    # All clients were given the same time: retry a little after it, each at a different moment.
+    # All clients were given the same time, so each retries at a different moment shortly after it.
     return said_s + random * min(span_s, max(1.0, 0.1 * said_s))
 
 

@@ -44,7 +44,7 @@ class SilenceLimits(Struct, frozen=True, kw_only=True):
     """Seconds of silence until a hint is emitted, and until the attempt is abandoned.
 
     The service sends pings while the model thinks, so a lack of bytes indicates a dead connection
-    long before a lack of events does. A response that is not streamed brings neither bytes nor
+    long before a lack of events does. A response that is not streamed sends neither bytes nor
     events until it is complete, so it has its own limit.
     """
 
@@ -57,7 +57,7 @@ class SilenceLimits(Struct, frozen=True, kw_only=True):
     asleep_s: float = 10.0
 
     def within(self, left_s: float) -> "SilenceLimits":
-        """Return the limits reduced to the remaining time.
+        """Return the limits, reduced to fit the remaining time.
 
         Silence is detected up to two ticks late.
         """
@@ -121,7 +121,7 @@ class Watchdog:
     def _ended(self, ticking: "asyncio.Task[None]") -> None:
         """Cancel the waiting reader if the watching task failed.
 
-        Otherwise it would wait forever.
+        Otherwise the reader would wait forever.
         """
         if self._waiting and self._reader is not None and self._broken(ticking):
             self._reader.cancel()
@@ -149,8 +149,8 @@ class Watchdog:
         try:
             event = await anext(self._events, None)
         except asyncio.CancelledError:
-            # The watchdog itself cancelled this, unless another cancellation arrived too, which
-            # then takes effect.
+            # The watchdog itself cancelled this wait, unless another cancellation arrived too,
+            # which then takes effect.
             assert self._reader is not None
             assert self._ticking is not None
             failed = self._broken(self._ticking)
@@ -192,7 +192,7 @@ class Watchdog:
         return self._waiting and self._verdict is None
 
     def _limit_s(self, no_bytes_s: float) -> float:
-        """Return the length of this kind of silence that ends the attempt."""
+        """Return how long this kind of silence may last before the attempt ends."""
         if self._whole:
             return self._limits.whole_s
         return self._limits.bytes_s if no_bytes_s > 0 else self._limits.events_s

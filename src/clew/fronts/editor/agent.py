@@ -1,7 +1,7 @@
 """The agent side of the editor protocol: its methods and the open sessions.
 
-It owns the sessions of one connection. A request that cannot be carried out is answered with an
-error that explains why. Only the end of the input ends the process.
+This module owns the sessions of one connection. A request that cannot be carried out is answered
+with an error that explains why. Only the end of the input ends the process.
 """
 
 import asyncio
@@ -184,9 +184,11 @@ class EditorAgent:
     async def _gone_on(
         self, params: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
-        """Open a stored session. Close it first if it is already open."""
+        """Open a stored session again. Close it first if it is already open."""
         session_id = session_id_of(params)
-        folder_of(params)  # raises before anything is closed if the folder cannot be opened
+        folder_of(
+            params
+        )  # Raises an error before anything is closed if the folder cannot be opened.
         if session_id in self._sessions:
             await self._closed(session_id)
         return await self._opened(params, {"resume": session_id}, answer)
@@ -243,7 +245,7 @@ class EditorAgent:
     # -- a single session
 
     async def server_asks(self, params: Json) -> Json | RpcFault:
-        """Handle a request from an MCP server inside the editor."""
+        """Handle a request from an MCP server that runs inside the editor."""
         if self._lines is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
         answer: Json | RpcFault = await self._lines.asked(params)

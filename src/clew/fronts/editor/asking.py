@@ -1,8 +1,8 @@
 """Questions to the user of an editor: permissions, plans, choices.
 
-It converts a question to a verdict. Answers that apply to more than one call are offered as the
-protocol's "always" options, in the words of `permissions.suggest`. If there is no answer, the call
-is rejected and the turn ends.
+This module converts a question to a verdict. Answers that apply to more than one call are offered
+as the protocol's "always" options, in the words of `permissions.suggest`. If there is no answer,
+the call is rejected and the turn ends.
 """
 
 from msgspec import Struct
@@ -50,7 +50,7 @@ REJECT = EditorChoice(id=NO, name="No", kind="reject_once")
 class EditorQuestions:
     """Asks the user in the editor.
 
-    `rules` are the session's; `notice` receives messages for the user.
+    `rules` are the session's permission rules; `notice` receives messages for the user.
     """
 
     def __init__(

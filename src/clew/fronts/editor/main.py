@@ -1,6 +1,6 @@
-"""`clew acp`: an editor starts it and communicates with it over standard input and output.
+"""`clew acp`: a process that an editor starts and uses over standard input and output.
 
-It answers the first message before anything that a session needs is loaded, because the editor
+The first message is answered before anything that a session needs is loaded, because the editor
 waits for the answer (`serve`).
 """
 

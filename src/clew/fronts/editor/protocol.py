@@ -106,7 +106,7 @@ MAX_IMAGE_CHARS = 700_000
 
 
 class EditorPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt from a client. `left_out` lists its parts that the model cannot receive."""
+    """A prompt from a client. `left_out` lists the parts that the model cannot receive."""
 
     text: str
     embedded: str = ""
@@ -180,7 +180,7 @@ def link(uri: str, name: str) -> str:
 
 
 def named(uri: str) -> str:
-    """Return the name that the text of a prompt uses for attached content."""
+    """Return the name by which the text of a prompt refers to attached content."""
     return f"[{path_of(uri).rpartition('/')[2] or uri}]({uri})"
 
 

@@ -1,8 +1,8 @@
 """MCP servers from an editor: programs, URLs, and servers inside the editor.
 
-Servers inside the editor use its own connection: `mcp/connect` opens a channel, `mcp/message`
-carries a message in either direction, `mcp/disconnect` closes the channel. This module owns the
-open channels, identified by the editor's IDs.
+Servers inside the editor use the editor's own connection: `mcp/connect` opens a channel,
+`mcp/message` carries a message in either direction, `mcp/disconnect` closes the channel. This
+module owns the open channels, identified by the editor's IDs.
 """
 
 import asyncio
@@ -55,7 +55,10 @@ def entry_of(server: Json) -> Json:
 
 
 def in_editor(server: Json) -> str:
-    """Return the ID of a server inside the editor. Two versions of the protocol are supported."""
+    """Return the ID of a server inside the editor.
+
+    The fields of two protocol versions are supported.
+    """
     return as_text(server.get("serverId")) or as_text(server.get("id"))
 
 

@@ -1,8 +1,8 @@
-"""One session of an editor: opened, one turn at a time, cancelled, closed.
+"""One session of an editor: opened, one turn at a time, canceled, closed.
 
-It owns the waiting prompts, and the mode, plan and context usage that the client was told. Each
-session has its own task, so that many can run at once. Every prompt is answered, whatever happens
-in its turn.
+This module owns the waiting prompts, and the mode, plan and context usage that the client knows.
+Each session has its own task, so that many can run at once. Every prompt is answered, whatever
+happens in its turn.
 """
 
 import asyncio
@@ -155,13 +155,13 @@ Answer: TypeAlias = asyncio.Future[Json | RpcFault]
 
 
 class EditorInput(FrontInput):
-    """The prompts of an editor in order. Each is a request, which gets one answer."""
+    """The prompts from an editor, in order. Each is a request, which gets exactly one answer."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[EditorPrompt, Answer]] = deque()
         self._changed = asyncio.Event()
         self._is_over = False
-        # The current prompt, and its answer.
+        # The current prompt and the future of its answer.
         self.prompt = EditorPrompt(text="")
         self._answer: Answer | None = None
 
@@ -190,7 +190,7 @@ class EditorInput(FrontInput):
             answer.set_result(reply)
 
     def cancel(self) -> None:
-        """Answer all waiting prompts as cancelled."""
+        """Answer all waiting prompts as canceled."""
         while self._waiting:
             _, answer = self._waiting.popleft()
             if not answer.done():
@@ -396,7 +396,7 @@ class EditorSession:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
-        """Answer a prompt, after earlier prompts. Cancelling this request interrupts its turn."""
+        """Answer a prompt, after earlier prompts. Canceling this request interrupts its turn."""
         try:
             return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:

@@ -1,7 +1,7 @@
 """Session events as updates for a client: text as it streams, tool calls from their start.
 
-It owns the record of which calls the client knows, and reads events and entries. A call is
-described before anything else is sent about it, and always ends as completed or failed.
+This module owns the record of which calls the client knows, and reads events and entries. A call
+is described before anything else is sent about it, and always ends as completed or failed.
 """
 
 from collections.abc import Callable, Iterable
@@ -194,7 +194,7 @@ class EditorUpdates:
         return [update(identity, status=status, **({"content": content} if content else {}))]
 
     def closed(self) -> list[Json]:
-        """Return updates that end the calls which will not end by themselves."""
+        """Return updates that end the calls for which no result will arrive."""
         return [
             update
             for identity in sorted(self._open)
@@ -244,7 +244,7 @@ def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
 
 
 def result_of(entry: Json, identity: str) -> Any:
-    """Return the result of a call that an entry contains."""
+    """Return the result of the call `identity`, as contained in an entry."""
     blocks = as_object(entry.get("message")).get("content")
     for block in blocks if isinstance(blocks, list) else ():
         if as_object(block).get("tool_use_id") == identity:

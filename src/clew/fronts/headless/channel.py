@@ -1,7 +1,7 @@
 """The channel to a host: `receive` returns its messages, `send` takes frames.
 
-It owns the standard input and output of a process that speaks the protocol. One thread reads
-complete lines of any length, another writes. Neither blocks the other or the turn, except that a
+This module owns the standard input and output of a process that speaks the protocol. One thread
+reads complete lines of any length, another writes. Neither blocks the other or the turn, but a
 slow reader slows the stream down. The channel does not interpret the lines.
 
 Decision: docs/decisions/140-host-protocol.md
@@ -43,7 +43,7 @@ class HostChannel(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Stop waiting for a slow reader, because the process was told to end."""
+        """Stop waiting for a slow reader, because the process has to end."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Input:
     def _hand_on(self, lines: Iterable[bytes | None]) -> bool:
         try:
             self._loop.call_soon_threadsafe(self._take, list(lines))
-        except RuntimeError:  # the loop is closed, so no reader is left
+        except RuntimeError:  # The loop is closed, so no reader is left.
             return False
         return True
 

@@ -157,7 +157,7 @@ class Controls:
         return {}
 
     async def background_tasks(self, fields: Json) -> Json:
-        """Move running work to the background: all that the turn waits for, or one call's.
+        """Move running work to the background: all that the turn waits for, or one call's work.
 
         Return all background tasks.
         """

@@ -25,7 +25,7 @@ from clew.permissions.decision import Allow
 from clew.session.session import Session
 from clew.system.files import is_file
 
-# The uncommitted changes of a session's folder for a host: files, counts, and hunks within limits.
+# The uncommitted changes in a session's folder for a host: files, counts, and hunks within limits.
 
 
 # Limits that keep the answer in one frame: the number of files, and the characters of one file and
@@ -156,7 +156,7 @@ def permitted(session: Session, fields: Json) -> Path:
 
 
 class BusyError(ControlRefusedError):
-    """The session is running a turn, and the host asked not to disturb one."""
+    """The session is running a turn, and the host asked not to disturb a running turn."""
 
     code = "reload_plugins_busy"
 

@@ -1,7 +1,7 @@
 """The handshake: applies the members of a host's `initialize` request to the options.
 
-It owns all members but hooks. Most invalid values are ignored; only those that would make every
-response useless are rejected. Pure: nothing is opened here.
+This module handles all members except hooks. Most invalid values are ignored; only those that would
+make every response useless are rejected. Pure: nothing is opened here.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -131,7 +131,7 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 def fitting(entry: Json) -> Json:
     """Return an entry shortened to fit into a line.
 
-    A text replaces an image that is too large, because models reject part of an image.
+    An image that is too large is replaced with text, because models reject part of an image.
     """
     message = entry.get("message")
     if isinstance(message, dict):
@@ -201,7 +201,7 @@ def apply_handshake(options: Options, fields: Json) -> Options:
 
 
 def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
-    """Return a change of the options for a member's value, empty if it has no effect.
+    """Return the change of the options for a member's value; empty if the value has no effect.
 
     Raise `UserError` if the value is invalid.
     """

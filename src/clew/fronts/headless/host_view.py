@@ -76,7 +76,10 @@ class HostInput(FrontInput):
         session.parts.tasks.listeners.append(self._changed.set)
 
     def say(self, prompt: Said) -> None:
-        """Queue a prompt or pass it to the running turn. Ignore a prompt that arrived before."""
+        """Queue a prompt or pass it to the running turn.
+
+        Ignore a prompt that has already arrived.
+        """
         if prompt.uuid is not None and prompt.uuid in self._known:
             return
         if prompt.uuid is not None:

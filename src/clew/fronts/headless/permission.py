@@ -25,8 +25,8 @@ from clew.permissions.updates import (
 )
 from clew.session.session import Session
 
-# Requests to the other end of a channel. Each is sent, answered once, and withdrawn when no longer
-# needed.
+# Requests to the other end of a channel. Each is sent, answered once, and withdrawn when it is no
+# longer needed.
 #
 # Sessions send such requests to their host, and programs that use the library send them to their
 # session.
@@ -36,7 +36,10 @@ GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, or is gone. The message comes from the host."""
+    """The host answered with an error, or is gone.
+
+    In the first case, the message comes from the host.
+    """
 
 
 class HostRequests:

@@ -136,7 +136,7 @@ async def run(options: Options, raw: Raw) -> int:
 
     async def ask(question: Question) -> Verdict:
         tool = options.asks
-        if tool is None or tool == "stdio":  # no host that can be asked
+        if tool is None or tool == "stdio":  # There is no host that can be asked.
             return await deny_unasked(question)
         return await ask_tool(question, tool, at_work[0])
 

@@ -131,7 +131,7 @@ class HostServer:
                 # Raised outside the task group, which would wrap it.
                 failure = error
                 for task in self._answering:
-                    task.cancel()  # no session will open that they could wait for
+                    task.cancel()  # No session will open that these tasks could wait for.
             reading.cancel()
         if failure is not None:
             raise failure
@@ -184,7 +184,7 @@ class HostServer:
         ), session.session_id
 
     async def _leave(self) -> None:
-        """Wait until all frames are written, but only briefly if the process was told to end."""
+        """Wait until all frames are written, but only briefly if the process has to end."""
         try:
             async with asyncio.timeout(LAST_WORDS_S if self._lines.is_stopped else None):
                 await self._channel.aclose()
@@ -227,7 +227,7 @@ class HostServer:
             case MalformedLine():
                 self._complain(line)
             case WithdrawnRequest():
-                pass  # every request is answered at once, so nothing can be withdrawn
+                pass  # Every request is answered at once, so nothing can be withdrawn.
 
     def _complain(self, line: MalformedLine) -> None:
         """Report an invalid line on standard error and to the host. The session continues."""

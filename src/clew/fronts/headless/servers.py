@@ -63,7 +63,7 @@ def make_elicit(
         try:
             answer = await host.ask("elicitation", about)
         except HostError:
-            return None  # not every host knows this request
+            return None  # Not every host knows this request.
         finally:
             state(before)
         content = answer.get("content")

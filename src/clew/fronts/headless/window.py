@@ -18,7 +18,7 @@ FREE = "Free space"
 
 
 def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
-    """Return the answer about context usage.
+    """Return the answer to a host's request for the context usage.
 
     `auto_at` is the token count that starts compaction.
     """
@@ -53,7 +53,7 @@ def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | 
 
 
 def grid(categories: Sequence[Json], size: int) -> list[list[Json]]:
-    """Return the grid of squares. Each category has at least one."""
+    """Return the grid of squares. Each category has at least one square."""
     squares: list[Json] = []
     for category in categories if size else ():
         share = category["tokens"] / size

@@ -105,7 +105,7 @@ class LineKeyboard:
             # A turn, a prompt and a question can listen at the same time and finish in any order.
             loop.add_reader(self._fd, self._read)
         except PermissionError:
-            self._read()  # a file is always readable, so read it to its end
+            self._read()  # A file is always readable, so it is read to its end.
             while self._waiting is not None and not self._waiting.done():
                 self._read()
             yield
@@ -124,7 +124,7 @@ class LineKeyboard:
         except OSError:
             if not self.is_terminal:
                 raise
-            keys = b""  # the terminal was closed
+            keys = b""  # The terminal was closed.
         if not keys:
             if self.is_terminal and not os.isatty(self._fd):
                 self._paper.gone()

@@ -182,14 +182,14 @@ class LineView(FrontView):
         self._is_stopping = False
         # Messages sent during a turn, by the uuid under which the model receives them.
         self._waiting: dict[str, str] = {}
-        # The result of a compaction, if an event reported it.
+        # The result of a compaction, if an event reported one.
         self._told = ""
 
     def heed_signal(self, number: int) -> None:
         """Handle a signal.
 
-        The first Ctrl-C interrupts the turn. A second one ends the session, whose messages are on disk by
-        then.
+        The first Ctrl-C interrupts the turn. A second one ends the session, whose messages have
+        been saved by then.
         """
         if number != signal.SIGINT:
             self.driver.end(code_of(number))

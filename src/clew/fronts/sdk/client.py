@@ -1,7 +1,7 @@
 """A session in this process: prompts in, typed messages out, permission requests to a function.
 
-It owns the task in which the session runs. Leaving the client ends the session: its work is
-recorded and its child processes are ended. Cancelling `query` has the same effect.
+This module owns the task in which the session runs. Leaving the client ends the session: its work
+is recorded and its child processes are ended. Canceling `query` has the same effect.
 """
 
 import asyncio
@@ -180,8 +180,7 @@ class ClewClient:
     def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
         """Answer with the result or the error of a program's function.
 
-        A cancelled function is answered, too. The session ignores answers to calls that it
-        withdrew.
+        A canceled function is answered, too. The session ignores answers to calls that it withdrew.
         """
         del self._calls[request_id]
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
@@ -189,7 +188,7 @@ class ClewClient:
         if error is None:
             try:
                 response = decode(encode(call.result()))
-            except TypeError as odd:  # a value that JSON cannot represent
+            except TypeError as odd:  # A value that JSON cannot represent.
                 error = odd
         words = None if error is None else told(error)
         self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))

@@ -18,7 +18,7 @@ MOST_WAITING = 1000
 
 
 class MemoryChannel:
-    """Both ends of a connection within one process. `frames` is the end of the reader."""
+    """Both ends of a connection within one process. `frames` is the reader's end."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[Json | None] = asyncio.Queue()
