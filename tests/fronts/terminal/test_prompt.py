@@ -182,6 +182,20 @@ def test_files_are_completed_and_ignored_ones_are_not(tmp_path: Path) -> None:
         assert "main = 1" in str(server.requests[0].body["messages"])
 
 
+def test_runs_of_letters_rank_before_scattered_letters(tmp_path: Path) -> None:
+    for number in range(300):
+        folder = tmp_path / "work" / "src" / f"mod{number:03}" / "sub0"
+        folder.mkdir(parents=True)
+        (folder / "file_07.py").touch()
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("see @mod150file_07")
+        screen.expect("> src/mod150/sub0/file_07.py")
+        assert "src/mod15" in screen.picture.partition("mod150/")[2]
+        screen.type("\t")
+        screen.expect("see @src/mod150/sub0/file_07.py")
+
+
 def test_files_are_found_by_a_persons_own_command(tmp_path: Path) -> None:
     command = """grep -qx '{"query":"srv"}' && printf 'far/away.py\\nb.py\\n'"""
     settings(tmp_path, fileSuggestion={"type": "command", "command": command})

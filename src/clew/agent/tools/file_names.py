@@ -39,7 +39,8 @@ class Names:
     def find(self, word: str, most: int) -> list[str]:
         """Return the best matches.
 
-        Names that contain the word come first, then names that contain its letters in order.
+        Names that contain the word come first, then names that contain its letters in order: those
+        with the fewest and longest runs of letters before those with scattered letters.
         """
         if not word:
             return self.top[:most]
@@ -95,8 +96,8 @@ class Names:
                 return
 
 
-def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
-    """Return a sort key by kind of match, then depth, then length; smaller is better."""
+def rank(name: str, wanted: str) -> tuple[int, int, int, int, str]:
+    """Return a sort key by kind of match, number of runs, depth, and length; smaller is better."""
     small = name.lower()
     base = small.rstrip("/").rpartition("/")[2]
     kind = (
@@ -110,7 +111,25 @@ def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
         if wanted in small
         else 4
     )
-    return kind, name.count("/"), len(name), name
+    runs = 1 if kind < 4 else count_runs(small, wanted)
+    return kind, runs, name.count("/"), len(name), name
+
+
+def count_runs(name: str, wanted: str) -> int:
+    """Return into how many contiguous runs the word has to be split to match the name in order.
+
+    Each run is made as long as possible, which is not always the best split, but takes only a few
+    searches per name. A split that fails counts as single letters.
+    """
+    runs = at = done = 0
+    while done < len(wanted):
+        end, begin = done + 1, name.find(wanted[done], at)
+        if begin < 0:
+            return len(wanted)
+        while end < len(wanted) and (longer := name.find(wanted[done : end + 1], begin)) >= 0:
+            begin, end = longer, end + 1
+        at, done, runs = begin + end - done, end, runs + 1
+    return runs
 
 
 def folders_of(name: str) -> Iterator[str]:
