@@ -19,6 +19,8 @@ from clew.parts.part import Part
 
 SOURCE = "goal"
 MOST_CHECKS = 40
+MOST_UNREADABLE = 2
+UNREADABLE = "the check returned no readable answer."
 MAX_CHARACTERS = 2000
 QUESTION = """\
 Decide whether an agent has met the user's goal. Judge only by the agent's last message. A claim
@@ -47,6 +49,8 @@ class Goal(Part):
         self._before = 0.0
         # Consecutive continuations in which no tool ran; the loop limits them.
         self._sent_on = 0
+        # Consecutive checks without a readable answer: a model that can't judge never will.
+        self._unreadable = 0
 
     @property
     def cost(self) -> float:
@@ -56,6 +60,7 @@ class Goal(Part):
     def set(self, text: str) -> None:
         self.clear()
         self.text, self.checks, self.last, self._before = text, 0, "", self._spent()
+        self._unreadable = 0
         handler = CallbackHook(call=self._check, timeout=120)
         self._hooks.add([Hook(event=BY_NAME["Stop"], handler=handler, source=SOURCE)])
 
@@ -70,7 +75,9 @@ class Goal(Part):
         answer = await self._ask(QUESTION.format(goal=goal, words=words), purpose="other")
         if not isinstance(answer, str):
             return {"systemMessage": f"the goal could not be checked: {answer.message}"}
-        is_met, self.last = verdict(answer)
+        judged = read_verdict(answer)
+        self._unreadable = 0 if judged else self._unreadable + 1
+        is_met, self.last = judged or (False, UNREADABLE)
         if is_met:
             self.clear()
             return {
@@ -80,6 +87,12 @@ class Goal(Part):
             self.clear()
             return {
                 "systemMessage": f"goal abandoned after {format_count(self.checks, 'check')}: {self.last}"
+            }
+        if self._unreadable >= MOST_UNREADABLE:
+            return {
+                "systemMessage": "the goal could not be checked: the small model returned no "
+                f"readable answer {self._unreadable} times in a row, so the turn ends here. The "
+                "goal stays; /goal clear removes it"
             }
         if not hook_input.get("stop_hook_active"):
             self._sent_on = 0
@@ -97,13 +110,13 @@ class Goal(Part):
         }
 
 
-def verdict(text: str) -> tuple[bool, str]:
-    """Parse the model's answer: whether the goal is met, and why. An unreadable answer means no."""
+def read_verdict(text: str) -> tuple[bool, str] | None:
+    """Parse the model's answer: whether the goal is met, and why. Return None if it is unreadable."""
     begin, end = text.find("{"), text.rfind("}")
     try:
         reply = json.loads(text[begin : end + 1])
     except ValueError:
-        return False, "the check returned no readable answer."
-    if not isinstance(reply, dict):
-        return False, "the check returned no readable answer."
-    return reply.get("met") is True, str(reply.get("why") or "")[:MAX_CHARACTERS]
+        return None
+    if not isinstance(reply, dict) or not isinstance(reply.get("met"), bool):
+        return None
+    return reply["met"], str(reply.get("why") or "")[:MAX_CHARACTERS]

@@ -200,7 +200,42 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
     assert "the impossible" in shown
     assert "the check returned no readable answer" in shown
     assert cleared == "Goal cleared: the impossible"
-    assert asked < 25
+    assert asked == 4
+
+
+def test_a_goal_that_cannot_be_checked_ends_the_turn_and_says_so(tmp_path: Path) -> None:
+    def says(body: Json) -> Json:
+        is_check = "whether an agent has met the user's goal" in told(body)
+        return {"text": "I am not sure what you want." if is_check else "Trying."}
+
+    with serving(says, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("You> ")
+        terminal.type("/goal all tests pass\n")
+        terminal.expect("(check 1 of 40)")
+        terminal.expect("! the goal could not be checked")
+        terminal.expect("/goal clear removes it")
+        terminal.expect("You> ")
+        assert len(server.requests) == 4
+        terminal.type("go on\n")
+        terminal.expect("3 times in a row")
+        terminal.expect("You> ")
+        assert len(server.requests) == 6
+
+
+def test_a_goal_is_checked_again_after_one_unreadable_answer(tmp_path: Path) -> None:
+    asks = {"user": "whether an agent has met the user's goal"}
+    answers = ("?", '{"met": false, "why": "No test."}', '"met"', '{"met": true, "why": "Passed."}')
+    plan = {
+        "scenario": 1,
+        "answers": [
+            *({"when": asks, "text": text, "times": 1} for text in answers),
+            {"text": "Trying.", "times": "always"},
+        ],
+    }
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("You> ")
+        terminal.type("/goal all tests pass\n")
+        terminal.expect("goal met after 4 checks: Passed.")
 
 
 @pytest.mark.parametrize(
