@@ -63,12 +63,17 @@ class Repetition:
 
 # A later time is not useful advice, and the calendar may not include it.
 LONGEST_WAIT_S = 366 * 86_400.0
+UNAUTHORIZED = 401
+KEY_ADVICE = "Run `clew login`, or check ANTHROPIC_API_KEY."
 
 
 def describe_api_error(failure: Failure) -> str:
     """Return the text that describes a failure in the transcript."""
-    status = f"{failure.status} " if failure.status else ""
-    return f"API Error: {status}{failure.message}"
+    if not failure.status:
+        return f"API Error: {failure.message}"
+    # Most messages start with the status as well.
+    text = failure.message.removeprefix(f"HTTP {failure.status}").removeprefix(":").strip()
+    return f"API Error: {failure.status} {text}"
 
 
 def with_advice(ended: GaveUp, now: str) -> str:
@@ -78,6 +83,8 @@ def with_advice(ended: GaveUp, now: str) -> str:
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
         until = format_local(datetime.fromisoformat(now).timestamp() + wait_s)
         return f"{words} ({ended.why}: try again at {until})"
+    if ended.failure.status == UNAUTHORIZED:
+        return f"{words}. {KEY_ADVICE}"
     return words if why_no_credit(ended.failure) is None else f"{words} ({ended.why})"
 
 

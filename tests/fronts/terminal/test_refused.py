@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_screen import READY
 from tests.providers.refused import REFUSED
@@ -55,3 +56,19 @@ def test_a_session_goes_on_after_each_kind_of_refusal(tmp_path: Path) -> None:
         screen.expect("asks to wait 2 h: try again at")
         screen.type("now?\r")
         screen.expect(lambda text: text.count("Gone on.") == 2)
+
+
+def test_a_rejected_key_is_named_once_with_the_next_step(tmp_path: Path) -> None:
+    error = {"type": "authentication_error", "message": "invalid x-api-key"}
+    refusal = {"status": 401, "error": error, "times": "always"}
+    plan = {"scenario": 1, "answers": [refusal]}
+    with serving(plan) as server, OnScreen(tmp_path, server.url, columns=120) as screen:
+        screen.expect(READY)
+        screen.type("hi\r")
+        screen.expect("API Error: 401 invalid x-api-key")
+        screen.expect("Run `clew login`, or check ANTHROPIC_API_KEY")
+        assert screen.text.count("401") == 1
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "hi")
+    assert done.stdout.count("401") == 1
+    assert "clew login" in done.stdout
