@@ -2,10 +2,10 @@
 
 A record is a file with one line that describes the command. The command's watcher
 (`system.process.watcher`) appends a second line when the command ends. The watcher locks the file
-for as long as it runs, so the kernel reports whether the command is still watched. A process ID
-could not, because it may have been reused. If the watcher was killed, the command is identified by
-its process ID, its start time and the boot ID of the machine. This module must never signal a
-process other than the one that was started.
+for as long as the watcher runs, so the lock shows whether the command is still watched. A process
+ID could not show this, because it may have been reused. If the watcher was killed, the command is
+identified by its process ID, its start time and the boot ID of the machine. This module must never
+signal a process other than the one that was started.
 
 Decision: docs/decisions/245-kept-commands.md
 """
@@ -33,7 +33,7 @@ from clew.system.process.watcher import find_descendants, send_signal
 FORGOTTEN_S = 30 * 24 * 3600
 # Names are made from session and task IDs. No other file in the folder is a record.
 SUFFIX = ".jsonl"
-# Longer than any command line; a larger file is not a record.
+# No command line is this long; a larger file is not a record.
 MOST_BYTES = 16 << 20
 # Seconds within the range of a calendar date, and a wait status as returned by the kernel.
 Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800)]
@@ -64,7 +64,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     wait_status: WaitStatus
     ended_at: Moment
-    # The user stopped it with a clew command, not with a signal.
+    # Whether the user stopped the command with a clew command, not with a signal.
     called_off: bool = False
 
     @property

@@ -21,8 +21,8 @@ from os.path import isfile as is_file
 from os.path import islink as is_link
 from pathlib import Path
 
-# Checks of what is at a path, which raise no error. A path that may not be accessed counts as
-# missing.
+# Checks of what is at a path, which raise no error. If access to a path is denied, the path counts
+# as missing.
 
 
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
@@ -39,7 +39,7 @@ def why_closed(folder: Path) -> str | None:
         for ancestor in (*reversed(folder.parents), folder):
             (
                 ancestor / ".."
-            ).stat()  # `..` can only be resolved with permission to search the folder
+            ).stat()  # `..` can only be resolved with permission to search the folder.
         next(folder.iterdir(), None)
     except (FileNotFoundError, NotADirectoryError):
         # `Path.is_symlink`, which the linter suggests, raises an error where access is denied.
@@ -67,7 +67,7 @@ def open_only_files(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return descriptor  # `open` itself reports that it is a folder
+        return descriptor  # `open` itself reports that the path is a folder.
     os.close(descriptor)
     raise OSError(errno.EINVAL, "is not a regular file", path)
 
@@ -78,7 +78,8 @@ def read_content(path: Path, most_bytes: int = -1) -> bytes:
         return file.read(most_bytes)
 
 
-# Do not wait longer: a process that holds the lock for this long was probably stopped midway.
+# No lock is waited for any longer: a process that holds it for this long was probably stopped
+# midway.
 WAITS_S = 10.0
 LOOK_S = 0.005
 
@@ -101,7 +102,7 @@ def hold_lock(home: Path) -> Iterator[None]:
             opened.callback(os.close, handle)
             until_s = time.monotonic() + WAITS_S
             while not try_lock(handle) and time.monotonic() < until_s:
-                time.sleep(LOOK_S)  # flock waits either forever or not at all
+                time.sleep(LOOK_S)  # `flock` can only wait forever or not at all.
         yield
 
 

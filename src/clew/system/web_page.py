@@ -105,7 +105,7 @@ class _Writer:
         self._join = join
         self._title = ""
         self._out: list[str] = []
-        # The indexes in `_out` where open links and quotes begin.
+        # The indexes in `_out` at which open links and quotes begin.
         self._links: list[tuple[int, str]] = []
         self._quotes: list[int] = []
         self._lists: list[int | None] = []
@@ -233,7 +233,7 @@ class _Writer:
             return
         if text[0].isspace() and self._out and not self._out[-1].endswith((" ", "\n")):
             if self._opened == len(self._out) - 1:
-                self._out.insert(self._opened, " ")  # the space belongs before the mark
+                self._out.insert(self._opened, " ")  # The space belongs before the mark.
                 self._opened += 1
             else:
                 words = f" {words}"
@@ -241,9 +241,9 @@ class _Writer:
 
     def _break(self, lines: str = "\n\n") -> None:
         if self._mark and self._out and self._out[-1] is self._mark:
-            return  # the item begins with a paragraph
+            return  # The item begins with a paragraph.
         if self._cells is not None:
-            lines = " "  # a cell is a single line
+            lines = " "  # A cell is a single line.
         elif self._lists and lines == "\n\n":
             lines = "\n"
         self._out.append(lines)
@@ -256,7 +256,7 @@ class _Writer:
                 self._out.append(PAGE_MARKS[name])
         elif name == "a":
             while self._links:
-                self._end_link()  # links cannot be nested
+                self._end_link()  # Links cannot be nested.
             self._links.append((len(self._out), attribute(attributes, "href")))
         elif name in HEADINGS:
             self._break()
@@ -337,7 +337,7 @@ class _Writer:
     def _close_mark(self, mark: str) -> None:
         """Close a mark after its last word, or remove it if it contains nothing."""
         if not self._marks.get(mark):
-            return  # it was never opened
+            return  # The mark was never opened.
         self._marks[mark] -= 1
         out = self._out
         while not out[-1].strip():

@@ -48,7 +48,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
         return text
 
     def value(self, value: Any) -> Any:
-        """Redact every text in a decoded JSON value.
+        """Redact every string in a decoded JSON value.
 
         Pictures and signatures are removed too, unless only secrets are redacted.
         """
@@ -272,7 +272,7 @@ def shown_input(value: Any) -> str:
         rest = {k: v for k, v in value.items() if k not in ("old_string", "new_string")}
         lines = [f"-{line}" for line in before.split("\n")] if before else []
         lines += [f"+{line}" for line in after.split("\n")] if after else []
-        # A single parameter gets its name too, so that it differs from the changed lines.
+        # A single parameter gets its name too, to distinguish it from the changed lines.
         return "\n".join([*_parameters(rest), *lines])
     if len(value) == 1 and type(only := next(iter(value.values()))) is str:
         return str(only)

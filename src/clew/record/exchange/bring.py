@@ -39,7 +39,7 @@ from clew.record.transcript.record import Recorder
 from clew.system.files import is_folder, is_there
 from clew.version import VERSION
 
-# The namespace for the IDs of foreign sessions, so that each is imported only once.
+# The namespace for the IDs of foreign sessions, so that each of them is imported only once.
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 

@@ -42,7 +42,10 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
             elif line.get("record_type") == "state":
                 continue
             else:
-                kind, payload = "response_item", line  # the old form has items without an envelope
+                kind, payload = (
+                    "response_item",
+                    line,
+                )  # The old format has items without an envelope.
         match kind:
             case "session_meta":
                 _meta(build, payload)

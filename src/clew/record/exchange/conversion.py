@@ -59,7 +59,7 @@ class Builder:
     def time(self, value: Any) -> str:
         """Convert a time to clew's format.
 
-        An invalid time is replaced with that of the previous message.
+        An invalid time is replaced with the time of the previous message.
         """
         match = _TIME.fullmatch(value) if type(value) is str else None
         if match is not None:
@@ -116,7 +116,7 @@ class Builder:
                 continue
             answer_blocks.append(block)
         if all(block["type"] == "thinking" for block in answer_blocks):
-            self._thoughts += answer_blocks  # it begins the next response
+            self._thoughts += answer_blocks  # They begin the next response.
             return
         answer_blocks = [*self._thoughts, *answer_blocks]
         self._thoughts = []

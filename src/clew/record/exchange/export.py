@@ -138,7 +138,7 @@ def _redacted(piece: Piece, redaction: Redaction) -> Piece:
         call_id=piece.call_id,
         is_error=piece.is_error,
         media=piece.media,
-        data=piece.data if redaction.only_secrets else "",  # pictures are not redacted but removed
+        data=piece.data if redaction.only_secrets else "",  # Pictures are not redacted but removed.
     )
 
 

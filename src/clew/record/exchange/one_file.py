@@ -8,7 +8,7 @@ from clew.core.messages.kinds import CHAIN, KINDS, find_faults
 from clew.record.exchange.conversion import Builder, Converted, Helper
 
 AGENT = "subagent without an ID or a message"
-# The members that describe an agent; older files have only these.
+# The members that describe an agent; older files have no others.
 _OF_AGENT = ("agentType", "description", "toolUseId")
 
 

@@ -175,7 +175,7 @@ addEventListener('keydown',e=>{if(e.key==='/'&&e.target!==find){e.preventDefault
 
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-# Longer texts are folded until the reader opens them.
+# Longer text is folded until the reader opens it.
 FOLDED_LINES = 14
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 

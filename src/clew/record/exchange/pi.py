@@ -28,7 +28,7 @@ def is_pi(first: Json) -> bool:
 
 
 def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
-    """Convert the most recent branch; messages of other branches are counted as losses."""
+    """Convert the most recent branch; messages on other branches are counted as losses."""
     listed = list(lines)
     head = listed[0]
     build = Builder("pi", text_of(head.get("id")), new_uuid)

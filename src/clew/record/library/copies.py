@@ -104,7 +104,7 @@ def write_new(target: Path, lines: list[bytes]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        os.link(beside, target)  # fails if the target exists
+        os.link(beside, target)  # Fails if the target exists.
         files.sync_folder(target.parent)
     finally:
         beside.unlink()

@@ -1,8 +1,8 @@
 """The database of sessions: the metadata of every file, and the full-text index.
 
-The database is derived and disposable: a damaged file, or one of another version, is deleted and
+The database is derived and disposable: if it is damaged or of another version, it is deleted and
 rebuilt. It is in clew's private folder. Rows are only added. Data that a transcript no longer
-contains is marked as deleted, and the database is rebuilt once too much is marked.
+contains is marked as deleted, and the database is rebuilt once too much data is marked.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from clew.system.config.paths import find_places
 class Prices:
     """The prices that apply to a config home.
 
-    `mark` identifies them: costs computed with a different mark are computed again.
+    `mark` identifies the prices: costs computed with a different mark are computed again.
     """
 
     def __init__(self, home: Path) -> None:

@@ -30,7 +30,8 @@ from clew.record.transcript.source import TranscriptSource
 STEP_BYTES = 64 << 20
 SEAM_BYTES = 64
 AUTOMERGE = 4  # SQLite's default
-# Request logs by other programs: most of the bytes in their files, but no conversation.
+# Request logs by other programs, which take up most of the bytes in their files but contain no
+# conversation.
 _REQUEST_LOG = b'"type":"api-request'
 # The share of deleted data in the index at which it is rebuilt.
 GARBAGE_SHARE = 0.4
@@ -175,7 +176,8 @@ def _steps(waiting: list[PendingFile]) -> Iterator[list[PendingFile]]:
 
 def _forget_file(connection: sqlite3.Connection, path: str) -> None:
     for (number,) in connection.execute("SELECT id FROM file WHERE path = ?", (path,)).fetchall():
-        # The words remain, but their entries' file no longer exists, so no result includes them.
+        # The words remain, but the file of their entries is gone from the database, so no result
+        # includes them.
         connection.execute("DELETE FROM charge WHERE file = ?", (number,))
         connection.execute("DELETE FROM tool WHERE file = ?", (number,))
         connection.execute("DELETE FROM file WHERE id = ?", (number,))
@@ -232,7 +234,7 @@ def _lines(source: TranscriptSource, start: int) -> _Read:
     read = _Read(read_to=start)
     for _, at, raw in source.lines(start):
         if at + len(raw) >= source.size:
-            break  # an unterminated line may be incomplete
+            break  # An unterminated line may be incomplete.
         read.read_to = at + len(raw) + 1
         if _REQUEST_LOG in raw[:200]:
             continue

@@ -139,7 +139,7 @@ def size_session(path: Path) -> Removable:
 
 
 def remove(home: Path, what: Removable) -> None:
-    """Permanently delete an item, such as those from `find_removable`."""
+    """Permanently delete an item, such as one from `find_removable`."""
     match what.kind:
         case "index":
             forget(home)
@@ -171,7 +171,7 @@ def _with_folder(path: Path) -> int:
 
 
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
-    """Return the names of contents that a session, archived or not, can still restore."""
+    """Return the names of stored contents that a session, archived or not, can still restore."""
     names: set[str] = set()
     paths = [transcript.path for transcript in list_transcripts(home)]
     paths += [str(p) for p in find_archive_dir(home).rglob("*.jsonl")]
@@ -186,12 +186,12 @@ def _named_contents(home: Path, tell: Tell | None) -> set[str]:
     return names
 
 
-# Permanent, offline erasure of a text from a session. This is the only code that rewrites a
+# Permanent, offline erasure of text from a session. This is the only code that rewrites a
 # transcript, and only at the user's command.
 
 
 ERASED = "[erased]"
-# A shorter text occurs in too many unrelated places.
+# Shorter text occurs in too many unrelated places.
 SHORTEST = 4
 # Members that identify and link entries; they contain no conversation text.
 _FIXED = frozenset(
@@ -205,7 +205,7 @@ _FREE = frozenset(("input", "toolUseResult"))
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """The erasure of a text from one file: the number of affected lines, and the new content."""
+    """The erasure of text from one file: the number of affected lines, and the new content."""
 
     path: Path
     lines: int
@@ -352,7 +352,7 @@ def find_gone(home: Path) -> Iterator[Gone]:
     """Yield the missing working folders of sessions, by descending number of sessions."""
     counts: dict[str, int] = {}
     for path, cwd in _sessions(home):
-        if path.parent == get_project_dir(home, cwd):  # otherwise it was moved already
+        if path.parent == get_project_dir(home, cwd):  # Otherwise the session was moved already.
             counts[cwd] = counts.get(cwd, 0) + 1
     for cwd, sessions in sorted(counts.items(), key=lambda item: -item[1]):
         if not is_folder(cwd):
@@ -380,7 +380,7 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
         if cwd == old or cwd.startswith(f"{old}/"):
             below = cwd[len(old) :]
         elif path.parent == brought and not is_folder(cwd):
-            below = ""  # an earlier move brought it to `old`
+            below = ""  # An earlier move brought the session to `old`.
         else:
             continue
         target = get_project_dir(home, resolve_folder(new) + below) / path.name

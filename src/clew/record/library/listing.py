@@ -28,7 +28,7 @@ from clew.system.clock import format_stamp
 class ListingFilter(Struct, frozen=True, kw_only=True):
     """The criteria for listed sessions; empty fields match everything.
 
-    Times are ISO texts in local time, or in UTC with a Z.
+    Times are ISO strings in local time, or in UTC with a Z.
     """
 
     branch: str = ""
@@ -60,7 +60,7 @@ def is_since(modified_s: float, wish: str) -> bool:
 def is_until(modified_s: float, wish: str) -> bool:
     """Return whether a time is not after `wish`.
 
-    The times are compared at the precision of `wish`, so that a date includes its entire day.
+    The times are compared at the precision of `wish`, so that a date stands for its entire day.
     """
     until = wish.removesuffix("Z")
     return format_stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until

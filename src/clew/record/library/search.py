@@ -46,7 +46,7 @@ from clew.system.clock import format_local_timestamp
 
 # Command lines have a maximum length; this many files fit into one.
 _BATCH = 2000
-# Further words exclude few additional files.
+# Additional words would exclude few additional files.
 _NEEDLES_ASKED = 3
 # Below this size, starting a program costs more than it saves.
 _WORTH_A_PROGRAM_BYTES = 32 << 20
@@ -173,7 +173,7 @@ def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None
             check=False,
         )
         if done.returncode > 1:
-            return None  # a file was deleted in the meantime, or the program failed
+            return None  # A file was deleted in the meantime, or the program failed.
         paths.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
     return paths
 
@@ -235,9 +235,9 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 class SearchHits(Struct, frozen=True, kw_only=True):
     """The result of a search.
 
-    `behind_bytes` is the amount of data that the index did not cover, so that the files were
-    searched. `unread` lists the files that could not be read. `without_index` is the reason if the
-    index was not used.
+    `behind_bytes` is the amount of data that the index did not cover; it was searched in the files.
+    `unread` lists the files that could not be read. `without_index` is the reason if the index was
+    not used.
     """
 
     hits: list[SearchHit]
@@ -267,7 +267,7 @@ def search(
             result = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
             return replace(result, unread=_unread(files, scope)) if reads_files else result
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
-            reason = str(error)  # the index can't store a path that is not valid Unicode
+            reason = str(error)  # The index can't store a path that is not valid Unicode.
     if not reads_files:
         return SearchHits(
             hits=[], behind_bytes=sum(file.size for file in files), without_index=reason

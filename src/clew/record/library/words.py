@@ -16,8 +16,7 @@ Entry: TypeAlias = dict[str, Any]
 
 _CONVERSATION = frozenset({"user", "assistant", "system", "attachment"})
 # Attachments with text by users, tools and hooks. The others are clew's reminders for the model,
-# which
-# are the same in every session.
+# which are the same in every session.
 _SAID_BESIDE = frozenset(
     {
         "queued_command", "file", "directory", "edited_text_file", "mcp_resource", "memory_note",
@@ -26,15 +25,15 @@ _SAID_BESIDE = frozenset(
 )  # fmt: skip
 _OF_HOOKS = "hook_"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
-# Chinese, Japanese, Korean, Thai, Lao and Khmer: no spaces mark the ends of words.
+# Chinese, Japanese, Korean, Thai, Lao and Khmer, which do not separate words with spaces.
 _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff])"
 )
 _WORD = re.compile(r"[^\W_]+")
-# A text that begins with one of these tags is a program's record; its tags are not searched.
+# Text that begins with one of these tags is a program's record; its tags are not searched.
 _TAG = re.compile(rf"</?(?:{'|'.join(TAGS)})>")
 _SAID_TWICE = re.compile(r"<command-message>[^<]*</command-message>")
-# The queries and results of searches don't match later searches.
+# The queries and results of earlier searches don't match later searches.
 _SEARCH_COMMAND = "search"
 _SEARCH_TOOL = re.compile(r"(?:mcp__.*__)?SessionsSearch", re.DOTALL)
 _PARTS = re.compile(r'"([^"]*)"|(\S+)')
@@ -146,7 +145,7 @@ def _of_block(block: Any) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Return the strings inside a value in order, without its keys and without recursion."""
+    """Yield the strings inside a value in order, without keys of objects and without recursion."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -212,7 +211,7 @@ def make_snippet(query: Query, text: str) -> str:
     """Return the text around the first match, on one line."""
     plain = folded(text)
     at = 0
-    if len(plain) == len(text):  # offsets are valid only if the length did not change
+    if len(plain) == len(text):  # Offsets are valid only if the length did not change.
         for words, is_prefix in zip(query.phrases, query.prefix, strict=True):
             joined = re.compile(r"[\W_]*".join(map(re.escape, words)))
             match = pattern_of(words, is_prefix=is_prefix).search(plain) or joined.search(plain)

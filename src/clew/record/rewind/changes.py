@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from clew.core.json_object import Json, text_of
 
-# `other` is a socket or the like; `unkept` is a file whose content was not stored.
+# `other` is a socket, a device or the like; `unkept` is a file whose content was not stored.
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
 
 

@@ -300,7 +300,7 @@ class FolderTree:
                     try:
                         seen[entry.path] = look_of(entry.stat(follow_symlinks=False))
                     except OSError:
-                        continue  # it was deleted in the meantime
+                        continue  # The folder or file was deleted in the meantime.
         self.heeded = frozenset(self._heeding)
         return seen if len(seen) <= SEEN_MAX else None
 

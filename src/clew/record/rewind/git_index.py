@@ -82,6 +82,6 @@ def _is_partial(data: bytes, at: int) -> bool:
 
 
 def same_look(stamp: Stamp, seen: Stamp) -> bool:
-    """Return whether the metadata matches, as far as the index's 32-bit values show."""
+    """Return whether the metadata matches, as far as the 32-bit values of the index can tell."""
     size, mtime_ns, ctime_ns, inode = seen
     return stamp == (size & _WORD, mtime_ns, ctime_ns, inode & _WORD)

@@ -111,7 +111,7 @@ class Objects:
 def _deflated(pack: _Pack, at: int, size: int) -> bytes:
     """Return a part of the pack that surely contains `size` bytes of data in deflated form.
 
-    It is long enough even for incompressible data.
+    The part is long enough even for incompressible data.
     """
     return pack.data[at : at + size + size // 1000 + 4096]
 
@@ -223,7 +223,7 @@ class Repository:
         self.parents: frozenset[str] = frozenset()
 
     def refresh(self) -> bool:
-        """Read the index again if it changed. Returns whether it did."""
+        """Read the index again if it changed. Return whether it did."""
         git_folder = _git_folder(self._folder)
         stamp = None if git_folder is None else _stamp(git_folder[1])
         if stamp == self._stamp:
@@ -264,8 +264,8 @@ class Repository:
     def is_kept(self, path: str, look: Look) -> bool:
         """Return whether git has the content of a file with this metadata.
 
-        A file written at the same time as the index may have changed since without a visible
-        difference, so the answer for it is False.
+        A file written at the same time as the index may have changed since then without a visible
+        difference, so the result for such a file is False.
         """
         file = self.tracked.get(path)
         return file is not None and same_look(file.stamp, look[:4]) and look[1] < self._written_ns

@@ -319,7 +319,7 @@ def _must_be_clear(planned: RestorePlan, *, force: bool) -> None:
 
 
 def done(planned: RestorePlan, blobs: Blobs) -> str:
-    """Restore every file or none. Returns the error message, or an empty string."""
+    """Restore every file or none. Return the error message, or an empty string."""
     try:
         _apply(planned.changes, blobs)
     except (OSError, CannotRestoreError) as error:

@@ -44,8 +44,8 @@ class FolderSnapshot:
         self._blobs = blobs
         home = str(blobs.home)
         self._tree = FolderTree(folder, passed=home)
-        # A folder that contains clew's private folder is the user's home, with keys that must not
-        # be copied.
+        # A folder that contains clew's private folder is the user's home, which contains keys that
+        # must not be copied.
         self._copies = not home.startswith(f"{folder.rstrip('/')}/")
         self._repository = Repository(folder)
         self._copied: dict[str, tuple[Look, FileState]] = {}
@@ -86,7 +86,7 @@ class FolderSnapshot:
     def _copy(self, seen: Glance, left: int, left_bytes: int) -> bool:
         """Store contents that git does not have.
 
-        Returns False if some contents are left for the next time.
+        Return False if some contents are left for the next time.
         """
         for path, look in seen.items():
             cached = self._copied.get(path)
@@ -252,13 +252,13 @@ def _unseen(path: str, before: StateBefore) -> FileState:
     """
     look = _signature(path)
     if before.snapshot is not None and before.whole is not None:
-        # A file that was ignored before but no longer is appears in the scan without having been
-        # created.
+        # A file that was ignored before the call but no longer is appears in the scan without
+        # having been created.
         is_new = look is None or look[2] >= before.begin_ns
         if is_new or before.snapshot.rules == before.rules:
             return ABSENT
     elif any(path.startswith(f"{folder}/") for folder in before.deep):
-        return ABSENT  # below a folder that was scanned
+        return ABSENT  # The path is below a folder that was scanned.
     return FileState(kind="unkept", size=look[0] if look else 0, why="no earlier call had named it")
 
 

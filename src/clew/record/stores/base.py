@@ -26,7 +26,7 @@ from clew.system.transport.seam import Head, HttpRequest, Transport, TransportEr
 
 
 class StoreError(Exception):
-    """A store failed. The text describes the kind of failure and contains no user data."""
+    """A store failed. The message describes the kind of failure and contains no user data."""
 
 
 class TranscriptKey(Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ class FolderStore:
                     raise StoreError("folder store: its lines differ from those sent before")
                 lines_size = sum(map(len, complete_lines))
                 if lines_size < size:
-                    os.ftruncate(fd, lines_size)  # an incomplete line, from an interrupted append
+                    os.ftruncate(fd, lines_size)  # An incomplete line, from an interrupted append.
                 size, count, new = (
                     lines_size,
                     max(len(complete_lines), count),
@@ -281,7 +281,7 @@ def _refuse(head: Head) -> None:
         raise StoreError(f"http store: status {head.status}")
 
 
-# A store from the user's text: a folder, or a URL with a token from the environment.
+# Open a store that the user names: a folder, or a URL with a token from the environment.
 
 
 SETTING = "sessionStore"
@@ -313,7 +313,7 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
 
 
 def in_settings(settings: Mapping[str, object]) -> str:
-    """Return the store that the settings name, or an empty string.
+    """Return the name of the store in the settings, or an empty string.
 
     Raises `ValueError` for a relative folder, which would depend on the working folder.
     """

@@ -1,8 +1,8 @@
 """Merge two copies of a transcript without losing a line of either. Pure.
 
-An entry is identified by its UUID, and a line without one by its bytes. If only one copy has
-additional lines, that copy is the result. If both have some, the remote lines come first, and the
-additional local lines follow.
+An entry is identified by its UUID, and a line without a UUID by its bytes. If only one copy has
+additional lines, that copy is the result. If both have additional lines, the remote lines come
+first, and the additional local lines follow.
 
 Decision: docs/decisions/127-session-stores.md
 """

@@ -79,8 +79,8 @@ class Sender:
         had = 0 if mark is None else mark.lines
         if mark is None:
             had = (await self._held_of(key.session_id)).get(key, 0)
-            # Send the last line that the store has again: a store with different lines then reports
-            # it.
+            # The last line that the store already has is sent again: if the store's line differs,
+            # the store reports it.
             mark = await asyncio.to_thread(_behind, path, max(0, had - 1))
         if mark is None:
             raise StoreError(
@@ -213,7 +213,7 @@ async def hydrate_session(
 ) -> bool:
     """Make a session the current one, and merge the store's copy into the session's file.
 
-    `set_ingress` is called even if that fails: everything written later goes to the store.
+    `set_ingress` is called even if merging fails: everything written later goes to the store.
     """
     place = paths.switch(session_id, folder)
     try:

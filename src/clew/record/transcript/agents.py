@@ -84,7 +84,7 @@ def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) 
         _rescue(copy_name(own), fields, home)
         return
     for copy in list_copies(own, home):
-        with suppress(OSError):  # if this fails, the copy that remains is the older of the two
+        with suppress(OSError):  # If this fails, the copy that remains is the older of the two.
             copy.unlink()
 
 
@@ -193,7 +193,7 @@ def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
     saved_paths = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
     paths = []
     for name in sorted(names):
-        with suppress(ValueError):  # not a valid agent name
+        with suppress(ValueError):  # The name is not a valid agent name.
             path = saved_paths.get(name) or place.agent(name)
             if list_copies(path, home) or list_copies(get_sidecar(path), home):
                 paths.append(path)
@@ -243,7 +243,7 @@ def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any
 
 
 def _remote(place: SessionPlace, task_id: str) -> Path:
-    name = place.agent(task_id).stem.removeprefix("agent-")  # raises ValueError for an invalid ID
+    name = place.agent(task_id).stem.removeprefix("agent-")  # Raises ValueError for an invalid ID.
     return place.folder / _REMOTE / f"{name}.meta.json"
 
 

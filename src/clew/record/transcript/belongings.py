@@ -45,8 +45,8 @@ LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 def find_mentioned_ids(loaded: LoadedSession, last: Node) -> set[str]:
     """Return the IDs mentioned in a session's file up to and including an entry.
 
-    That includes other branches and compacted history, because the files in a working folder have
-    only one history.
+    IDs on other branches and in compacted history are included, because the files in a working
+    folder have only one history.
     """
     with open_source(loaded.path, loaded.copies) as source:
         return spoken_of(raw for _, _, raw in source.lines(0, last.at + last.size))
@@ -69,7 +69,7 @@ def share_with_new_session(
 ) -> list[Path]:
     """Call `share` for a session that has no transcript yet, and copy either all files or none.
 
-    Files without a transcript would be found but would belong to no session.
+    Without a transcript, the files would be found but would belong to no session.
     """
     if not is_folder(source.with_suffix("")):
         return share(source, target, lines, home=home, spoken=spoken)
@@ -118,7 +118,7 @@ def share(
 def _agents_of(
     source: Path, home: Path, spoken: Container[str] | None
 ) -> list[tuple[Path, AgentMetadata | None]]:
-    """Return the agents whose IDs are in `spoken`, and the agents that those started."""
+    """Return the agents whose IDs are in `spoken`, and the agents that those agents started."""
     paths = of_agents(source)
     if is_uuid(source.stem):
         paths = list_agents(SessionPlace(session_id=source.stem, project_dir=source.parent), home)

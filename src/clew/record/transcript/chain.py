@@ -157,11 +157,13 @@ class _Ways:
         self.kept = {b: _kept(links, b, s, body) for b, s in self._summaries.items()}
         # If the kept entries precede their summary, later entries name the summary as their parent.
         tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
-        # Maps the last entry that compactions kept to the summaries of those compactions.
+        # Maps the last entry that a compaction kept to the summaries of all compactions with this
+        # last entry.
         self.ends: dict[int, list[int]] = {}
         for b, tail in tails.items():
             self.ends.setdefault(tail, []).append(self._summaries[b])
-        # For each such entry, pairs of an offset and the compaction it belongs to from there on.
+        # For each such entry, pairs of an offset and the compaction to which the entry belongs from
+        # that offset on.
         self._turns: dict[int, list[tuple[int, int]]] = {}
         if tails:
             self._find_turns(tails, markers)
@@ -188,8 +190,8 @@ class _Ways:
     def _owner(self, i: int, at: int) -> int:
         """Return the compaction that entry `i` belongs to for a child written at offset `at`.
 
-        ROOT means that it belongs to none. Each compaction that keeps the entry, and each marker that
-        names it, can change the result from its offset on.
+        ROOT means that it belongs to none. Each compaction that keeps the entry, and each marker
+        that names it, can change the result from its offset on.
         """
         owner = ROOT
         for since, boundary in self._turns.get(i, ()):

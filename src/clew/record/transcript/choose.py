@@ -31,7 +31,7 @@ from clew.record.transcript.paths import (
 from clew.record.transcript.recovery import copies_of
 from clew.system.files import is_file, is_folder, why_closed
 
-# Lists that abbreviate an ID show eight characters; a shorter text is more likely a word.
+# Lists that abbreviate an ID show eight characters; a shorter string is more likely a word.
 _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 
 
@@ -154,7 +154,7 @@ def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
 
 
 def is_beginning(letters: str) -> bool:
-    """Return whether a text could be the prefix of a session ID."""
+    """Return whether a string could be the prefix of a session ID."""
     return _BEGINNING.fullmatch(letters) is not None
 
 
@@ -174,8 +174,8 @@ def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
 def _is_here(cwd: str, folder: str) -> bool:
     """Return whether a session that was started in `cwd` belongs to `folder`.
 
-    The session's file is assumed to be in the session folder of `folder`. The session belongs there
-    unless `cwd` is another existing path with the same session folder.
+    The session's file is assumed to be in the session folder of `folder`. The session belongs to
+    `folder` unless `cwd` is another existing path with the same session folder.
     """
     return cwd == folder or encode_path(cwd) != encode_path(folder) or not is_folder(cwd)
 

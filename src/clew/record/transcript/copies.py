@@ -115,7 +115,7 @@ def _claimed(folder: Path) -> int:
             raise BlockingIOError(f"{folder} is in use by another process")
         if is_folder(folder) and os.path.samestat(folder.stat(), os.fstat(handle)):
             return handle
-        os.close(handle)  # the previous owner deleted it in the meantime
+        os.close(handle)  # The previous owner deleted the folder in the meantime.
 
 
 def _cleared(folder: Path) -> None:

@@ -207,8 +207,8 @@ def _place(raw: bytes, key: str) -> tuple[int, int]:
         and b"\\u" not in raw
         and raw.find(spelled, position + 1) == -1
     ):
-        # Only `\\u` could spell such a key differently, so its only occurrence is the member
-        # itself.
+        # Only `\\u` could spell such a key differently, so the only occurrence of the key is the
+        # member itself.
         start = _past(_SPACE, raw, raw.index(b":", position) + 1)
         return start, _end_of_value(raw, start)
     return [(start, end) for name, start, end in _members(raw) if name == key][-1]
@@ -247,8 +247,7 @@ def _end_of_value(raw: bytes, start: int) -> int:
             return end
 
 
-# Entries inside an invalid line: the lines of two writers merged, or a line after an incomplete
-# one.
+# Entries inside an invalid line: merged lines of two writers, or a line after an incomplete one.
 # Pure.
 
 
@@ -291,7 +290,7 @@ def _end_of_entry(raw: bytes, start: int) -> int | None:
 
 
 def is_entry(value: Any) -> bool:
-    """Return whether an object is an entry of its own: a known type with a session ID or UUID."""
+    """Return whether an object is a complete entry: a known type with a session ID or UUID."""
     if not isinstance(value, dict) or value.get("type") not in KINDS:
         return False
     return isinstance(value.get("sessionId"), str) or isinstance(value.get("uuid"), str)

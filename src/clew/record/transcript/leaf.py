@@ -3,11 +3,12 @@
 The rules, in this order (docs/internals/transcript.md gives the reasons):
 
 1. The newest marker (`last-prompt` with a known leaf) counts, unless a newer entry contradicts it.
-2. An explicit marker (a rewind) means exactly its entry. After it, only descendants of that entry,
-   or a prompt that the user typed later, move the leaf. A summary descends from what it closed.
-3. A marker that is not explicit is contradicted by anything written elsewhere after it: a crash
-   left such a marker behind. Otherwise the newest leaf below its entry counts.
-4. Without a marker the newest leaf counts. Newest means last in the file; timestamps are ignored.
+2. An explicit marker (a rewind) means exactly the entry that it names. After it, only descendants
+of that entry, or a prompt that the user typed later, move the leaf. A summary descends from the
+entries that it closed. 3. A marker that is not explicit is contradicted by anything that was
+written later in another place: a crash left such a marker behind. Otherwise the newest leaf below
+its entry counts. 4. Without a marker, the newest leaf counts. Newest means last in the file;
+timestamps are ignored.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,18 +23,18 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """A `last-prompt` line: the leaf it names, and its offset in the file.
+    """A `last-prompt` line: the leaf it names, and the line's offset in the file.
 
-    `boundary` is the compaction that the conversation then begins with, or None. Lines by older
+    `boundary` is the compaction with which the conversation then begins, or None. Lines by older
     versions do not record it.
     """
 
     leaf_uuid: str
     is_explicit: bool
     at: int
-    # Only clew writes this, as `atStart`: the conversation was rewound to before its first message.
-    # Other programs write an explicit all-zero leaf to withdraw the marker of a rewind once a
-    # prompt follows.
+    # Only clew writes this member, as `atStart`: the conversation was rewound to before its first
+    # message. Other programs write an explicit all-zero leaf to withdraw the marker of a rewind
+    # once a prompt follows.
     is_start: bool = False
     boundary: str | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -79,14 +80,14 @@ def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
 def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
     """Return whether a leaf written after the marker counts instead of the marker's entry.
 
-    After an explicit marker, it counts only if it continues from an entry in `stands`, or if the
-    user typed a prompt in between.
+    After an explicit marker, the leaf counts only if it continues from an entry in `stands`, or if
+    the user typed a prompt in between.
     """
     first_new = None
     has_prompt = False
     i, seen = leaf, set[int]()
-    # The entries that a boundary closed may follow it in the file. Stop where the walk repeats
-    # itself.
+    # The entries that a boundary closed may follow that boundary in the file. Stop where the walk
+    # repeats itself.
     while i != ROOT and i not in seen and links.nodes[i].at > marker.at:
         seen.add(i)
         first_new = i
@@ -158,7 +159,8 @@ def _talks(links: Links, i: int) -> bool:
 # The lines next to the conversation: titles, tags, markers, tombstones, entries written ahead.
 
 
-# A resumed session restores these. The last line of each kind counts; request repairs accumulate.
+# The kinds of lines whose state a resumed session restores. The last line of each kind counts;
+# request repairs accumulate.
 CURRENT = frozenset(
     {
         "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name", "agent-color",

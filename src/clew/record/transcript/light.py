@@ -22,9 +22,8 @@ PROMPT_CHARACTERS = 200
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 # Text that programs put into a user entry: a lower-case tag or the marker of an interrupt. Used
-# only
-# for files that do not record who wrote the entry, because a user's prompt may also begin with a
-# tag.
+# only for files that do not record who wrote the entry, because a user's prompt may also begin with
+# a tag.
 _NOT_TYPED = re.compile(r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]")
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.S)
 _NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true')
@@ -44,7 +43,7 @@ class Ends:
 class Outline:
     """The data that a list shows for a session.
 
-    All texts come from the file, none from its name.
+    All strings come from the file's content, none from its name.
     """
 
     session_id: str
@@ -126,10 +125,10 @@ def list_session_files(project_dir: Path) -> list[Path]:
             for entry in entries:
                 name = entry.name
                 if name.endswith(".jsonl") and is_uuid(name[:-6]) and entry.is_file():
-                    with suppress(FileNotFoundError):  # it was deleted in the meantime
+                    with suppress(FileNotFoundError):  # The file was deleted in the meantime.
                         files.append((entry.stat().st_mtime, Path(entry.path)))
     except OSError:
-        pass  # the entries read before the error are still listed
+        pass  # The entries read before the error are still listed.
     return [path for _, path in sorted(files, reverse=True)]
 
 
@@ -148,7 +147,7 @@ def read_flag(line: bytes, key: str) -> bool:
 def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
     """Return the first (or last) string value of `key` in lines that may be cut, unparsed.
 
-    It may match the key inside a nested value. Use `find_last_field` where complete lines are
+    The match may be a key inside a nested value. Use `find_last_field` where complete lines are
     available.
     """
     opening = re.compile(rb'"%s"\s*:\s*"((?:[^"\\]|\\.)*)"' % re.escape(key.encode()), re.S)

@@ -101,7 +101,7 @@ def link(
 
     `withdrawn` maps a UUID to the offset of its tombstone; an entry written after that offset is
     live. `floor` is the start of the part that can be read without the rest: an entry that is
-    written again below it does not count above it.
+    written again after `floor` does not count before it.
     """
     unique, index, superseded, notes = _unique(nodes, floor)
     links = Links(

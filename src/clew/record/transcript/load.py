@@ -71,7 +71,7 @@ class LoadedSession(msgspec.Struct, kw_only=True):
         """
         missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
         if not missing or self.read_from:
-            return []  # a compaction closed the rest, so it was not read
+            return []  # A compaction closed the rest, so the rest was not read.
         live = {node.at for node in self.chain.nodes()}
         return [note for note in missing if note.at in live]
 
@@ -85,11 +85,11 @@ class LoadedSession(msgspec.Struct, kw_only=True):
 def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) -> LoadedSession:
     """Load the conversation in `path`; with `reads_all`, read compacted history too.
 
-    `copies` hold lines that could not be written to the file. They are read after it, or alone if
-    the file is missing. Raises `OSError` only if nothing can be read.
+    `copies` hold lines that could not be written to the file. They are read after the file, or
+    alone if the file is missing. Raises `OSError` only if nothing can be read.
     """
     was_enabled = gc.isenabled()
-    gc.disable()  # loaded objects all stay alive, so a collection would only double the cost
+    gc.disable()  # Loaded objects all stay alive, so a collection would only double the cost.
     try:
         copies = tuple(copies)
         with open_source(path, copies) as source:
@@ -118,7 +118,7 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
-        return None  # that boundary was withdrawn, so an earlier one counts, with what it kept
+        return None  # That boundary was withdrawn, so an earlier one counts, with what it kept.
     return loaded if _stands_alone(loaded, has_kept=kept_id is not None) else None
 
 
@@ -129,7 +129,7 @@ def _stands_alone(loaded: LoadedSession, *, has_kept: bool) -> bool:
     if chain.boundary == ROOT:
         return False
     after = links.nodes[chain.boundary].at
-    # Only the boundary and the first kept entry may have a parent above.
+    # Only the boundary and the first kept entry may have a parent in the part that was not read.
     if not {chain.boundary, 0}.issuperset(links.loose):
         return False
     if has_kept and links.nodes[chain.live[-1]].at < after:

@@ -77,7 +77,7 @@ class Log:
         self._open: dict[Path, LogFile] = {}
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._saved = Saved()
-        # The troubles already reported. A higher line count alone is not reported again.
+        # The troubles already reported. A trouble whose line count has grown is not reported again.
         self._told: set[tuple[Path, str, Path | None]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="clew-log", daemon=True)
@@ -218,7 +218,7 @@ class Log:
     def _close_one(self, path: Path | None) -> None:
         file = self._open.pop(path, None) if path else None
         if file is not None and file.close() is not None:
-            self._open[file.path] = file  # keep the file, because it still has unsaved lines
+            self._open[file.path] = file  # Keep the file open, because it still has unsaved lines.
         self._note()
 
     def _note(self) -> None:

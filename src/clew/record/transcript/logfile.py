@@ -105,7 +105,7 @@ class LogFile:
             self._fail(error)
 
     def sync(self) -> Trouble | None:
-        """Make all lines durable. Returns None, or why they are not in the transcript."""
+        """Make all lines durable. Return None, or why they are not in the transcript."""
         if not self._tail:
             return self.trouble
         try:
@@ -162,8 +162,7 @@ class LogFile:
             self._files.sync(self._fd)
         except OSError:
             # The kernel may have dropped the bytes and marked the pages clean, so the data of a
-            # failed sync is
-            # written again. The loader treats a line that occurs twice as one.
+            # failed sync is written again. The loader treats a line that occurs twice as one line.
             self._written = 0
             self._newline_first = True
             self._release()
@@ -236,7 +235,8 @@ class LogFile:
     # -- error handling
 
     def _fail(self, error: OSError) -> None:
-        # A recovery file is continued as a unit: lines from an earlier run come first.
+        # Lines from an earlier run come first when a recovery file is continued, so that the order
+        # stays the same.
         with suppress(OSError):
             self._take_rescued()
         if not self._tail:

@@ -27,7 +27,7 @@ CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHA
 def is_transcript_message(kind: str | None) -> bool:
     """Return whether entries of this kind are part of the conversation.
 
-    Loading uses no other filter.
+    No other filter is used when a session is loaded.
     """
     return kind in CONVERSATION
 
@@ -49,8 +49,8 @@ def is_ephemeral_progress(data: dict[str, Any]) -> bool:
     return data.get("type") == "progress"
 
 
-# Members removed from a message before it is recorded, and why. A pointer is removed only if the
-# history no longer contains its target.
+# Members removed from a message before it is recorded, and why. A pointer is removed only if its
+# target is no longer in the history.
 CLEANED = {
     "display": "display only: how the screen draws the message",
     "progressMessages": "progress data of a running or finished tool",

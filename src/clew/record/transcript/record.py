@@ -284,7 +284,7 @@ class Recorder:
         self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:
-        """Record the leaf at the end of a turn, and a title for lists."""
+        """Record the leaf at the end of a turn, and a title for lists of sessions."""
         if self._main.last is not None:
             # A long prompt would push other lines out of the file's tail, where lists look.
             self._note("last-prompt", lastPrompt=light.in_short(text), leafUuid=self._main.last)
@@ -493,8 +493,8 @@ def entries_of(path: Path) -> list[Message]:
 class AgentRecorder(Recorder):
     """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
 
-    The session's recorder also records titles and the costs of the subagent's requests. The subagent's
-    type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
+    The session's recorder also records titles and the costs of the subagent's requests. The
+    subagent's type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
     """
 
     def __init__(self, session: Recorder, agent_id: str) -> None:

@@ -1,7 +1,7 @@
 """Recovery files, which hold a transcript's lines while the transcript is not writable.
 
 A recovery file is locked like a transcript: the process with the lock is the session's writer. The
-file is deleted once the transcript has its lines. The guarantees are in
+file is deleted once all its lines are in the transcript. The guarantees are in
 docs/internals/transcript.md.
 
 Decision: docs/decisions/051-durability.md
@@ -42,8 +42,8 @@ class Rescue:
         self._name = name
         self._folders = folders
         self._files = files
-        # All recovery files to delete once the lines are saved; open and locked while this process
-        # writes.
+        # All recovery files to delete once the lines are saved. While this process writes, they are
+        # open and locked.
         self._held: dict[Path, int | None] = {}
 
     def is_there(self) -> bool:
@@ -74,7 +74,7 @@ class Rescue:
             if not self._held:
                 self.path, self.lines = path, len(lines)
             else:
-                self.lines = 0  # they are spread over several files
+                self.lines = 0  # The lines are spread over several files.
             self._held[path] = fd
         return lines
 

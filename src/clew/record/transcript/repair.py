@@ -57,7 +57,7 @@ _PIECE = 1 << 20
 
 Kind = Literal["nothing", "append", "new session", "repaired already", "nothing to rescue"]
 
-# Problems that no copy can repair: they are what happened, or the data is gone.
+# Problems that no copy can repair: the lines record what really happened, or the data is gone.
 TRUTHS = {
     "second-root": "joining both conversations would put messages before a prompt that did not follow them; both are kept",
     "mixed-writers": "both writers' branches are kept; `clew sessions tree` shows them",
@@ -325,9 +325,9 @@ def _rewritten(
     counted = _Counted(entry for _, entry in entries)
     for at, entry in entries:
         if entry.get("type") in (*_AHEAD, "clew-session"):
-            continue  # owed entries are in place now, and the copy has its own header
+            continue  # The owed entries are in place now, and the copy has its own header.
         if at not in tree:
-            # A side entry with an ID would be taken for part of the conversation.
+            # A side entry with an ID would be mistaken for part of the conversation.
             if "uuid" not in entry:
                 yield _renamed(entry, session_id)
             continue

@@ -46,14 +46,14 @@ class Registration:
 
     def __init__(self, home: Path, running: Running) -> None:
         self._folder = _folder(home)
-        # A process can have several sessions open.
+        # A process can have several sessions open, so the name contains the session's ID.
         self._path = self._folder / f"{running.pid}-{running.session_id}.json"
         self.running = running
         self._fd = -1
         with contextlib.suppress(OSError):
             make_private(self._folder)
             for _ in list_running(home):
-                pass  # listing removes the files of dead processes
+                pass  # The next listing removes the files of dead processes.
         self._write()
 
     def update(self, **changes: str) -> None:
@@ -72,8 +72,8 @@ class Registration:
         beside = self._path.with_suffix(".new")
         fd = -1
         try:
-            # Lock it before it gets its name, so that no reader takes it for a dead process's file
-            # in between.
+            # The file is locked before it gets its name, so that no reader mistakes it for a dead
+            # process's file in the meantime.
             fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(fd, msgspec.json.encode(self.running))

@@ -1,9 +1,9 @@
 """The entries of a response off the walked path: parallel tool calls and their results. Pure.
 
 A response is several entries with one message ID, and each result's parent is its own call, so a
-walk from the leaf meets only one branch. An entry off the path is added if it is part of a response
-on the path, or the only result of a call in such a response. Entries of another branch of the
-conversation are never added.
+walk up from the leaf follows only one of the calls. An entry off the path is added if it is part of
+a response on the path, or the only result of a call in such a response. Entries of another branch
+of the conversation are never added.
 """
 
 from collections.abc import Callable, Sequence
@@ -82,7 +82,8 @@ class _Answers:
     def _pull_call(self, i: int) -> None:
         parent = self._links.parents[i]
         if self._is_taken(parent) and self._key(i) == self._key(parent):
-            # Two texts with the same parent are two attempts at a response, not parts of one.
+            # Two text entries with the same parent are two attempts at a response, not parts of one
+            # response.
             if self._calls(i) or not self._goes_on(parent):
                 self._pulled[i] = self._place(parent)
             return
@@ -165,7 +166,7 @@ class _Answers:
         while start > 0 and self._is_part(self._path[start - 1], key):
             start -= 1
         while not self._is_assistant(self._path[start]) and start < place:
-            start += 1  # a result above the response's first entry is not part of it
+            start += 1  # A result above the response's first entry is not part of the response.
         end = place + 1
         while end < len(self._path) and self._is_part(self._path[end], key):
             end += 1
@@ -203,9 +204,10 @@ class _Answers:
         return self._links.nodes[i].keys.type == "assistant"
 
     def _key(self, i: int) -> object:
-        """Return the key of a response's entries.
+        """Return the key shared by a response's entries.
 
-        That is the message ID, or else the first of consecutive entries without one.
+        The key is the message ID or, without one, the first of the consecutive entries that have
+        none.
         """
         row: list[int] = []
         key: object = None
@@ -233,7 +235,8 @@ class _Answers:
 class _Extent:
     """A response on the path.
 
-    It has a range of the path, the entries pulled into it, its calls, and the calls with results.
+    It has a range on the path, the entries pulled into it, its calls, and the IDs of answered
+    calls.
     """
 
     def __init__(self, start: int, end: int) -> None:

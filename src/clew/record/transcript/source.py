@@ -77,12 +77,12 @@ class TranscriptSource:
             wanted = min(size, end - start)
             block = self.read(start, wanted)
             if len(block) < wanted:
-                end = start + len(block)  # the file was truncated in the meantime
+                end = start + len(block)  # The file was truncated in the meantime.
             size = BLOCK_SIZE_BYTES
             if start + len(block) < end:
                 line_end = block.rfind(b"\n") + 1
                 if not line_end:
-                    size = 2 * len(block)  # a single line may be as long as the file
+                    size = 2 * len(block)  # A single line may be as long as the file.
                     continue
                 if line_end < len(block):
                     block = block[:line_end]
@@ -116,7 +116,7 @@ class TranscriptSource:
             block = self.read(start, before - start)
             if (
                 needle in block
-            ):  # searching from the front is several times faster than from the end
+            ):  # Searching from the front is several times faster than from the end.
                 return start + block.rfind(needle)
             # The needle may span two blocks.
             before = start + len(needle) - 1 if start else 0

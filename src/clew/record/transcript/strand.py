@@ -26,7 +26,7 @@ class Strand:
         self.known: dict[str, int] = {}
         self.owed: set[str] = set()
         self.calls: dict[str, str] = {}
-        # The parent of each entry, by rank; and by UUID for withdrawn entries.
+        # The parent of each entry by rank, and the parents of withdrawn entries by UUID.
         self._parents: list[str | None] = []
         self._withdrawn: dict[str, str | None] = {}
 

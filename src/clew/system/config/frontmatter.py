@@ -58,7 +58,10 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
         return "" if value is None or isinstance(value, dict) else _said(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a member as a list of texts. A single line is split at commas outside brackets."""
+        """Return a member as a list of strings.
+
+        A single line is split at commas outside brackets.
+        """
         value = self.values.get(name)
         if isinstance(value, list):
             return tuple(text for item in value if (text := _said(item)))
@@ -82,9 +85,9 @@ def _said(value: Any) -> str:
 
 
 def _parted(text: str) -> list[str]:
-    """Split a text at its commas, except inside brackets.
+    """Split a string at its commas, except inside brackets.
 
-    Brackets around the entire text are ignored.
+    Brackets around the entire string are ignored.
     """
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

@@ -36,7 +36,7 @@ MAX_INDEX_BYTES = 64 << 20
 # Git follows the same number of nested includes and nested submodules.
 MAX_INCLUDES = 10
 MAX_DEPTH = 8
-# The only hook that read-only commands run: they update the index where it can be refreshed.
+# The only hook that read-only commands run: such commands update the index if it can be refreshed.
 HOOK = "hooks/post-index-change"
 # A file that changed this shortly before it was read may change again with the same timestamp.
 UNSETTLED_NS = 1_000_000_000

@@ -207,7 +207,7 @@ def indent_of(text: str, position: int) -> str:
 
 
 def unit_of(text: str) -> str:
-    """Return the indentation step of the text, two spaces by default."""
+    """Return the indentation unit of the text, two spaces by default."""
     match = re.search(r"\n([ \t]+)\S", text)
     return match[1] if match else "  "
 

@@ -190,7 +190,8 @@ WALL_LISTS = {
 }
 
 DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
-# Allowlists. If the administrator has such a list, the parent program's entries are not added.
+# Allowlists. If the administrator has such a list, the list from the program that started clew adds
+# nothing to it.
 ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
 # The lock on permission rules drops allow rules and keeps deny rules. Otherwise the program that
 # starts clew could use the lock to remove a denial.

@@ -359,7 +359,10 @@ def explain_setting(places: Places, name: str) -> list[str]:
 
 
 def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
-    """Return the path, text and data of a scope's file. Raise `SettingsError` if it is invalid."""
+    """Return the path, text and data of a scope's settings file.
+
+    Raise `SettingsError` if it is invalid.
+    """
     path = places.settings_file(scope)
     if not is_there(path):
         return path, "", {}

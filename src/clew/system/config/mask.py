@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 HIDDEN = "[masked]"
-# Shorter values may occur in any text.
+# A shorter value may occur in any text by chance.
 LEAST_CHARS = 6
 # Characters that may follow a cut-off excerpt.
 AFTER_A_CUT = ".'\")"
@@ -20,7 +20,7 @@ SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """Mask every secret in a text: those listed in `secrets`, and those with a known format."""
+    """Mask every secret in a string: those listed in `secrets`, and those with a known format."""
     from clew.system.config.secret_search import find_secret_spans
 
     text = remove_secrets(text, secrets)
@@ -28,7 +28,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def mask_member(name: str, text: str) -> str:
-    """Mask every secret in the value of a field, whose name may indicate a secret."""
+    """Mask every secret in the value of a field. The name of the field may indicate a secret."""
     from clew.system.config.secret_search import find_member_spans
 
     return _hidden(text, find_member_spans(name, text))

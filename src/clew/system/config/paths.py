@@ -99,7 +99,8 @@ def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
 def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
     """Return the nearest folder with settings, from `cwd` up to the repository's root; else `cwd`.
 
-    So a session started in a subfolder has the same deny rules as one started at the top.
+    The same deny rules therefore apply to a session started in a subfolder and one started at the
+    top.
     """
     for folder in (cwd, *cwd.parents):
         if has_settings(folder / ".claude", config_home):

@@ -1,4 +1,4 @@
-"""Find the positions of secrets in a text. Each pattern is compiled when a text first needs it.
+"""Find the positions of secrets in text. Each pattern is compiled when some text first needs it.
 
 The text is searched once for all words with which a match can start. Only rules whose word was
 found are tried, each at the position of its word. Must take time linear in the text (`make bench
@@ -232,7 +232,8 @@ def _checked(pattern: str, is_fine: Callable[[str], bool]) -> Finder:
         match = compiled(pattern).match(text, at)
         if match is None:
             return
-        # A run that is not a secret is skipped, so it is not scanned again from a later position.
+        # The end of a run that is not a secret is remembered, so the run is not scanned again from
+        # a later position.
         end = _end_of_run(text, match.end(1))
         yield (match.start(1) if is_fine(match[1]) else end), end
 

@@ -287,7 +287,7 @@ LOOKED_AT_CHARS = 200
 LEAST_PASSWORD = 3
 LEAST_TOKEN = 8
 LEAST_KEY = 16
-# In camel case names, every fifth character differs in kind from the one before it; in random
+# In camel case names, every fifth character differs in kind from the character before it; in random
 # values, every second character does.
 RANDOM_CHANGES = 0.34
 
@@ -346,7 +346,7 @@ def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) 
     if kind == "token" and is_sure:
         return True
     return is_random(value) or (
-        # Only letters: too long for one word, and not several words.
+        # Letters only: too long for one word, and not several words.
         len(value) >= 20 and value.isascii() and value.isalpha() and measure_changes(value) != 0.0
     )
 

@@ -102,8 +102,8 @@ KEYS: tuple[SettingKey, ...] = (
         has_effect=False),
     key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
-    # Off by default: its 120 lines cost about 1,000 tokens in every session, and the model lists
-    # what it needs in its first call. It helps where commands are not allowed.
+    # Off by default: the list of 120 lines costs about 1,000 tokens in every session, and the model
+    # lists what it needs in its first call. The list helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",
         default=False),
     key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", has_effect=False),

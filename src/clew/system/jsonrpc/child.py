@@ -209,7 +209,7 @@ class ChildLine:
         except OSError:
             self._unsent.clear()
             self._stop_writing()
-            # The child has ended or is about to. Its exit will be seen in a moment.
+            # The child has ended or is about to end. Its exit will be noticed in a moment.
             self._lost_why = self._lost_why or "the server closed its input"
             self._output_ended.set()
             return
@@ -242,7 +242,7 @@ class ChildLine:
 
 
 def pipe(theirs: list[int], *, child_reads: bool) -> tuple[int, int]:
-    """Create a pipe and return the child's end and our end.
+    """Create a pipe and return the child's end and clew's end.
 
     The child's end is also added to `theirs`, to be closed later.
     """

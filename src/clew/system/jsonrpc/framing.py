@@ -66,7 +66,7 @@ class LineFraming:
         if self._head is not None:
             return
         self._rest += (
-            piece  # a bytearray grows in place, so a line in many pieces costs only its length
+            piece  # A bytearray grows in place, so a line in many pieces costs only its length.
         )
         if len(self._rest) > self._max_bytes:
             self._head = bytes(self._rest[: min(HEAD_BYTES, self._max_bytes)])
@@ -87,9 +87,9 @@ class LineFraming:
 
 
 class Headed:
-    r"""A framing by headers:
+    r"""Messages with headers: `Content-Length: N`, an empty line, N bytes.
 
-    `Content-Length: N`, an empty line, N bytes. Other headers are ignored.
+    Other headers are ignored.
     """
 
     __slots__ = ("_expected", "_head", "_is_lost", "_max_bytes", "_rest", "_skipping")

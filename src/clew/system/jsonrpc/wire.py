@@ -144,7 +144,7 @@ def answer_of(value: Json) -> Message:
 def fault_of(error: Any) -> RpcFault:
     """Parse an error object, even if it is incomplete.
 
-    If it is no object, its text is the message.
+    If the value is not an object, its text is the message.
     """
     if not isinstance(error, dict):
         return RpcFault(code=INTERNAL_ERROR, message=excerpt(error))

@@ -53,8 +53,8 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
     """How a command ended.
 
     `left` is the number of processes that the command left running, which end with clew.
-    `called_off` means that the command was kept and the user ended it from elsewhere. `is_unseen`
-    means that its watcher was killed, so the exit of the command is unknown.
+    `called_off` means that the command was kept and the user ended it from another process.
+    `is_unseen` means that its watcher was killed, so how the command exited is unknown.
     """
 
     exit: ProcessExit
@@ -191,7 +191,7 @@ async def run(
 ) -> FinishedCommand:
     """Run a command, and return how it ended.
 
-    Cancelling the call ends the command unless it is kept. Without `stderr`, both streams go to
+    Canceling the call ends the command unless it is kept. Without `stderr`, both streams go to
     `stdout` in the order they were written. `tick` is awaited every second. Raises OSError if the
     program cannot be started.
     """
@@ -260,7 +260,8 @@ async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> P
 
 async def ended_or_killed(child: Child) -> ProcessExit:
     if not child.is_gone:
-        # Stuck in the kernel, where no signal reaches it. Closing leaves it to its watcher.
+        # The process is stuck in the kernel, where no signal reaches it. Closing leaves it to its
+        # watcher.
         child.close()
     return await child.wait()
 

@@ -39,7 +39,7 @@ def keeper_command(*, adopts: bool) -> list[str]:
 def own_environment() -> dict[str, str]:
     """Return the few variables that an interpreter needs to start.
 
-    The keeper therefore has no key that a command could read from its environment.
+    The keeper gets only these, so it has no key that a command could read from its environment.
     """
     wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
     return {name: os.environ[name] for name in wanted if name in os.environ}
@@ -152,7 +152,7 @@ class Launcher:
             self._drop_keeper()
             raise OutsideError("the keeper of child processes did not respond") from None
         except BaseException:
-            # The child may have started anyway.
+            # The child may have started despite the error.
             await child.finish(grace_s=0)
             raise
         return child

@@ -56,7 +56,8 @@ def stat(pid: int) -> list[bytes]:
 
 # How long to wait for the end of a tree after it was killed.
 GONE_WAIT_S = 2.0
-# How often to check a child without a watcher, and how long its keeper has to end it first.
+# How often to check a child without a watcher, and how long the keeper has to end such a child
+# first.
 LOOK_S = 0.1
 KEEPER_S = 1.0
 
@@ -127,7 +128,7 @@ class Child:
         self._since = 0
         # The child is kept, and its watcher is gone.
         self._is_left = False
-        # How many descendants were running when the child itself ended.
+        # How many descendants were still running when the child itself ended.
         self.left = 0
         # The child continues when clew ends or closes the socket.
         self.is_kept = False
@@ -180,7 +181,7 @@ class Child:
                 self.close()
 
     async def finish(self, *, grace_s: float) -> None:
-        """End the tree, and wait for a limited time until it is gone, even in a cancelled task.
+        """End the tree, and wait for a limited time until it is gone, even in a canceled task.
 
         A process that takes longer is stuck in the kernel. Its watcher stays until the process can
         be killed.
@@ -269,7 +270,7 @@ class Child:
         if self.is_gone:
             return
         if not is_alive(self.pid, self._since):
-            # Its last output is read until then.
+            # The child's last output is read until then.
             self._loop.call_later(LOOK_S, self.close)
             return
         if not self.is_unwatched and self._loop.time() >= told_at:

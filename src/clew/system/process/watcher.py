@@ -40,7 +40,7 @@ SUBREAPER = 36
 CONTROL_FD = 3
 # How long a pass over the tree waits for ended processes before the next pass.
 PASS_S = 0.02
-# The program that started clew may ignore signals. A child must not inherit that.
+# The program that started clew may ignore signals. A child must not inherit such settings.
 TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 # How often to check a process group whose members are not our children.
 GROUP_LOOK_S = 0.25
@@ -333,7 +333,8 @@ class KeptChild:
 
     def _take_rest(self) -> None:
         for pipe in self.pipes:
-            # No pipe contains more than this. Later output of other writers is not waited for.
+            # No pipe contains more data than this. Output that other writers add later is not
+            # waited for.
             for _ in range(PIPE_MAX_BYTES // READ_BYTES):
                 if not select.select([pipe], [], [], 0)[0] or not self.take(pipe):
                     break
@@ -474,7 +475,8 @@ def children(pid: int) -> list[int]:
                 data += piece
             pids += [int(word) for word in data.split()]
         except OSError:
-            # The thread ended between the two calls. The next pass finds its children elsewhere.
+            # The thread ended between the two calls. The next pass finds its children under another
+            # thread.
             continue
         finally:
             os.close(descriptor)

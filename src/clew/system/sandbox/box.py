@@ -37,7 +37,7 @@ FILTER_FD = 195
 CHANNEL_FD = 196
 PROBE_WAIT_S = 10.0
 WROTE = 9
-# Writes to a forbidden place. If that succeeds, the backend does not work.
+# Writes to a forbidden place. If the write succeeds, the backend does not work.
 PROBE = f'if (: > "$0") 2>/dev/null; then exit {WROTE}; fi; exit 0'
 
 

@@ -78,8 +78,8 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
         try:
             read = msgspec.convert(sandbox, SandboxSettings)
         except msgspec.ValidationError as error:
-            # Nobody knows what the invalid object would have restricted, so the sandbox is on with
-            # no additions.
+            # It is unknown what the invalid object would have restricted, so the sandbox is on,
+            # without additional permissions.
             what = str(error).replace("$.", "")
             faults.append(
                 f"{where}: sandbox: {what} (this object is ignored, and the sandbox is on)"
@@ -111,8 +111,8 @@ def placed(settings: SandboxSettings, root: str, home: str) -> SandboxSettings:
 def absolute(path: str, root: str, home: str) -> str:
     """Resolve a path in the settings.
 
-    `~/x` is resolved in the home folder, any other relative path in the layer's folder. `/x` and
-    `//x` are absolute.
+    `~/x` is resolved in the home folder, and any other relative path in the layer's folder. `/x`
+    and `//x` are absolute.
     """
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
@@ -174,7 +174,10 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> list[tuple[str, bool]]:
-        """Each place with whether it may be written. Entries that override others come later."""
+        """Each place, paired with whether it may be written.
+
+        Entries that override others come later.
+        """
         pairs = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
         return sorted(pairs, key=lambda pair: (pair[0].rstrip("/").count("/"), not pair[1]))
 

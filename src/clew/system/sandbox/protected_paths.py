@@ -166,12 +166,12 @@ def entries(folder: Path) -> list[Path]:
         return []
 
 
-# In each writable folder.
+# Protected places in each writable folder.
 HEEDED = (
     ".claude", ".devcontainer", ".devcontainer.json", ".envrc", ".githooks", ".gitmodules", ".husky",
     ".idea", ".mcp.json", ".vscode",
 )  # fmt: skip
-# In any folder below it.
+# Protected places in any folder below a writable folder.
 NESTED = (".claude", ".git")
 OF_GIT = ("config", "hooks")
 # Large folders in which commands do not look for these files.

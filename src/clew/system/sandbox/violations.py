@@ -104,8 +104,8 @@ def about_path(
         return [SandboxViolation(kind="reading", target=path)]
     if policy.may_write(path):
         return []
-    # The read-only sandbox blocks every write, so exclude those that the user is not allowed
-    # either.
+    # The read-only sandbox blocks every write. Writes that the user's own permissions forbid are no
+    # violation.
     place = path if can_do(path, IS_THERE) else posixpath.dirname(path)
     if policy.is_read_only and not can_do(place, MAY_WRITE):
         return []

@@ -22,10 +22,10 @@ SPECIAL_IPV4 = tuple(
 )  # fmt: skip
 # All addresses assigned for public use. fc00::/7, fe80::/10, fec0::/10 and 5f00::/16 are outside.
 UNICAST = IPv6Network("2000::/3")
-# Protocol ranges inside it (Teredo, benchmarks, ORCHID and others) and documentation.
+# Protocol ranges inside `UNICAST` (Teredo, benchmarks, ORCHID and others) and documentation.
 SPECIAL_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
-# Ranges whose addresses end with an IPv4 address, translated on the way or merely written like
-# this.
+# Ranges whose addresses end with an IPv4 address, which is either the translated target or only a
+# notation.
 CARRIES_IPV4 = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0/96")))
 # Interface IDs of ISATAP tunnels, which lead to an IPv4 address, local or not.
 ISATAP = frozenset({0x00005EFE, 0x02005EFE})

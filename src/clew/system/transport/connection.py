@@ -29,7 +29,7 @@ T = TypeVar("T")
 def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
     """Run `function` in a thread and return a future for its result.
 
-    If the future is cancelled, the thread runs on and its result is dropped.
+    If the future is canceled, the thread keeps running and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -52,7 +52,7 @@ def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
         finally:
             # Pass unexpected errors to the caller too, in addition to the thread's own report.
             error = error or sys.exc_info()[1]
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
+            with contextlib.suppress(RuntimeError):  # The loop is closed, so no caller waits.
                 loop.call_soon_threadsafe(settle, results, error)
 
     threading.Thread(target=work, daemon=True, name="aside").start()
@@ -85,7 +85,7 @@ class Trust:
         return await asyncio.shield(self._building)
 
     async def aclose(self) -> None:
-        """Wait, for a limited time, until a context that is being built is done.
+        """Wait, for a limited time, until no context is being built.
 
         The interpreter crashes if it exits while a thread is inside the TLS library.
         """
@@ -115,7 +115,7 @@ def _loaded(
         if onto is None:
             return ssl.create_default_context(cafile=file, capath=folder)
         onto.load_verify_locations(cafile=file, capath=folder)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError) as error:  # `ssl.SSLError` is an `OSError`.
         path = file or folder
         raise TransportError(
             "configuration",
@@ -190,7 +190,9 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | No
         if first.scheme == "https" and context is not None:
             await channel.start_tls(context, first.host)
         if proxy is not None and proxy.is_socks:
-            from clew.system.transport.socks import open_by_socks  # few connections need it
+            from clew.system.transport.socks import (
+                open_by_socks,  # Few connections need this import.
+            )
 
             await open_by_socks(channel, url, proxy)
         elif proxy is not None and url.scheme == "https":
@@ -207,8 +209,8 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | No
 async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
     """Connect to the first address of the host that accepts a connection.
 
-    The addresses are tried in turn by hand: in Python 3.11 to 3.13, `create_connection` with happy
-    eyeballs leaks the socket of an attempt that succeeds at the moment it is cancelled.
+    This function tries the addresses in turn itself: in Python 3.11 to 3.13, `create_connection`
+    with happy eyeballs leaks the socket of an attempt that succeeds at the moment it is canceled.
     """
     addresses = await _addresses(host, port)
     if admits is not None:

@@ -306,7 +306,9 @@ class HttpExchange:
             return b""
         while True:
             if self._decoder.has_more:
-                await asyncio.sleep(0)  # no data is awaited here, so let other tasks run
+                await asyncio.sleep(
+                    0
+                )  # No data is awaited here, so other tasks get a chance to run.
                 if data := self._decoder.feed(b""):
                     return data
             if data := await self._piece(channel):

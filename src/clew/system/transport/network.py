@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from clew.system.transport.seam import TransportError
 
-# Parses the few kinds of URL that our clients use. Importing `urllib` would cost more than the
-# rest.
+# Parses the few kinds of URL that clew's clients use. Importing `urllib` would cost more than
+# everything else here.
 
 
 DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -18,7 +18,7 @@ NO_LOGIN, BY_LOGIN = 0, 2
 CONNECT = 1
 IPV4, NAME, IPV6 = 1, 3, 4
 ADDRESS_BYTES = {IPV4: 4, IPV6: 16}
-LONGEST = 255  # the longest name, user or password, because the length is a single byte
+LONGEST = 255  # The longest name, user or password, because the length is a single byte.
 
 SAID = {
     1: "general failure",
