@@ -81,7 +81,7 @@ class Trust:
     async def context(self) -> ssl.SSLContext:
         self.warm()
         assert self._building is not None
-        # Shielded, because cancelling one waiter must not cancel the others.
+        # Shielded, because canceling one waiter must not cancel the others.
         return await asyncio.shield(self._building)
 
     async def aclose(self) -> None:
