@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -158,15 +160,55 @@ def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path:
     assert b"38;5" not in seen["none"]
 
 
+@pytest.mark.parametrize(
+    ("env", "bands", "has_words"),
+    [
+        ({"NO_COLOR": "", "COLORTERM": "truecolor"}, ("3e1e22", "1a3222"), True),
+        ({"NO_COLOR": "", "COLORTERM": ""}, ("262626", "262626"), True),
+        ({"NO_COLOR": "1", "COLORTERM": "truecolor"}, ("default", "default"), False),
+    ],
+)
+def test_a_diff_is_drawn_on_bands_with_the_changed_words_marked(
+    tmp_path: Path, env: dict[str, str], bands: tuple[str, str], has_words: bool
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "sum.py").write_text("total = price * count\n", "utf-8")
+    edit = uses(
+        "Edit",
+        file_path="sum.py",
+        old_string="total = price * count",
+        new_string="total = price * amount",
+    )
+    read = {"content": [{"tool": "Read", "input": {"file_path": "sum.py"}}]}
+    plan = scenario(read, says(edit) | {"when": {"tool_result": "Read"}})
+    options = ("--permission-mode", "acceptEdits")
+    with serving(plan) as server, OnScreen(tmp_path, server.url, *options, env=env) as screen:
+        screen.expect("accept edits")
+        screen.type("rename it\r")
+        screen.expect("The end.")
+        screen.settle()
+        rows = {text: y for y, text in enumerate(screen.glass.display)}
+        old = next(y for text, y in rows.items() if "- total = price * count" in text)
+        new = next(y for text, y in rows.items() if "+ total = price * amount" in text)
+        cells = [screen.glass.buffer[y] for y in (old, new)]
+    assert tuple(line[screen.glass.columns - 1].bg for line in cells) == bands
+    for line, word in zip(cells, ("count", "amount"), strict=True):
+        text = "".join(line[x].data for x in range(screen.glass.columns))
+        at, before = text.index(word), text.index("price")
+        assert (line[at].bg != line[before].bg) is has_words
+        assert line[at].underscore is not has_words
+        assert not line[before].underscore
+
+
 def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "# Title", "times": "always"}]}
     with serving(plan) as server, OnScreen(tmp_path, server.url, env={"NO_COLOR": ""}) as screen:
         screen.expect(READY)
         assert b"38;5;109m> " in screen.raw
-        assert b"38;5;30m> " not in screen.raw
+        assert b"38;5;23m> " not in screen.raw
         screen.type("/config theme light\r")
         screen.expect("theme set")
-        screen.expect(lambda _: b"38;5;30m> " in screen.raw)
+        screen.expect(lambda _: b"38;5;23m> " in screen.raw)
         screen.type("hi\r")
         screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)
         screen.type("/config theme lihgt\r")

@@ -20,7 +20,7 @@ from clew.fronts.render.rows import (
     Line,
     Span,
     escape_controls,
-    format_band,
+    fill_row,
     format_row,
     hang_lines,
     join_lines,
@@ -158,7 +158,7 @@ def render_prompt(text: str, look: Look) -> Iterator[Line]:
     mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
     spans = [Span(escape_controls(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
     for row in wrap_spans(spans, look.width - len(GUTTER)):
-        yield format_band([mark, *row], look.theme["person_line"])
+        yield format_row(fill_row([mark, *row], look.theme["person_line"]))
         mark = Span(GUTTER)
 
 

@@ -8,7 +8,9 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from difflib import SequenceMatcher
+from itertools import accumulate, groupby, pairwise
+from typing import Any, TypeAlias, TypeGuard
 
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
@@ -28,7 +30,9 @@ from clew.fronts.render.rows import (
     Span,
     chop_spans,
     escape_controls,
+    fill_row,
     format_row,
+    has_background,
     join_lines,
     join_styles,
     strip_row,
@@ -40,7 +44,19 @@ from clew.fronts.render.todos import render_todos
 # Diffs: the changed lines with numbers, highlighted in their language. Pure.
 
 
-_SIDES = {"+": ("added", "added_line"), "-": ("removed", "removed_line")}
+_SIDES = {
+    "+": ("added", "added_line", "added_word"),
+    "-": ("removed", "removed_line", "removed_word"),
+}
+# The limits of a search for changed words: of a longer line or block, all is changed.
+PAIRED_LINES = 40
+PAIRED_CHARACTERS = 400
+# Lines that share less than this part of their words are different lines.
+_ALIKE = 0.4
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+# Parts of a line, as positions in its shown text.
+Parts: TypeAlias = list[tuple[int, int]]
 
 
 def is_patch(value: Any) -> TypeGuard[list[Json]]:
@@ -87,31 +103,98 @@ def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Itera
     # side's code.
     colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
     old, new = hunk["oldStart"], hunk["newStart"]
-    for line in hunk["lines"]:
+    for line, changed_parts in _with_changes(hunk["lines"]):
         sign, text = line[:1] or " ", line[1:]
         if sign == "\\":
             yield [Span(f"{' ' * digits} {line}", theme["quiet"])]
             continue
         sides = "-+" if sign == " " else sign
         spans = [colours[side].line(text) for side in sides if side in colours][-1:]
-        yield from _line(spans[0] if spans else [Span(text)], sign, old if sign == "-" else new,
-                         theme, width, digits)  # fmt: skip
+        yield from _line(spans[0] if spans else [Span(text)], changed_parts, sign,
+                         old if sign == "-" else new, theme, width, digits)  # fmt: skip
         old += sign != "+"
         new += sign != "-"
 
 
 def _line(
-    spans: Row, sign: str, number: int, theme: Theme, width: int, digits: int
+    spans: Row, changed_parts: Parts, sign: str, number: int, theme: Theme, width: int, digits: int
 ) -> Iterator[Row]:
-    part, ground = _SIDES.get(sign, ("quiet", ""))
-    lit = [span.with_style(join_styles(span.style, theme[ground])) for span in spans]
-    before = [
-        Span(f"{number:>{digits}} ", theme["quiet"]),
-        Span(f"{sign} ", join_styles(theme[part], theme[ground])),
-    ]
+    part, ground, word = _SIDES.get(sign, ("quiet", "", ""))
+    lit = _mark_parts(spans, changed_parts, theme[word]) if changed_parts else spans
+    before = [Span(f"{number:>{digits}} ", theme["quiet"]), Span(f"{sign} ", theme[part])]
     for row in chop_spans(lit, width - digits - 3):
-        yield [*before, *row]
-        before = [Span(" " * (digits + 1)), Span("  ", theme[ground])]
+        full = [*before, *row]
+        if has_background(theme[ground]):
+            yield fill_row(full, theme[ground])
+        else:
+            # Without a background, the color of the text says what was changed.
+            yield [span.with_style(join_styles(span.style, theme[ground])) for span in full]
+        before = [Span(" " * (digits + 3))]
+
+
+def _with_changes(lines: list[str]) -> Iterator[tuple[str, Parts]]:
+    """Yield the lines of a hunk, each with the parts that differ from its counterpart.
+
+    Removed lines and the lines that replace them are counterparts in their order. If their numbers
+    differ, or the lines are too long or too different, all of the lines is the change.
+    """
+    runs = [list(run) for _, run in groupby(lines, lambda line: line[:1])]
+    # The parts of the added lines that follow.
+    waiting: list[Parts] = []
+    for run, after in zip(runs, [*runs[1:], []], strict=True):
+        parts, waiting = waiting or [[] for _ in run], []
+        is_replaced = run[0][:1] == "-" and after and after[0][:1] == "+"
+        if is_replaced and len(run) == len(after) <= PAIRED_LINES:
+            pairs = [_differing(old, new) for old, new in zip(run, after, strict=True)]
+            parts, waiting = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        yield from zip(run, parts, strict=True)
+
+
+def _differing(old: str, new: str) -> tuple[Parts, Parts]:
+    """Return the parts in which two lines with their signs differ; nothing if they are not alike."""
+    old, new = (escape_controls(line[1:].expandtabs(4)) for line in (old, new))
+    if max(len(old), len(new)) > PAIRED_CHARACTERS:
+        return [], []
+    sides = _WORDS.findall(old), _WORDS.findall(new)
+    matcher = SequenceMatcher(None, *sides, autojunk=False)
+    ends = [[0, *accumulate(map(len, side))] for side in sides]
+    parts: tuple[Parts, Parts] = ([], [])
+    shared = 0
+    for block in matcher.get_matching_blocks():
+        same = old[ends[0][block.a] : ends[0][block.a + block.size]]
+        shared += len("".join(same.split()))
+    if shared < _ALIKE * len("".join(max(old, new, key=len).split())):
+        return parts
+    for kind, *places in matcher.get_opcodes():
+        for side, (first, last) in enumerate((places[:2], places[2:])):
+            if kind == "equal" or first == last:
+                continue
+            begin, end = ends[side][first], ends[side][last]
+            before = parts[side].pop() if parts[side] else (begin, begin)
+            # The blanks between two changed words belong to the change.
+            if (old, new)[side][before[1] : begin].isspace():
+                begin = before[0]
+            elif before[0] != begin:
+                parts[side].append(before)
+            parts[side].append((begin, end))
+    return parts
+
+
+def _mark_parts(spans: Row, parts: Parts, style: str) -> Row:
+    """Return the spans with a style on some parts of their text."""
+    marked: Row = []
+    at = 0
+    for span in spans:
+        end = at + len(span.text)
+        cuts = {at, end, *(place for part in parts for place in part if at < place < end)}
+        for first, last in pairwise(sorted(cuts)):
+            piece = span.with_text(span.text[first - at : last - at])
+            is_changed = any(begin <= first < stop for begin, stop in parts)
+            marked.append(
+                piece.with_style(join_styles(piece.style, style)) if is_changed else piece
+            )
+        at = end
+    return marked
 
 
 # Images, drawn with the terminal's own protocol or named in a line. Pure.

@@ -62,17 +62,21 @@ GUTTER = "  "
 
 
 class Span(Struct, frozen=True):
-    """A piece of text in one style; `link` is the target of a terminal hyperlink."""
+    """A piece of text in one style; `link` is the target of a terminal hyperlink.
+
+    With `fills`, the terminal fills the line from here to its right edge with the background.
+    """
 
     text: str
     style: str = ""
     link: str = ""
+    fills: bool = False
 
     def with_text(self, text: str) -> "Span":
-        return Span(text, self.style, self.link)
+        return Span(text, self.style, self.link, self.fills)
 
     def with_style(self, style: str) -> "Span":
-        return Span(self.text, style, self.link)
+        return Span(self.text, style, self.link, self.fills)
 
 
 Row: TypeAlias = list[Span]
@@ -92,34 +96,38 @@ def join_styles(*styles: str) -> str:
     return ";".join(filter(None, styles))
 
 
-def format_band(row: Iterable[Span], ground: str) -> Line:
+def fill_row(row: Iterable[Span], ground: str) -> Row:
     """Return a row on a band of the style `ground`, which extends to the terminal's right edge.
 
     The terminal itself fills the line, before the text is written. Spaces would be copied with the
     text, and would wrap in a window that becomes narrower.
     """
-    if not ground:
-        return format_row(row)
-    text = format_row(span.with_style(join_styles(ground, span.style)) for span in row)
-    return f"\x1b[{ground}m\x1b[K{text}{RESET}"
+    lit = [span.with_style(join_styles(ground, span.style)) for span in row]
+    return [Span("", ground, fills=True), *lit] if has_background(ground) else lit
+
+
+def has_background(style: str) -> bool:
+    return "48;" in style
 
 
 def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
     """Return a row as terminal output; adjacent spans with the same style share escape sequences."""
     sent: list[str] = []
-    for (style, link), spans in groupby(row, _look):
+    for (style, link, fills), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
         # The text should be harmless already. This is the last place to make sure.
         if not text.isprintable():
             text = escape_controls(text).replace("\n", " ")
+        if fills:
+            text = f"\x1b[K{text}"
         if style:
             text = f"\x1b[{style}m{text}{RESET}"
         sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link and links else text)
     return "".join(sent)
 
 
-def _look(span: Span) -> tuple[str, str]:
-    return span.style, span.link
+def _look(span: Span) -> tuple[str, str, bool]:
+    return span.style, span.link, span.fills
 
 
 # The points at which a row may end: after spaces, and around characters that are their own word.

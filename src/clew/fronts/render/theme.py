@@ -59,7 +59,7 @@ def _number(text: str) -> int:
 # Styles of parts in every theme, in addition to colors.
 _WEIGHT = {
     "title": "1;4", "heading": "1", "strong": "1", "emphasis": "3", "struck": "9", "link": "4",
-    "thinking": "3", "quiet": "2", "person": "1", "tool": "1", "error": "1", "code_keyword": "1",
+    "thinking": "3", "person": "1", "tool": "1", "error": "1", "code_keyword": "1",
     "table_head": "1",
 }  # fmt: skip
 
@@ -81,12 +81,14 @@ _DARK = {
     "notice": "38;5;179",
     "added": "38;5;114",
     "removed": "38;5;210",
-    "added_line": "48;5;22",
-    "removed_line": "48;5;52",
+    "added_line": "48;5;235",
+    "removed_line": "48;5;235",
+    "added_word": "48;5;22",
+    "removed_word": "48;5;88",
     "code_keyword": "38;5;176",
     "code_string": "38;5;150",
     "code_number": "38;5;180",
-    "code_comment": "38;5;244",
+    "code_comment": "38;5;246",
     "code_name": "38;5;117",
     "code_type": "38;5;116",
     "code_operator": "38;5;152",
@@ -104,7 +106,7 @@ _LIGHT = {
     "quiet": "38;5;242",
     "person": "38;5;24",
     "person_line": "48;5;254",
-    "marker": "38;5;30",
+    "marker": "38;5;23",
     "running": "38;5;130",
     "done": "38;5;28",
     "error": "38;5;160",
@@ -113,33 +115,57 @@ _LIGHT = {
     "removed": "38;5;160",
     "added_line": "48;5;194",
     "removed_line": "48;5;224",
+    "added_word": "48;5;151",
+    "removed_word": "48;5;217",
     "code_keyword": "38;5;90",
     "code_string": "38;5;28",
     "code_number": "38;5;94",
     "code_comment": "38;5;243",
     "code_name": "38;5;25",
-    "code_type": "38;5;30",
+    "code_type": "38;5;23",
     "code_operator": "38;5;238",
     "code_error": "38;5;160",
 }
 
-# The sixteen colors that the user's terminal defines.
+# Subtle backgrounds for terminals with 24-bit colors. The dark greens and reds of the 256 colors are
+# saturated, so the bands above are gray, and the signs and words on them have the colors.
+_DARK_TRUE = {
+    "person_line": "48;2;44;46;52", "added_line": "48;2;26;50;34", "removed_line": "48;2;62;30;34",
+    "added_word": "48;2;36;88;50", "removed_word": "48;2;118;44;52",
+}  # fmt: skip
+_LIGHT_TRUE = {
+    "person_line": "48;2;238;240;243", "added_line": "48;2;224;247;230",
+    "removed_line": "48;2;255;232;230", "added_word": "48;2;168;234;186",
+    "removed_word": "48;2;255;196;190",
+}  # fmt: skip
+
+# The sixteen colors that the user's terminal defines. Their backgrounds may hide the text, so
+# changed words are reversed instead.
 _ANSI = {
     "title": "36", "heading": "36", "link": "34", "code": "33", "marker": "36", "person": "36",
     "running": "33", "done": "32", "error": "31", "notice": "33", "added": "32", "removed": "31",
-    "added_line": "32", "removed_line": "31", "code_keyword": "35", "code_string": "32",
-    "code_number": "33", "code_name": "34", "code_type": "36", "code_error": "31",
+    "added_line": "32", "removed_line": "31", "added_word": "7", "removed_word": "7",
+    "code_keyword": "35", "code_string": "32", "code_number": "33", "code_name": "34",
+    "code_type": "36", "code_error": "31", "quiet": "2",
 }  # fmt: skip
 
 # Blue and orange instead of green and red.
-_DALTONIZED = {"done", "error", "added", "removed", "added_line", "removed_line"}
 _DALTONIZED_DARK = {
     "done": "38;5;75", "error": "38;5;215", "added": "38;5;75", "removed": "38;5;215",
-    "added_line": "48;5;18", "removed_line": "48;5;94",
+    "added_word": "48;5;24", "removed_word": "48;5;58",
 }  # fmt: skip
 _DALTONIZED_LIGHT = {
-    "done": "38;5;25", "error": "38;5;166", "added": "38;5;25", "removed": "38;5;166",
-    "added_line": "48;5;153", "removed_line": "48;5;223",
+    "done": "38;5;25", "error": "38;5;130", "added": "38;5;25", "removed": "38;5;130",
+    "added_line": "48;5;195", "removed_line": "48;5;223", "added_word": "48;5;117",
+    "removed_word": "48;5;216",
+}  # fmt: skip
+_DALTONIZED_DARK_TRUE = {
+    "added_line": "48;2;18;44;74", "removed_line": "48;2;66;42;16", "added_word": "48;2;26;80;136",
+    "removed_word": "48;2;118;72;18",
+}  # fmt: skip
+_DALTONIZED_LIGHT_TRUE = {
+    "added_line": "48;2;221;238;255", "removed_line": "48;2;255;238;216",
+    "added_word": "48;2;165;210;255", "removed_word": "48;2;255;205;145",
 }  # fmt: skip
 
 
@@ -188,19 +214,33 @@ def _theme(name: str, *layers: Mapping[str, str]) -> Theme:
 
 # No escape sequences, for pipes and screen readers.
 BARE = Theme(name="bare", styles={})
-PLAIN = _theme("plain")
+PLAIN = _theme("plain", {"quiet": "2", "added_word": "4", "removed_word": "4"})
 DARK = _theme("dark", _DARK)
 LIGHT = _theme("light", _LIGHT)
 ANSI = _theme("ansi", _ANSI)
 
+# The themes by their names in the settings, for terminals with 256 colors.
 THEMES: dict[str, Theme] = {
     "dark": DARK,
     "light": LIGHT,
-    "dark-ansi": ANSI,
-    "light-ansi": ANSI,
     "dark-daltonized": _theme("dark-daltonized", _DARK, _DALTONIZED_DARK),
     "light-daltonized": _theme("light-daltonized", _LIGHT, _DALTONIZED_LIGHT),
+    "dark-ansi": ANSI,
+    "light-ansi": ANSI,
+    "plain": PLAIN,
 }
+# The same themes for terminals with 24-bit colors.
+TRUE_THEMES: dict[str, Theme] = THEMES | {
+    "dark": _theme("dark", _DARK, _DARK_TRUE),
+    "light": _theme("light", _LIGHT, _LIGHT_TRUE),
+    "dark-daltonized": _theme(
+        "dark-daltonized", _DARK, _DARK_TRUE, _DALTONIZED_DARK, _DALTONIZED_DARK_TRUE
+    ),
+    "light-daltonized": _theme(
+        "light-daltonized", _LIGHT, _LIGHT_TRUE, _DALTONIZED_LIGHT, _DALTONIZED_LIGHT_TRUE
+    ),
+}
+_TRUE = frozenset({"truecolor", "24bit"})
 
 
 def choose_theme(
@@ -214,13 +254,14 @@ def choose_theme(
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
     deep = "256color" in environment.get("TERM", "") or environment.get("COLORTERM")
-    if wish in THEMES and (deep or wish.endswith("-ansi")):
-        return THEMES[wish]
+    themes = TRUE_THEMES if environment.get("COLORTERM") in _TRUE else THEMES
+    if wish in themes and (deep or themes[wish] in (ANSI, PLAIN)):
+        return themes[wish]
     if not deep:
         return ANSI
     if is_light is None:
         is_light = environment.get("COLORFGBG", "").rsplit(";", 1)[-1] in ("7", "15")
-    return LIGHT if is_light else DARK
+    return themes["light" if is_light else "dark"]
 
 
 # The width, colors and features for which everything is painted. Pure.

@@ -51,7 +51,8 @@ async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> st
     """Show a text in the user's pager; return an error message, or an empty string."""
     pager = environ.get("PAGER") or "less -R"
     try:
-        with written("clew.txt", text) as path:
+        # Pagers show colors, but not the sequence that fills a line with a background.
+        with written("clew.txt", text.replace("\x1b[K", "")) as path:
             return await shown_in(screen, pager, path)
     except OSError as error:
         return f"{pager}: {error.strerror or error}"

@@ -36,6 +36,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "manual")
 THEMES = (
     "auto", "dark", "light", "dark-ansi", "light-ansi", "dark-daltonized", "light-daltonized",
+    "plain",
 )  # fmt: skip
 CHANNELS = (
     "auto", "terminal_bell", "iterm2", "iterm2_with_bell", "kitty", "ghostty",

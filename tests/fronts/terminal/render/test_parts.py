@@ -1,5 +1,6 @@
 """Themes, abilities, colours of code, pictures, folds: each by itself."""
 
+import re
 from base64 import b64encode
 from typing import Any, ClassVar
 
@@ -38,7 +39,9 @@ from clew.fronts.render.theme import (
     LIGHT,
     PLAIN,
     THEMES,
+    TRUE_THEMES,
     Abilities,
+    Theme,
     accent_theme,
     choose_theme,
     detect_abilities,
@@ -57,7 +60,11 @@ DEEP = {"TERM": "xterm-256color"}
         ("light", DEEP, LIGHT),
         ("light", {"TERM": "xterm"}, ANSI),
         ("light-ansi", {"TERM": "xterm"}, ANSI),
-        ("dark", {"TERM": "xterm", "COLORTERM": "truecolor"}, DARK),
+        ("dark", {"TERM": "xterm", "COLORTERM": "truecolor"}, TRUE_THEMES["dark"]),
+        ("dark", {"TERM": "xterm", "COLORTERM": "yes"}, DARK),
+        ("", {"TERM": "xterm", "COLORTERM": "24bit", "COLORFGBG": "0;15"}, TRUE_THEMES["light"]),
+        ("plain", DEEP, PLAIN),
+        ("plain", {"TERM": "xterm"}, PLAIN),
         ("nonsense", DEEP, DARK),
         ("dark-daltonized", DEEP, THEMES["dark-daltonized"]),
         ("dark", DEEP | {"NO_COLOR": "1"}, PLAIN),
@@ -83,6 +90,134 @@ def test_every_colour_that_a_host_may_name_is_one_on_the_screen() -> None:
         assert accent_theme(PLAIN, name) is PLAIN
         assert accent_theme(BARE, name) is BARE
     assert accent_theme(DARK, NO_COLOR) is DARK
+
+
+def luminance(red: int, green: int, blue: int) -> float:
+    """Return the relative luminance of a color, as WCAG 2 defines it."""
+
+    def linear(value: int) -> float:
+        part = value / 255
+        return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+    return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+
+
+def color_of(style: str, layer: str) -> tuple[int, int, int] | None:
+    """Return the color that a style sets as `38` (text) or `48` (background)."""
+    if match := re.search(rf"{layer};2;(\d+);(\d+);(\d+)", style):
+        return int(match[1]), int(match[2]), int(match[3])
+    match = re.search(rf"{layer};5;(\d+)", style)
+    if match is None:
+        return None
+    number = int(match[1])
+    if number >= 232:
+        grey = 8 + 10 * (number - 232)
+        return grey, grey, grey
+    steps = (0, 95, 135, 175, 215, 255)
+    number -= 16
+    return steps[number // 36], steps[number // 6 % 6], steps[number % 6]
+
+
+def contrast(first: tuple[int, int, int], second: tuple[int, int, int]) -> float:
+    low, high = sorted((luminance(*first), luminance(*second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+QUIET = {"quiet", "quote", "thinking", "code_comment"}
+COLOURED = [
+    theme
+    for themes in (THEMES, TRUE_THEMES)
+    for name, theme in themes.items()
+    if "ansi" not in name and name != "plain"
+]
+
+
+@pytest.mark.parametrize("theme", COLOURED)
+def test_text_can_be_read_on_the_terminal_and_on_every_band(theme: Theme) -> None:
+    is_light = theme.name.startswith("light")
+    paper, ink = ((255, 255, 255), (36, 41, 47)) if is_light else ((0, 0, 0), (212, 215, 221))
+    lines = {name: color_of(theme[f"{name}_line"], "48") for name in ("added", "removed", "person")}
+    words = {name: color_of(theme[f"{name}_word"], "48") for name in ("added", "removed")}
+    texts = {
+        part: color
+        for part, style in theme.styles.items()
+        if part != "rule" and (color := color_of(style, "38"))
+    }
+    for part, color in texts.items():
+        assert contrast(color, paper) >= (3 if part in QUIET else 4.5), part
+        assert "2" not in theme[part].split(";")[:1], f"{part} is dimmed"
+    for ground in lines.values():
+        assert ground is not None
+        assert contrast(ink, ground) >= 4.5
+        assert 1.02 < contrast(ground, paper) < 3, "a band is seen, and is no bar"
+    for name, ground in lines.items():
+        for part in ("quiet", "code_comment", "code_keyword", "code_string", name):
+            if part in texts and ground:
+                assert contrast(texts[part], ground) >= 3, (name, part)
+    for name, ground in words.items():
+        line = lines[name]
+        assert ground is not None
+        assert line is not None
+        assert contrast(ink, ground) >= 4.5
+        assert contrast(ground, line) >= 1.15, "a changed word stands out from its line"
+
+
+def shown_diff(theme: Theme, *lines: str, width: int = 40) -> list[str]:
+    hunk = {"oldStart": 9, "newStart": 9, "lines": list(lines)}
+    return [format_row(row) for row in results.rows_of([hunk], "", theme, width)]
+
+
+def highlighted(line: str, theme: Theme, part: str) -> list[str]:
+    """Return the texts of a line in the style of changed words."""
+    return re.findall(rf"\x1b\[[\d;]*{theme[part]}m([^\x1b]*)", line)
+
+
+def test_the_words_that_a_line_changed_are_marked_on_a_band_that_the_terminal_fills() -> None:
+    old, new = shown_diff(DARK, "-total = price * count", "+total = price * amount + tax")
+    assert highlighted(old, DARK, "removed_word") == ["count"]
+    assert highlighted(new, DARK, "added_word") == ["amount + tax"]
+    for line, part in ((old, "removed_line"), (new, "added_line")):
+        assert line.startswith(f"\x1b[{DARK[part]}m\x1b[K\x1b[0m")
+        assert all(
+            DARK[part] in style for style in re.findall(r"\x1b\[([\d;]+)m", line) if style != "0"
+        )
+
+
+def test_words_are_marked_without_colours_too() -> None:
+    old, new = shown_diff(PLAIN, "-a = 1", "+a = 2")
+    assert highlighted(old, PLAIN, "removed_word") == ["1"]
+    assert highlighted(new, PLAIN, "added_word") == ["2"]
+    old, new = shown_diff(ANSI, "-a = 1", "+a = 2")
+    assert "\x1b[7;31m1" in old
+    assert "\x1b[7;32m2" in new
+    assert not any("\x1b[K" in line for line in (old, new))
+    bare = shown_diff(BARE, " x", "-a = 1", "+a = 2", "\\ No newline at end of file")
+    assert bare == [" 9   x", "10 - a = 1", "10 + a = 2", "   \\ No newline at end of file"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["-one two three", "+quite something else"],
+        ["-a = 1", "-b = 2", "+a = 2"],
+        ["-a = " + "1" * 500, "+a = " + "2" * 500],
+        ["-a = 1", " between", "+a = 2"],
+        ["+a = 2", "-a = 1"],
+        ["-a = 1"],
+        [*("-a = 1" for _ in range(41)), *("+a = 2" for _ in range(41))],
+    ],
+)
+def test_lines_that_replace_no_line_like_them_are_changed_as_a_whole(lines: list[str]) -> None:
+    text = "".join(shown_diff(DARK, *lines))
+    assert not highlighted(text, DARK, "removed_word") + highlighted(text, DARK, "added_word")
+
+
+def test_a_changed_word_is_marked_where_it_is_shown_after_tabs_and_escapes() -> None:
+    old, new = shown_diff(DARK, "-\tx\u202ey = one", "+\tx\u202ey = two", width=60)
+    assert highlighted(old, DARK, "removed_word") == ["one"]
+    assert highlighted(new, DARK, "added_word") == ["two"]
+    rows = shown_diff(DARK, "-" + "a " * 8 + "old", "+" + "a " * 8 + "new", width=12)
+    assert [highlighted(row, DARK, "removed_word") for row in rows[:3]] == [[], [], ["old"]]
 
 
 def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
