@@ -29,6 +29,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.breakdown import WindowPart, break_down
 from clew.core.ledger.spending import Estimator
 from clew.core.messages.errors import ClewError, describe_error
+from clew.core.messages.text import replace_unprintable
 from clew.core.normalize.target import find_references, select_definitions
 from clew.parts.skills.tool import NoSkills, SkillTool
 from clew.permissions.session_rules import load_current_rules
@@ -183,7 +184,4 @@ def shown(window: Window) -> list[str]:
     if size:
         rows.append(["free", f"{max(0, size - window.tokens):,}", ""])
     lines = [f"{window.model.name}: {window.tokens:,}{of} tokens ({how})", ""]
-    clean = (
-        "".join(c if c.isprintable() else "\ufffd" for c in line) for line in format_table(rows)
-    )
-    return [*lines, *clean]
+    return [*lines, *map(replace_unprintable, format_table(rows))]

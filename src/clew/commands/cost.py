@@ -26,7 +26,7 @@ from clew.core.ledger.cache_miss import CacheMiss, find_recorded_misses, sum_up
 from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, find_charges
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError, SettingsError, describe_error
-from clew.core.messages.text import format_count
+from clew.core.messages.text import format_count, replace_unprintable
 from clew.permissions.session_rules import load_current_rules
 from clew.record.exchange.export import list_agent_files
 from clew.record.transcript import choose, light, paths
@@ -262,8 +262,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(_encoder.encode(as_json(costs, options.by)).decode() + "\n")
     else:
         for line in shown(costs, options.by):
-            clean = "".join(c if c.isprintable() else "\ufffd" for c in line)
-            sys.stdout.write(clean.rstrip() + "\n")
+            sys.stdout.write(replace_unprintable(line).rstrip() + "\n")
     return 0
 
 

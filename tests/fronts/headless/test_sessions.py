@@ -369,3 +369,15 @@ def test_a_search_finds_what_was_said_and_not_what_clew_reminds_the_model_of(
         assert (listing.returncode, listing.stdout) == (1, "no matches\n")
         brought = clew(tmp_path, server.url, "sessions", "search", "heron", *how)
         assert "a heron by the loom" in brought.stdout
+
+
+@pytest.mark.parametrize("name", ["list", "show"])
+def test_lists_show_joined_emoji_and_words_and_no_direction_marks(
+    tmp_path: Path, server: LoopbackServer, name: str
+) -> None:
+    """B8: what joins an emoji or a Persian word is not a control character."""
+    family, word = "👩\u200d👩\u200d👧", "می\u200cخواهم"
+    clew(tmp_path, server.url, "-p", f"{family} {word} a\u202eb c\u200dd", "--session-id", SESSION)
+    subject = () if name == "list" else (SESSION,)
+    shown = clew(tmp_path, server.url, "sessions", name, *subject).stdout
+    assert f"{family} {word} a\ufffdb c\ufffdd" in shown

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from clew.core.messages.errors import describe_error
+from clew.core.messages.text import replace_unprintable
 from clew.record.transcript import choose
 from clew.record.transcript.paths import get_projects_dir
 from clew.system.command_groups import argument, switch
@@ -119,7 +120,7 @@ def say_closed(*, everywhere: bool) -> bool:
 
 def say(line: str) -> None:
     """Print a line of text with its control characters replaced."""
-    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)
+    clean = replace_unprintable(line, kept="\n\t")
     sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 

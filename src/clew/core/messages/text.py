@@ -32,6 +32,23 @@ UNSEEN = (
 # Zero-width characters, which make different words look the same, and joiners that join nothing.
 WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
 LONE_JOINER = "(?<![^\x00-\x7f])[\u200c\u200d]"
+_JOINERS = "\u200c\u200d"
+
+
+def replace_unprintable(text: str, *, kept: str = "", mark: str = "\ufffd") -> str:
+    """Replace each character that is not printable, except those in `kept`.
+
+    Joiners inside emoji and words stay: without them, the text says something else.
+    """
+    if text.isprintable():
+        return text
+    pairs = zip(f"\0{text}", text, strict=False)
+    return "".join(
+        c if c.isprintable() or c in kept or (c in _JOINERS and before > "\x7f") else mark
+        for before, c in pairs
+    )
+
+
 # A joiner after one of these joins nothing once that character is escaped, so it is escaped too.
 _IN_JSON = lazy_pattern(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
 

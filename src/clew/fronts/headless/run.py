@@ -33,7 +33,7 @@ from clew.agent.options import Options
 from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError
-from clew.core.messages.text import format_count, unescape_line
+from clew.core.messages.text import format_count, replace_unprintable, unescape_line
 from clew.core.normalize.repairs import describe_repairs as mended_in_words
 from clew.core.wire import Said
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
@@ -209,7 +209,7 @@ def refused(denials: Sequence[Json]) -> str:
 def named(tool: str, arguments: Json) -> str:
     """Format a call for display: the tool and its subject."""
     subject = next((arguments[key] for key in SUBJECTS if isinstance(arguments.get(key), str)), "")
-    words = "".join(c if c.isprintable() else "?" for c in " ".join(subject.split()))
+    words = replace_unprintable(" ".join(subject.split()), mark="?")
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
 

@@ -23,7 +23,7 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import ClewError, CommandLineError
 from clew.core.messages.factories import format_timestamp
-from clew.core.messages.text import format_count, format_size
+from clew.core.messages.text import format_count, format_size, replace_unprintable
 from clew.fronts.dialog import Choice, DialogAnswer
 from clew.fronts.render.folding import Folds
 from clew.fronts.render.recalled import render_recalled
@@ -521,4 +521,4 @@ def _row(number: int, outline: Outline) -> str:
 
 
 def title(outline: Outline) -> str:
-    return "".join(c if c.isprintable() else "\ufffd" for c in outline.title[:70])
+    return replace_unprintable(outline.title[:70])
