@@ -183,6 +183,11 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     def is_error(self) -> bool:
         return self.reason not in ENDED_WELL
 
+    @property
+    def is_blocked(self) -> bool:
+        """True if a hook blocked the prompt; nothing was sent to the model."""
+        return self.reason == "stopped_by_hook" and self.rounds == 0
+
 
 EngineEvent: TypeAlias = (
     DriverEvent

@@ -19,7 +19,7 @@ from clew.core.messages import factories
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
 
-BLOCKED_PROMPT = "Prompt blocked by hook: {why}"
+BLOCKED_PROMPT = "Prompt blocked by UserPromptSubmit hook: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
 PUT_OFF = "A hook deferred {tool}; resume the session to continue"
 DEFERRED = "A hook deferred this call: it did not run. Make it again when asked to continue."

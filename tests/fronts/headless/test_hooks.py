@@ -206,7 +206,7 @@ def test_a_blocked_prompt_reaches_nobody(tmp_path: Path) -> None:
         done = clew(tmp_path, server.url, "-p", "my password", "--output-format", "json")
         assert server.requests == []
     said = json.loads(done.stdout)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert (said["subtype"], said["num_turns"]) == ("success", 0)
     assert "no secrets" in said["result"]
 

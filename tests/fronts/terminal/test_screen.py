@@ -138,10 +138,13 @@ def test_the_wait_for_another_try_is_counted_down(tmp_path: Path) -> None:
     overloaded = {"status": 529, "headers": {"retry-after": "60"}}
     plan = {"scenario": 1, "answers": [overloaded, {"text": "Here again."}]}
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("retrying in")
+        screen.expect("Retrying in")
         looks_like(screen, "retry")
         screen.expect(
-            lambda text: re.search(r"in [1-5]\d s  \(\d+s, esc to interrupt\)", text) is not None
+            lambda text: (
+                re.search(r"in [1-5]\d s \(attempt 2\)  \(\d+s, esc to interrupt\)", text)
+                is not None
+            )
         )
         screen.type("\x1b")
         screen.expect("Interrupted")

@@ -250,7 +250,7 @@ def test_a_retry_is_counted_down(tmp_path: Path) -> None:
     refused = {"status": 529, "error": {"type": "overloaded_error", "message": "Overloaded"}}
     plan: dict[str, Any] = {"scenario": 1, "answers": [refused, {"text": "At last."}]}
     with serving(plan) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("retrying in")
+        screen.expect("Retrying in")
         screen.expect("At last.")
 
 

@@ -108,12 +108,7 @@ def end_compaction(ended: TurnEnded, tally: Tally) -> TurnEnded:
 def exit_code(ended: TurnEnded) -> int:
     if ended.reason in ("aborted_streaming", "aborted_tools"):
         return INTERRUPTED
-    return 1 if ended.is_error else 0
-
-
-def is_kept_back(ended: TurnEnded) -> bool:
-    """Return whether a hook blocked the prompt."""
-    return ended.reason == "stopped_by_hook" and ended.rounds == 0
+    return 1 if ended.is_error or ended.is_blocked else 0
 
 
 def cost_of(spend: Spend) -> float | None:
@@ -180,7 +175,7 @@ def make_result(
         "subtype": subtype,
         "is_error": ended.is_error,
         **fields,
-        "num_turns": 0 if is_kept_back(ended) else tally.turns,
+        "num_turns": 0 if ended.is_blocked else tally.turns,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
         "stop_reason": ended.stop_reason,

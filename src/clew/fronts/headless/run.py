@@ -185,6 +185,9 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
         print(f"clew: {ended.message}", file=sys.stderr)
     elif ended.is_error and ended.reason.startswith("aborted"):
         print(f"clew: interrupted; resume with: clew --resume {tally.session_id}", file=sys.stderr)
+    elif ended.reason == "stopped_by_hook":
+        words = ended.message if ended.is_blocked else f"stopped by hook: {ended.message}"
+        print(f"clew: {words}", file=sys.stderr)
     if tally.denials:
         print(f"clew: {refused(tally.denials)}", file=sys.stderr)
     if tally.deferred is not None:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken
 from clew.agent.options import Options
 from clew.core.input import Pick, Rewound, Show
+from clew.core.ledger.ledger import Spend
 from clew.fronts.drive import (
     Cause,
     Driver,
@@ -32,7 +34,7 @@ from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
-from clew.fronts.render.stories import describe_closing
+from clew.fronts.render.stories import describe_closing, describe_turn
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
 from clew.fronts.waiting import WaitingMessages
 from clew.parts.hooks import Idle
@@ -182,6 +184,8 @@ class LineView(FrontView):
         self._is_stopping = False
         # Messages sent during a turn, by the uuid under which the model receives them.
         self._waiting: dict[str, str] = {}
+        # When the turn began, and what had been spent by then.
+        self._began_s, self._spent = 0.0, Spend()
         # The result of a compaction, if an event reported one.
         self._told = ""
 
@@ -206,6 +210,7 @@ class LineView(FrontView):
     @asynccontextmanager
     async def turn(self, _: Cause) -> AsyncIterator[None]:
         self._is_stopping, self._told = False, ""
+        self._began_s, self._spent = time.monotonic(), self._session.ledger().total
         async with asyncio.TaskGroup() as group:
             with self._keyboard.during_turn(
                 stop=self.driver.stop,
@@ -216,7 +221,11 @@ class LineView(FrontView):
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         if cause.order is None:
             words = describe_closing(ended)
-            self._telling.line(f"! {words}" if words and ended.is_error else words)
+            is_marked = ended.is_error or ended.reason == "stopped_by_hook"
+            self._telling.line(f"! {words}" if words and is_marked else words)
+            spend = self._session.ledger().total - self._spent
+            if spend.requests and not ended.is_error:
+                self._telling.line(describe_turn(time.monotonic() - self._began_s, spend))
         elif ended.message != self._told:
             await self.show(Show(text=ended.message, is_error=ended.is_error), None)
         self._telling.ring()

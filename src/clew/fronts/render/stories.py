@@ -25,6 +25,7 @@ from clew.agent.events import (
 )
 from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
+from clew.core.ledger.ledger import Spend
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import format_count
 from clew.core.normalize.repairs import describe_repairs
@@ -46,6 +47,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Look
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
+from clew.providers.base import Failure
 
 # A running subagent as one live line: its name, number of calls and current action. Pure.
 
@@ -107,17 +109,21 @@ STOPPED: dict[str, str] = {
 }
 # Reasons whose message is complete on its own.
 _SAID = frozenset({"api_error", "failed"})
+# Failures that need no details: their names by HTTP status.
+_FAILURES = {429: "Rate limited", 529: "API overloaded"}
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
     """Yield the text that reports an event; nothing if the user does not need to know about it."""
     match event:
         case Retrying():
-            yield f"{event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)}"
+            yield describe_retry(
+                describe_failure(event.failure), event.delay_s, format_attempt(event)
+            )
         case HeldByRateLimit():
-            yield f"Rate limited; retrying in {event.delay_s:.0f} s"
+            yield describe_retry("Rate limited", event.delay_s)
         case FellBack():
-            yield f"{event.failure.message}; switching to {event.model}"
+            yield f"{describe_failure(event.failure)}; switching to {event.model}"
         case Withdrawn():
             yield "The response above was cut off; restarting it"
         case HookStarted() if event.status:
@@ -140,9 +146,21 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
             yield doubted(event)
 
 
+def describe_failure(failure: Failure) -> str:
+    """Describe a failed request in a few words."""
+    name = _FAILURES.get(failure.status or 0)
+    return failure.message if name is None else f"{name} ({failure.status})"
+
+
+def describe_retry(why: str, delay_s: float, attempts: str = "") -> str:
+    """Describe the wait before a request is sent again."""
+    return f"{why}. Retrying in {delay_s:.0f} s{attempts}"
+
+
 def format_attempt(event: Retrying) -> str:
-    """Return the number of the next attempt as text; empty if attempts are not limited."""
-    return f", attempt {event.attempt + 1} of {event.max_attempts}" if event.max_attempts else ""
+    """Return the number of the next attempt, and of how many if attempts are limited."""
+    most = f" of {event.max_attempts}" if event.max_attempts else ""
+    return f" (attempt {event.attempt + 1}{most})"
 
 
 def describe_news(entry: dict[str, Any]) -> str:
@@ -170,12 +188,40 @@ def doubted(event: Doubted) -> str:
 def describe_closing(ended: TurnEnded) -> str:
     if ended.reason in STOPPED:
         return STOPPED[ended.reason]
+    if ended.reason == "stopped_by_hook":
+        return ended.message if ended.is_blocked else f"Stopped by hook: {ended.message}"
     if not ended.is_error:
         return ""
     what = ended.reason.replace("_", " ")
     if not ended.message:
         return what
     return ended.message if ended.reason in _SAID else f"{what}: {ended.message}"
+
+
+def describe_turn(lasted_s: float, spend: Spend) -> str:
+    """Describe a finished turn: its time, the tokens that models wrote, and the cost.
+
+    The figures are those of the ledger, including subagents. A model without a price has no cost.
+    """
+    words = [f"Done in {format_duration(max(1.0, lasted_s))}"]
+    words.append(f"{format_tokens(spend.tokens.output)} tokens")
+    if spend.usd or spend.is_complete:
+        words.append(f"${spend.usd:.4f}{'' if spend.is_complete else '+?'}")
+    return " · ".join(words)
+
+
+def format_duration(seconds: float) -> str:
+    total = int(seconds)
+    if total < 60:
+        return f"{total}s"
+    minutes, rest = divmod(total, 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def format_tokens(number: int) -> str:
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
 # The rows of a running call's output.
@@ -199,9 +245,9 @@ def title_of(block: Json) -> str:
     return f"{name}: {first}" if first else name
 
 
-def render_stopped(look: Look) -> Line:
+def render_stopped(look: Look, more: str = "") -> Line:
     """Return the line that is shown below an interrupted call."""
-    return format_row([Span(f"{GUTTER}Interrupted", look.theme["quiet"])])
+    return format_row([Span(f"{GUTTER}Interrupted{more}", look.theme["quiet"])])
 
 
 class CallStory:
@@ -251,6 +297,18 @@ class CallStory:
         mark = Span("✗ ", look.theme["error"]) if is_error else Span("● ", look.theme["done"])
         rows = wrap_spans([Span(self.title, look.theme["tool"])], look.width - len(GUTTER))
         return [format_row(row) for row in mark_rows(mark, rows)]
+
+    def stopped(self, look: Look, folds: Folds) -> list[Line]:
+        """Return the lines of a call that was interrupted; its output so far is folded."""
+        lines = lines_of(self.progress)
+
+        def whole(width: int) -> Iterator[Row]:
+            for line in lines:
+                text = escape_controls(line.expandtabs(8))
+                yield from wrap_spans([Span(text, look.theme["quiet"])], width)
+
+        more = f" · {format_count(len(lines), 'line')}{folds.keep(self.title, whole)}"
+        return [*self.head(look, is_error=True), render_stopped(look, more if lines else "")]
 
     def live(self, look: Look) -> list[Line]:
         """Return the rows that show a running call; they change until the call ends."""

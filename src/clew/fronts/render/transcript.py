@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from clew.agent.events import (
+    Compacting,
     EngineEvent,
     FromAgent,
     HookFinished,
+    HookStarted,
     Noticed,
     NotSaved,
     Printed,
@@ -21,6 +23,7 @@ from clew.agent.events import (
     TurnEnded,
 )
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.core.stream.events import (
     BlockDropped,
     BlockFinished,
@@ -53,9 +56,9 @@ from clew.fronts.render.rows import (
     join_lines,
     wrap_spans,
 )
-from clew.fronts.render.stories import AgentLine, CallStory, render_stopped, title_of
+from clew.fronts.render.stories import AgentLine, CallStory, title_of
 from clew.fronts.render.theme import Abilities, Look, Theme
-from clew.providers.answer_events import Waiting, Withdrawn
+from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 
 # Kinds of output. No blank line separates calls or notes from their own kind, or follows "room".
 Voice: TypeAlias = Literal["words", "call", "note", "room"]
@@ -76,11 +79,13 @@ class Transcript:
         *,
         see_with: str = "ctrl+o",
         announces: bool = False,
+        says_waits: bool = False,
     ) -> None:
         """Create a transcript.
 
         `see_with` is the key or command that expands collapsed output. With `announces`, no live rows are
-        drawn; therefore the start of each call is printed, and each text names its speaker.
+        drawn; therefore the start of each call is printed, and each text names its speaker. With
+        `says_waits`, the live rows say what the turn waits for; the terminal's working line says it too.
         """
         self.width = width
         self.theme = theme
@@ -96,6 +101,9 @@ class Transcript:
         self._places: dict[int, str] = {}
         self._agents: dict[str, AgentLine] = {}
         self._waits = ""
+        self._says_waits = says_waits
+        # The last failed attempt of the current request.
+        self._retried: Retrying | None = None
         self._announces = announces
         # The call whose title was printed last.
         self._begun = ""
@@ -123,6 +131,7 @@ class Transcript:
                 self._writes(event)
             case MessageStarted():
                 self._places = {}
+                return self._tried()
             case BlockStarted():
                 self._begins(event)
             case BlockFinished():
@@ -145,6 +154,16 @@ class Transcript:
                 return self._agent(event)
             case Waiting():
                 self._waits = notices.describe_waiting(event)
+            case Retrying() if not self._announces:
+                self._retried = event
+                self._waits = " ".join(notices.describe_event(event))
+            case HeldByRateLimit() | Compacting() if not self._announces:
+                self._waits = " ".join(notices.describe_event(event))
+            case HookStarted() if not self._announces:
+                self._waits = event.status
+            case FellBack():
+                self._retried = None
+                return self._noted(notices.describe_event(event))
             case Withdrawn():
                 return self._withdrawn(event)
             case MessageFinished():
@@ -169,7 +188,7 @@ class Transcript:
         for agent in self._agents.values():
             if agent.call_id not in self._stories and not agent.is_done:
                 below.append(format_row(agent.live(look)))
-        if self._waits:
+        if self._waits and self._says_waits:
             below += render_note(self._waits, look, "quiet")
         room = max(rows - len(below), min(rows, 3))
         above: list[Row] = []
@@ -339,14 +358,24 @@ class Transcript:
         # A background agent gets a new live line with its next event.
         self._agents = {}
         for story in stories.values():
-            out += self._out(
-                "call", [*story.head(self._look, is_error=True), render_stopped(self._look)]
-            )
+            out += self._out("call", story.stopped(self._look, self._folds))
         # The lines of the interrupted calls report the interruption already.
         is_said = event.reason == "aborted_tools" and bool(stories)
         words = "" if is_said else notices.describe_closing(event)
-        part = "quiet" if event.reason in notices.STOPPED else "error"
+        part = {"stopped_by_hook": "notice"}.get(event.reason, "error")
+        part = "quiet" if event.reason in notices.STOPPED else part
+        if event.reason in notices.STOPPED:
+            out += self._tried()
+        self._retried = None
         return out + (self.note(words, part=part) if words else [])
+
+    def _tried(self) -> list[Line]:
+        """Return the line that the attempts of a request leave behind."""
+        retried, self._retried = self._retried, None
+        if retried is None:
+            return []
+        attempts = format_count(retried.attempt, "failed attempt")
+        return self.note(f"{notices.describe_failure(retried.failure)}: {attempts}")
 
     # -- spacing
 

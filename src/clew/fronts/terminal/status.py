@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.agent.events import Compacting, EngineEvent, ToolFinished, ToolStarted
+from clew.agent.events import Compacting, EngineEvent, HookStarted, ToolFinished, ToolStarted
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages.views import Usage
@@ -35,7 +35,13 @@ from clew.fronts.render.rows import (
     join_lines,
     width_of,
 )
-from clew.fronts.render.stories import format_attempt
+from clew.fronts.render.stories import (
+    describe_failure,
+    describe_retry,
+    format_attempt,
+    format_duration,
+    format_tokens,
+)
 from clew.fronts.render.theme import Theme
 from clew.parts.recording import read_branch
 from clew.permissions.modes import describe_mode
@@ -89,18 +95,20 @@ class Working:
                 self._counted(event.usage)
             case Compacting():
                 self._came("Compacting", 0)
+            case HookStarted() if event.status:
+                self._doing = join_lines(event.status)
             case MessageFinished():
                 self._doing = ""
             case Waiting():
                 self._silent_since_s = now_s - event.silent_s
                 self._given_up_s = self._silent_since_s + event.limit_s
             case Retrying():
-                self._wait(event.failure.message, event.delay_s, now_s)
+                self._wait(describe_failure(event.failure), event.delay_s, now_s)
                 self._attempt = format_attempt(event)
             case HeldByRateLimit():
                 self._wait("Rate limited", event.delay_s, now_s)
             case FellBack():
-                self._why = f"{event.failure.message}; switching to {event.model}"
+                self._why = f"{describe_failure(event.failure)}; switching to {event.model}"
 
     def _came(self, doing: str, characters: int) -> None:
         self._doing = doing
@@ -120,15 +128,15 @@ class Working:
     def line(self, now_s: float, width: int, theme: Theme) -> Line:
         mark = FRAMES[int((now_s - self._began_s) / FRAMES_S) % len(FRAMES)]
         row: Row = [Span(f"{mark} ", theme["running"]), Span(self._what(now_s))]
-        rest = [lasting(now_s - self._began_s)]
+        rest = [format_duration(now_s - self._began_s)]
         if tokens := self._said_tokens + self._characters // CHARACTERS:
-            rest.append(f"{counted(tokens)} tokens")
+            rest.append(f"{format_tokens(tokens)} tokens")
         rest.append("interrupting" if self.is_stopping else "esc to interrupt")
         return format_row(clip_spans([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
 
     def _what(self, now_s: float) -> str:
         if self._until_s > now_s:
-            return f"{self._why}; retrying in {self._until_s - now_s:.0f} s{self._attempt}"
+            return describe_retry(self._why, self._until_s - now_s, self._attempt)
         if self._silent_since_s:
             silent, limit = now_s - self._silent_since_s, self._given_up_s - now_s
             return f"No data for {silent:.0f} s; timing out in {max(0, limit):.0f} s"
@@ -137,20 +145,6 @@ class Working:
         if self._running:
             return f"Running {len(self._running)} tools" if len(self._running) > 1 else "Running"
         return self._doing or "Working"
-
-
-def lasting(seconds: float) -> str:
-    total = int(seconds)
-    if total < 60:
-        return f"{total}s"
-    minutes, rest = divmod(total, 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
-
-
-def counted(number: int) -> str:
-    if number < 1_000:
-        return str(number)
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
 COMMAND_S = 5.0

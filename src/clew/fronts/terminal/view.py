@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 from clew.agent.events import EngineEvent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken
 from clew.core.input import Pick, Rewound, Show, make_content
+from clew.core.ledger.ledger import Spend
 from clew.core.stream.events import TextDelta
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import Span, escape_controls, format_row, join_lines, wrap_spans
+from clew.fronts.render.stories import describe_turn
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
@@ -152,6 +154,8 @@ class TerminalView(FrontView):
         # Notices about the current line that are still to be shown.
         self._noticed: list[Noticed] = []
         self._began_s = 0.0
+        # What had been spent when the turn began.
+        self._spent = Spend()
         # Whether the Markdown renderer is loaded, or about to be.
         self._is_ready = False
         stage.catch_up = self._catch_up
@@ -188,6 +192,9 @@ class TerminalView(FrontView):
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self._tell(ended)
+        self._sum_up(ended, cause)
+        if ended.is_blocked and cause.line is not None:
+            self._stage.prompt.put_back(as_entry(cause.line))
         self._screen.changed()
         if not self.driver.is_stopped:
             lasted_s = time.monotonic() - self._began_s
@@ -199,12 +206,18 @@ class TerminalView(FrontView):
         if cause.order is not None and cause.order.undo and not ended.is_error:
             self.say(ended.message)
 
+    def _sum_up(self, ended: TurnEnded, cause: Cause) -> None:
+        """Show the time, tokens and cost of a turn that ended well and asked a model."""
+        spend = self._session.ledger().total - self._spent
+        if spend.requests and not ended.is_error and cause.order is None:
+            self.say(describe_turn(time.monotonic() - self._began_s, spend))
+
     def _obey(self) -> None:
         self._screen.obey(self._session.rules.standing.settings)
         self.status.ask()
 
     def _begin_work(self) -> None:
-        self._began_s = time.monotonic()
+        self._began_s, self._spent = time.monotonic(), self._session.ledger().total
         self._stage.working = Working(self._began_s)
         self._tick()
 

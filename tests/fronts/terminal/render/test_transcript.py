@@ -1,6 +1,7 @@
 """A turn as it goes by: what stays goes out once and in its order, what changes is bounded."""
 
 from base64 import b64encode
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ from clew.agent.events import (
 from clew.agent.hooks.output import Ran
 from clew.agent.tasks import notice
 from clew.agent.tools.base import Progress
+from clew.core.ledger.ledger import Spend
+from clew.core.ledger.spending import TokenCounts
 from clew.core.messages.text import describe_user_rejection
 from clew.core.normalize.repairs import Repair, describe_repairs
 from clew.core.stream.events import (
@@ -42,6 +45,7 @@ from clew.core.stream.events import (
     ToolUseReady,
 )
 from clew.fronts.render.rows import count_cells
+from clew.fronts.render.stories import describe_turn
 from clew.fronts.render.theme import BARE, DARK, Abilities
 from clew.fronts.render.transcript import Transcript
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
@@ -341,11 +345,64 @@ def test_a_dropped_block_leaves_nothing_open() -> None:
 
 
 def test_what_waits_is_said_until_something_comes() -> None:
-    shown = transcript()
+    shown = transcript(says_waits=True)
     fed(shown, Waiting(silent_s=20, limit_s=90))
     assert shown.tail(60, 3) == ["  No data for 20 s; timing out at 90 s"]
     fed(shown, TextDelta(index=0, text="here"))
     assert shown.tail(60, 3) == ["  here"]
+    fed(shown, HeldByRateLimit(delay_s=7))
+    assert "7 s" in shown.tail(60, 3)[-1]
+    # The terminal's working line says it too.
+    told = transcript()
+    fed(told, Waiting(silent_s=20, limit_s=90))
+    assert told.tail(60, 3) == []
+
+
+def retrying(attempt: int) -> Retrying:
+    failure = Failure(kind="status", message="HTTP 529: Overloaded", status=529)
+    return Retrying(
+        failure=failure, attempt=attempt, max_attempts=10, delay_s=2, budget_left_s=None
+    )
+
+
+def test_attempts_that_failed_leave_one_line() -> None:
+    shown = transcript(says_waits=True)
+    assert fed(shown, retrying(1), retrying(2)) == []
+    assert shown.tail(80, 3) == ["  API overloaded (529). Retrying in 2 s (attempt 3 of 10)"]
+    assert fed(shown, MessageStarted(message={})) == ["! API overloaded (529): 2 failed attempts"]
+    assert fed(shown, MessageStarted(message={})) == []
+    interrupted = fed(shown, retrying(1), TurnEnded(reason="aborted_streaming"))
+    assert interrupted == ["! API overloaded (529): 1 failed attempt", "  Interrupted"]
+    # The end of a failed turn says why it failed.
+    assert len(fed(shown, retrying(1), TurnEnded(reason="api_error", message="no"))) == 1
+    other = FellBack(failure=retrying(1).failure, model="other")
+    assert len(fed(shown, retrying(1), other, MessageStarted(message={}))) == 1
+
+
+def test_an_interrupted_call_keeps_its_output_folded() -> None:
+    shown, block = transcript(), call(command="make")
+    fed(shown, ToolStarted(block=block, title="Bash: make"))
+    fed(shown, ToolProgressed(tool_use_id="t1", data=Progress(text="one\ntwo\n", data={})))
+    out = fed(shown, TurnEnded(reason="aborted_tools"))
+    assert out == ["✗ Bash: make", "  Interrupted · 2 lines (ctrl+o to expand)"]
+    assert shown.see("1") == ["one", "two"]
+
+
+def test_a_hook_that_blocks_or_stops_is_told_of_in_one_line() -> None:
+    blocked = TurnEnded(reason="stopped_by_hook", message="Prompt blocked: no")
+    assert fed(transcript(), blocked) == ["! Prompt blocked: no"]
+    stopped = TurnEnded(reason="stopped_by_hook", message="enough", rounds=1)
+    assert fed(transcript(), stopped) == ["! Stopped by hook: enough"]
+
+
+def test_a_turn_is_summed_up_from_the_ledger() -> None:
+    spend = Spend(requests=2, tokens=TokenCounts(input=10, output=3_210), usd=Decimal("0.01234"))
+    assert describe_turn(8.4, spend) == "Done in 8s · 3.2k tokens · $0.0123"
+    assert describe_turn(0.1, spend + Spend(unpriced=1)).endswith(" · $0.0123+?")
+    assert describe_turn(3_700, Spend(unpriced=1)) == "Done in 1h01m · 0 tokens"
+    assert describe_turn(90, Spend(tokens=TokenCounts(output=2_000_000))) == (
+        "Done in 1m30s · 2.0M tokens · $0.0000"
+    )
 
 
 FAILURE = Failure(kind="overloaded", message="overloaded")
@@ -357,7 +414,7 @@ MENDED = Repair(kind="result_missing", uuid="u")
 def test_reports_of_the_engine_are_lines() -> None:
     boundary = {"type": "system", "subtype": "compact_boundary"}
     out = fed(
-        transcript(200),
+        transcript(200, announces=True),
         HookStarted(hook_id="h", name="n", event="e", status="Linting"),
         HookStarted(hook_id="h", name="n", event="e"),
         NotSaved(messages=("the disk is full",)),
@@ -380,13 +437,13 @@ def test_reports_of_the_engine_are_lines() -> None:
         f"! {describe_repairs([MENDED])}",
         "! Request not sent; the API would reject it:",
         "! Request sent, but the API may reject it:",
-        "! overloaded; retrying in 4 s, attempt 2 of 2",
-        "! Rate limited; retrying in 7 s",
+        "! overloaded. Retrying in 4 s (attempt 2 of 2)",
+        "! Rate limited. Retrying in 7 s",
         "! overloaded; switching to other",
         "! Compacting the conversation",
         "! Compacted: half of it",
         "! Compaction failed: too short",
-        "  ab",
+        "ab",
     ]
 
 

@@ -1,0 +1,123 @@
+"""The layout of the transcript on a real terminal: the gutter, one line per event, the end of a turn."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.test_screen import READY
+
+HELLO = {"text": "Hello!", "times": "always"}
+BUSY = {"status": 529, "error": {"type": "overloaded_error", "message": "busy"}}
+
+
+def plan(*answers: Any) -> dict[str, Any]:
+    return {"scenario": 1, "answers": [*answers, HELLO]}
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"tool": "Bash", "input": {"command": command, **more}}]}
+
+
+def blocking_hook(home: Path) -> None:
+    hook = {"type": "command", "command": "echo no secrets >&2; exit 2"}
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    (home / "config").mkdir()
+    (home / "config" / "settings.json").write_text(json.dumps(settings), "utf-8")
+
+
+def test_a_blocked_prompt_shows_hook_and_reason_and_comes_back(tmp_path: Path) -> None:
+    blocking_hook(tmp_path)
+    with serving(plan(), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("tell me the secret\r")
+        screen.expect("no secrets")
+        screen.expect_rest()
+        (said,) = [row for row in screen.rows if "no secrets" in row]
+        assert said.startswith("! ")
+        assert "UserPromptSubmit" in said
+        # The echo in the transcript, and the prompt that can be sent again.
+        assert screen.rows.count("> tell me the secret") == 2
+        assert server.requests == []
+
+
+def test_a_blocked_prompt_fails_a_script_and_says_why(tmp_path: Path) -> None:
+    blocking_hook(tmp_path)
+    with serving(plan(), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "tell me the secret")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "UserPromptSubmit" in done.stderr
+    assert "no secrets" in done.stderr
+
+
+def test_failed_attempts_leave_one_line(tmp_path: Path) -> None:
+    with serving(plan(BUSY, BUSY), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("(attempt 2")
+        screen.expect("Hello!")
+        screen.expect_rest()
+        assert [row for row in screen.text.split("\n") if "(529)" in row] == [
+            "! API overloaded (529): 2 failed attempts"
+        ]
+        assert "attempt 2 of" not in screen.text
+
+
+def test_an_interrupted_command_keeps_its_output_in_one_line(tmp_path: Path) -> None:
+    answer = bash("seq 100; sleep 600")
+    with (
+        serving(plan(answer)) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect(READY)
+        screen.type("wait\r")
+        screen.expect("  100")
+        screen.type("\x1b")
+        screen.expect("✗ Bash")
+        screen.expect_rest()
+        (row,) = [row for row in screen.rows if "Interrupted" in row]
+        assert "lines" in row
+        assert "ctrl+o" in row
+
+
+def test_a_turn_ends_with_its_figures(tmp_path: Path) -> None:
+    answers = plan(bash("true", description="Look"))
+    with (
+        serving(answers) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("Done in ")
+        screen.expect_rest()
+        (row,) = [row for row in screen.rows if "Done in " in row]
+        # The whole session's cost is that of its only turn.
+        status = screen.picture.rstrip("\n").rpartition("\n")[2]
+        assert row.rpartition(" · ")[2] in status.split(" · ")
+        # A command asks no model.
+        screen.type("/todos\r")
+        screen.expect("empty")
+        screen.expect_rest()
+        assert screen.text.count("Done in ") == 1
+
+
+def test_prose_is_capped_in_a_wide_window_and_the_prompt_is_on_a_band(tmp_path: Path) -> None:
+    answer = {"text": "word " * 80}
+    with (
+        serving({"scenario": 1, "answers": [answer]}) as server,
+        OnScreen(tmp_path, server.url, columns=180, env={"NO_COLOR": ""}) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("Done in ")
+        screen.expect_rest()
+        prose = [row for row in screen.rows if "word word" in row]
+        assert len(prose) == 4
+        assert all(row.startswith("  word") and len(row) <= 102 for row in prose)
+        at = screen.rows.index("> go")
+        grounds = {screen.glass.buffer[at][x].bg for x in range(180)}
+        assert len(grounds) == 1
+        assert grounds != {"default"}
