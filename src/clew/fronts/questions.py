@@ -18,7 +18,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.suggest import LastingAnswer, list_lasting_answers
 from clew.permissions.updates import Update
 
-# The key of the answer that lasts for the session, and of the one that is saved.
+# The keys of the answer that lasts for the session, and of the answer that is saved.
 FOR_NOW, KEPT = "s", "a"
 NOT_YET = "Rule saved. It applies to later sessions once you trust this folder: clew config trust"
 

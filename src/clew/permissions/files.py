@@ -364,7 +364,7 @@ def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
         ends = [name.rpartition("/")[2] for name in names]
         names += [name[match.end() :] for name in ends if (match := READS_FILE.match(name))]
     if names == [word.text]:
-        return None  # A plain word is judged as a path elsewhere.
+        return None  # A plain word is judged as a path by other code.
     if len(names) > NAMES_MAX:
         why = "is too long to be searched for denied files"
         return guard(f"{word.text[:80]}...", why, "read")

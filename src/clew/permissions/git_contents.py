@@ -320,7 +320,7 @@ MOST_SPECS = 400
 def make_pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
     """Return pathspecs for everything in a repository that restraining rules could match.
 
-    The pathspecs may match more than the rules. Return None if there are too many of them.
+    The pathspecs may match more than the rules. Return None if there are too many pathspecs.
     """
     specs: dict[str, None] = {}
     for behavior in RESTRAINING:

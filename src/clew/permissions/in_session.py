@@ -96,7 +96,7 @@ class Walls(Protocol):
 
 
 class NoWalls:
-    """The sandbox's properties as assumed until it is set up and the actual ones are known."""
+    """The sandbox's properties that are assumed until the sandbox is set up."""
 
     is_wanted = False
     has_walls = True

@@ -71,7 +71,7 @@ class CommandIndex:
             self._open.append(entry)
 
     def find(self, texts: Iterable[str], *, untrusted: bool) -> CommandEntry | None:
-        """Return the first rule that matches one of the texts."""
+        """Return the first rule that matches one of the given spellings of a command."""
         for text in texts:
             for entry in self.candidates(text):
                 if (untrusted or not entry.rule.after_untrusted) and entry.matches(text):

@@ -127,7 +127,7 @@ class Provenance:
     def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
         """Return the untrusted origins seen so far.
 
-        In a trusted folder, its own text is not one of them.
+        In a trusted folder, the folder's own text counts as trusted.
         """
         vouched = VOUCHED | OF_THE_FOLDER if is_trusted else VOUCHED
         return tuple(sorted(self.sources - vouched))

@@ -20,7 +20,7 @@ BLANKS = " \t\n"
 
 
 class CommandLine(Struct, frozen=True, dict=True):
-    """A command line and its readings. All of them come from exactly this text."""
+    """A command line and its readings, all of which come from exactly this text."""
 
     command: str
 

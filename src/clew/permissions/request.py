@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
 # What a tool affects. `free` touches only the session; `person` is a question to the user and
-# therefore always asks.
+# therefore always needs an answer.
 Family = Literal[
     "read", "edit", "shell", "fetch", "mcp", "agent", "skill", "free", "person", "other"
 ]

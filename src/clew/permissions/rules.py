@@ -276,7 +276,7 @@ class RuleSet:
         return any(rule.after_untrusted for rule in self.rules)
 
     def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> PermissionRule | None:
-        """Return the first rule for the tool as a whole."""
+        """Return the first rule that applies to every call of the tool."""
         for rule in self.tools[behavior]:
             if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
                 return rule

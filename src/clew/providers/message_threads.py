@@ -247,7 +247,7 @@ class ThreadedRequest:
         """Return whether only `context_management` is unsupported and can be left out.
 
         It can be left out for a model that binds its thinking blocks, because such a model sees all
-        of them anyway.
+        its thinking blocks anyway.
         """
         unsupported = (failure.details or {}).get("unsupported")
         return (

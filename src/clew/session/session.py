@@ -112,7 +112,7 @@ class Session(Struct, frozen=True, kw_only=True):
     async def context(self) -> list[Json]:
         """Return the attachments for the next prompt.
 
-        The first prompt gets all facts, later ones only what has changed.
+        The first prompt gets all facts, later prompts only what has changed.
         """
         history = self.story.history
         facts = []

@@ -88,9 +88,9 @@ LOOK_S = 0.005
 def hold_lock(home: Path) -> Iterator[None]:
     """Hold the lock for changes to the files in this config home and to project settings.
 
-    Use it to read a file, change it and write it back. Without it, the later of two writers would
-    undo the earlier one's change. If the folder cannot be created or does not support locks, or if
-    the lock stays taken for too long, continue without it.
+    Hold the lock to read a file, change it and write it back. Without the lock, the later of two
+    writers would undo the earlier writer's change. If the folder cannot be created or does not
+    support locks, or if another process holds the lock for too long, continue without it.
 
     The lock is on the config home itself, which is never replaced like the files in it. It also
     covers project files, because a lock file in a project would remain there.
@@ -107,9 +107,9 @@ def hold_lock(home: Path) -> Iterator[None]:
 
 
 def try_lock(handle: int) -> bool:
-    """Try to lock an open file or folder, and return whether to go on.
+    """Try to lock an open file or folder. Return False if another process holds the lock.
 
-    Return True also if locks are not supported.
+    Return True also if locks are not supported, because the caller then continues without a lock.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The requests by which a host controls a running session, and their answers.
 
-It owns the table of requests. A request that is unknown or cannot be carried out is answered with
-an error that explains why. No request waits for the end of the turn.
+This module owns the table of requests. A request that is unknown or cannot be carried out is
+answered with an error that explains why. No request waits for the end of the turn.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Convert engine events to frames: each entry once, in the order that hosts rely on.
 
-It owns the record of which entries have been sent. It reads events and entries, never the log, and
-takes times only from entries.
+This module owns the record of which entries have been sent. It reads events and entries, never the
+log, and takes times only from entries.
 """
 
 import time

@@ -67,10 +67,10 @@ def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
     return call
 
 
-# Transcript entries for the host, so that it can keep a copy elsewhere.
+# Transcript entries for the host, so that the host can keep its own copy.
 
 
-# The most bytes of entries in a frame; a longer entry gets its own.
+# The most bytes of entries in a frame; a longer entry gets its own frame.
 BATCH_BYTES = 256 * 1024
 # The most bytes of one entry. The rest of the line contains its path and the frame.
 MAX_ENTRY_BYTES = MAX_COPY_BYTES - 16 * 1024

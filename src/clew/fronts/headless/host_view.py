@@ -1,7 +1,7 @@
 """The driver's input and view for a session that a host uses over a channel.
 
-It owns the waiting prompts and the frames around a turn. A turn always ends with a result frame,
-whatever happened in it.
+This module owns the waiting prompts and the frames around a turn. A turn always ends with a result
+frame, whatever happened in the turn.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -207,7 +207,7 @@ class HostView(FrontView):
             await self._suggestions.aclose(in_haste=in_haste)
 
     async def _follow(self, before: str) -> None:
-        """Tell the host that this conversation replaces the one of the session `before`."""
+        """Tell the host that this conversation replaces that of the session `before`."""
         self._channel.post(wire.reset(before, self.session.session_id, uuid=make_id()))
         await self._channel.send(self._introduction())
         self._framing.tally.turns = 0

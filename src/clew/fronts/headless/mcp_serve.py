@@ -1,8 +1,8 @@
 """`clew mcp serve`: an MCP server that offers clew's tools to another agent over pipes.
 
-It owns the answers of the server. The permission rules of this folder decide about every call.
-There is no user to ask, so a call that needs approval is denied. Standard output carries only
-messages.
+This module builds the answers of the server. The permission rules of the current folder decide
+about every call. There is no user to ask, so a call that needs approval is denied. Standard output
+carries only messages.
 """
 
 import argparse

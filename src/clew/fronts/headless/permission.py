@@ -1,7 +1,7 @@
 """Permission requests to a host or an MCP tool.
 
-It converts a question into a verdict and trusts the answer. Without a host to ask, the call does
-not run, and the model learns why.
+This module converts a question into a verdict and trusts the answer. Without a host to ask, the
+call does not run, and the model learns why.
 """
 
 import asyncio

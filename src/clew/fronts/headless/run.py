@@ -1,8 +1,8 @@
 """`clew -p`: one prompt, one response on standard output, one exit code.
 
-It owns the signals of a headless run. SIGINT interrupts the turn and keeps its work; SIGTERM and
-SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A result is printed
-unless the process exits at once.
+This module owns the signals of a headless run. SIGINT interrupts the turn and keeps its work;
+SIGTERM and SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A
+result is printed unless the process exits at once.
 """
 
 import asyncio

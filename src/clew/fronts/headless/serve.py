@@ -1,7 +1,7 @@
 """A session for a program: prompts and requests in, frames out, until the input ends.
 
-It owns the sessions behind a channel: the handshake, one session after another, the answers between
-turns, and the end. `host_view` converts a turn to frames.
+This module owns the sessions behind a channel: the handshake, one session after another, the
+answers between turns, and the end. `host_view` converts a turn to frames.
 
 Decision: docs/decisions/140-host-protocol.md
 """

@@ -37,7 +37,7 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 
 
 async def apply_flag_settings(session: Session, fields: Json) -> Json:
-    """Apply settings that override those of the files. Model and effort take effect at once."""
+    """Apply settings that override those in the files. Model and effort take effect at once."""
     settings = object_of(fields, "settings")
     notes = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
@@ -134,7 +134,7 @@ def hooked(hook: Hook) -> Json:
 
 
 def register_repo_root(session: Session, fields: Json) -> Json:
-    """Add a folder inside a workspace folder as a workspace folder of its own."""
+    """Make a folder inside a workspace folder an additional workspace folder."""
     folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
     if not is_folder(folder):

@@ -79,7 +79,7 @@ class Suggestions:
 
 
 def last_words(history: Any) -> Iterator[str]:
-    """Yield the texts of the conversation's messages, newest first."""
+    """Yield the text of each message in the conversation, newest first."""
     for entry in reversed(list(history)):
         if entry.get("isMeta") or entry.get("type") not in ("user", "assistant"):
             continue

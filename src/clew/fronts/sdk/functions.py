@@ -60,7 +60,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
 ) -> Function | Callable[[AsyncFunction], Function]:
-    """Make a tool of an async function from its name, docstring and annotated parameters."""
+    """Make a tool from an async function, using its name, docstring and annotated parameters."""
 
     def made(of: AsyncFunction) -> Function:
         called = name or of.__name__

@@ -86,7 +86,7 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
 
 def prompts(path: Path) -> Iterator[BranchPrompt]:
-    """Yield every prompt of every branch, each branch after the one it forks from.
+    """Yield every prompt of every branch, each branch after the branch from which it forks.
 
     A prompt's depth is the number of forks above it.
     """

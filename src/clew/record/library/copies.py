@@ -1,7 +1,7 @@
 """Forks of sessions, and grafts: parts of one session appended to another.
 
 A fork keeps UUIDs and times. Only the session ID is new, and the first line names the original. The
-entries of a graft get new UUIDs derived from the old ones, and each names its original.
+entries of a graft get new UUIDs derived from the old ones, and each entry names its original.
 """
 
 import os

@@ -96,7 +96,7 @@ def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Return lower-case words that every matching line contains, probably rare ones first.
+    """Return lower-case words that every matching line contains, with probably rare words first.
 
     JSON may escape non-ASCII letters, so words with such letters are omitted.
     """

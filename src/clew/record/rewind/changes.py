@@ -103,8 +103,8 @@ class Rewind(Struct, frozen=True, kw_only=True):
 class ChangeStep(Struct, frozen=True, kw_only=True):
     """A line of changes.
 
-    `at` is the offset of the line. `since` is the offset from which the changes count: that of the
-    tool call's result if there is one, otherwise that of the line.
+    `at` is the offset of the line. `since` is the offset from which the changes count: the offset
+    of the tool call's result, or of the line if there is no result.
     """
 
     at: int

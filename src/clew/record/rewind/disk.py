@@ -305,7 +305,9 @@ class FolderTree:
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Return the repository's own ignore rules and those of its folders above this one."""
+        """Return the repository's ignore rules, and those in the folders of the repository above
+        this folder.
+        """
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):

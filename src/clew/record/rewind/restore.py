@@ -265,7 +265,7 @@ def _parent(loaded: LoadedSession, uuid: str) -> str | None:
 
 
 class NotClearError(SessionError):
-    """Some files prevent a rewind; the plan lists them."""
+    """Some files prevent a rewind; the plan lists these files."""
 
 
 def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> None:
@@ -351,7 +351,7 @@ def _apply(changes: Sequence[PathChange], blobs: Blobs) -> None:
 
 
 def _back(changes: Sequence[PathChange]) -> list[PathChange]:
-    """Return the changes that reverse those of `changes` that were carried out."""
+    """Return the changes that undo whichever of `changes` were carried out."""
     now = [(change, read_state(change.path, None)) for change in changes]
     return [
         PathChange(path=change.path, before=state, after=change.before)

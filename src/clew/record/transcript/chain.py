@@ -22,8 +22,8 @@ Body = Callable[[Node], dict[str, Any]]
 class Chain(msgspec.Struct, kw_only=True):
     """The live entries in conversation order, as positions in `links.nodes`.
 
-    If the conversation begins with a compaction, `boundary` is the first of `live`; otherwise it is
-    ROOT.
+    If the conversation begins with a compaction, `boundary` is the first entry of `live`; otherwise
+    it is ROOT.
     """
 
     links: Links

@@ -255,7 +255,9 @@ class Side(msgspec.Struct, kw_only=True):
                 self.current_at[kind] = at
 
     def _mend(self, data: dict[str, Any]) -> None:
-        """Add the repairs that a line lists: the new ones or, in older logs, all of them."""
+        """Add the repairs that a line lists: only new repairs or, in older logs, all repairs so
+        far.
+        """
         repairs = data.get("repairs")
         all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
         for repair in repairs if isinstance(repairs, list) else ():

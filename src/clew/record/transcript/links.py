@@ -1,8 +1,8 @@
 """Link each conversation entry to its parent, whatever the damage to the file. Pure.
 
-Each entry gets the parent that it names or, if that is impossible, the one that the order of lines
-suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No body
-is decoded.
+Each entry gets the parent that it names or, if that is impossible, the parent that the order of
+lines suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No
+body is decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def uuid(self) -> str:
-        """The entry's ID, or an ID derived from its offset if it has none."""
+        """The entry's ID or, if the entry has none, an ID derived from its offset."""
         return self.keys.uuid or f"00000000-0000-4000-8000-{self.at:012x}"
 
     @property

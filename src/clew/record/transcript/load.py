@@ -311,7 +311,7 @@ def _row(source: TranscriptSource, row: list[Node]) -> list[dict[str, Any]]:
 
 
 def _body(source: TranscriptSource, node: Node) -> dict[str, Any]:
-    """Return a node's entry; an entry without an ID gets its derived one."""
+    """Return a node's entry. If the entry has no ID, its derived ID is added."""
     data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
     return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
 

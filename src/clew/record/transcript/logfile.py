@@ -54,7 +54,7 @@ class LogFile:
     """An append-only file with a tail of lines that may not be durable.
 
     `_tail` contains exactly the lines handed over but not known to be durable at `path`. The first
-    `_written` of them have been passed to the kernel completely.
+    `_written` of these lines have been passed to the kernel completely.
     """
 
     def __init__(self, path: Path, *, files: Files, rescue_dirs: Sequence[Path] = ()) -> None:

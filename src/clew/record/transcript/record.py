@@ -216,7 +216,7 @@ class Recorder:
         )
 
     def beside(self, lines: Sequence[Message]) -> None:
-        """Append complete side lines for this session that were made elsewhere."""
+        """Append complete side lines for this session that another module made."""
         self._append(lines)
 
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
@@ -348,9 +348,10 @@ class Recorder:
         return AgentRecorder(self, agent_id)
 
     def switch(self, session_id: str, folder: Path | None = None) -> None:
-        """Switch to another session; its first message creates its file.
+        """Switch to another session; the first message of that session creates its file.
 
-        Everything recorded before goes to the old files, everything recorded later to the new ones.
+        Everything recorded before goes to the old files, everything recorded later to the new
+        files.
         """
         if self._log is not None:
             self._log.release(self._main.path)

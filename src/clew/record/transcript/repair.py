@@ -178,7 +178,7 @@ def plan(
     target, lines, agents = path, list[bytes](), 0
     if kind == "append":
         lines = [encode(line) + b"\n" for line in _at_the_end(examination, new_uuid)]
-        # In a shuffled file, an appended line can change the order of earlier ones.
+        # In a shuffled file, an appended line can change the order of earlier lines.
         kind = "append" if _says_all(path, _longer(path, lines)) else "new session"
     if kind == "new session":
         session_id = new_uuid()
@@ -394,7 +394,7 @@ class _Counted:
                 self._requests.setdefault(answer, request)
 
     def mended(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return an entry with its response's final usage, and with IDs if it had none."""
+        """Return an entry with its response's final usage, with IDs added if missing."""
         body = entry.get("message")
         if entry.get("type") != "assistant" or not isinstance(body, dict):
             return entry
@@ -452,7 +452,7 @@ def _time_of(node: Node) -> str | None:
 
 
 def _in_order(examination: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the entries to keep with their offsets: those of the tree and the side lines."""
+    """Yield the entries to keep with their offsets: tree entries and side lines."""
     nodes = examination.loaded.chain.links.nodes
     ahead = [(node.at, node.data) for node in nodes if node.data is not None]
     wanted = {node.at: node.size for node in nodes if node.data is None}

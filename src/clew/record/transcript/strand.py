@@ -68,7 +68,10 @@ class Strand:
         self._withdrawn = {}
 
     def withdraw(self, uuid: str) -> bool:
-        """Forget an entry, so that the next one gets its parent; False if the entry is unknown."""
+        """Forget an entry, so that the next entry gets its parent.
+
+        Return False if the entry is unknown.
+        """
         if uuid not in self.known and uuid not in self.owed:
             return False
         rank = self.known.pop(uuid, None)

@@ -163,7 +163,7 @@ def _short(path: Path) -> str:
 class _Search:
     """A search through all files that git would read.
 
-    `stamps` records them, including missing ones.
+    `stamps` records the files, including missing ones.
     """
 
     def __init__(self) -> None:
@@ -364,7 +364,7 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
 def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
     """Return the settings by which clew's own changes with git would run untrusted programs.
 
-    These are filters, merge drivers and the like.
+    Examples are filters and merge drivers.
     """
     if is_trusted_folder(environ, folder):
         return ()

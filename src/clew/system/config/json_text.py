@@ -104,7 +104,9 @@ def scan(text: str) -> Positions:
 
 
 def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
-    """Return the path of the value that begins at `start`, and the start of its key."""
+    """Return the path of the value that begins at `start`, and the position at which its key
+    starts.
+    """
     if top is None:
         return (), start
     if top.is_array:

@@ -331,8 +331,8 @@ def where(layer: Layer, path: KeyPath) -> str:
 def explain_setting(places: Places, name: str) -> list[str]:
     """Return the lines that explain a setting.
 
-    They are its description, one line for each file that sets it, with a mark at the one that
-    applies, and the reasons for ignored values.
+    They are its description, one line for each file that sets it (the line that applies is marked),
+    and the reasons for ignored values.
     """
     lines: list[str] = []
     path = split_path(name)

@@ -35,7 +35,9 @@ def mask_member(name: str, text: str) -> str:
 
 
 def mask_lines(lines: list[str]) -> list[str]:
-    """Mask every secret in a text split into lines, including one that spans several lines."""
+    """Mask every secret in text that is split into lines, including a secret that spans several
+    lines.
+    """
     from clew.system.config.secret_search import find_line_spans
 
     return [_hidden(line, spans) for line, spans in zip(lines, find_line_spans(lines), strict=True)]
@@ -73,7 +75,9 @@ def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def mask_cut(text: str, secrets: Iterable[str]) -> str:
-    """Mask secrets in an excerpt from a server: listed ones, even if cut off, and known formats."""
+    """Mask secrets in an excerpt from a server: the listed secrets, even if cut off, and known
+    formats.
+    """
     return mask(without_cut(text, secrets))
 
 

@@ -35,10 +35,10 @@ Span: TypeAlias = tuple[int, int]
 _PLAIN_FACT = re.compile(
     r"[a-z_]{0,24}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9:.TZ-]{0,32}"
 )
-# Searches a text from the position where a word of the rule begins.
+# Searches text from the position where a word of the rule begins.
 Finder: TypeAlias = Callable[[str, int], Iterable[Span]]
 
-# Random values without a name: shorter ones are too often identifiers.
+# Random values without a name: values shorter than this are too often identifiers.
 RUN_CHARS = (32, 128)
 RUN_CHANGES = 0.42
 RUN_ENTROPY = 4.2

@@ -59,7 +59,7 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     executes: bool = False
     managed_only: bool = False
-    # A change applies to running sessions; otherwise it applies to new sessions.
+    # True if a change applies to running sessions too; otherwise it applies to new sessions only.
     is_live: bool = False
     is_secret: bool = False
     # False for keys that only other programs use: clew keeps them and says so when asked.
@@ -370,7 +370,9 @@ def find_nearest_key(name: str) -> str | None:
 
 
 def find_nearest_part(name: str) -> str | None:
-    """Return a known key whose last part, at any depth, begins like that of `name`, or None."""
+    """Return a known key whose last part, at any depth, begins like the last part of `name`, or
+    None.
+    """
     word = name.rpartition(".")[2]
     parts = {
         key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)

@@ -95,8 +95,9 @@ class ChildLine:
     async def ended(self) -> str:
         """Wait for the end of the messages, mark the connection as lost, and return the reason.
 
-        This happens when the child or its output ends, whichever is first. When the child ends, its
-        last output may still be in the pipe, and a program that it started may keep the pipe open.
+        The messages end when the child or its output ends, whichever is first. When the child ends,
+        its last output may still be in the pipe, and a program that it started may keep the pipe
+        open.
         """
         assert self._child is not None
         exit_seen = asyncio.ensure_future(self._child.wait())

@@ -90,7 +90,7 @@ class Hold:
         return 0 if self._child is None else self._child.pid
 
     async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
-        """Let the command continue without clew. Return False if it is not running.
+        """Let the command continue without clew. Return False if the command is not running.
 
         The parameters are those of `Child.keep`.
         """

@@ -32,7 +32,7 @@ def read_start_ticks(pid: int) -> int:
 
 
 def is_alive(pid: int, since: int) -> bool:
-    """Return whether a process is still the one that started at `since`, and is not a zombie."""
+    """Return whether the process that started at `since` still has this ID and is no zombie."""
     words = stat(pid)
     return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
 

@@ -497,7 +497,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def end_gently(group: int | None) -> None:
-    """Ask all processes of the tree to end. Continue stopped ones, so that they can."""
+    """Ask all processes of the tree to end. Continue stopped processes, so that they can end."""
     tree = find_descendants(os.getpid())
     for pid in tree if group is None else [-group, *tree]:
         send_signal(pid, signal.SIGTERM)

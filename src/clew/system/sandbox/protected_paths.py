@@ -195,7 +195,9 @@ def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
 
 
 def of_git(folder: str, listing: Listing) -> Iterator[str]:
-    """Yield what git runs or reads automatically in a git folder and those of its submodules."""
+    """Yield what git runs or reads automatically in a git folder and in its submodules' git
+    folders.
+    """
     yield from (f"{folder}/{name}" for name in OF_GIT)
     for name, kind in listing.entries(f"{folder}/modules"):
         if kind == "folder":

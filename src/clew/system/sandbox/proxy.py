@@ -92,7 +92,7 @@ class SandboxProxy:
             raise ProxyRefusedError("502 Cannot connect to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
-        """Resolve a host to the one address to connect to.
+        """Resolve a host, and return the only address to connect to.
 
         The host is not resolved again, so a different answer from the name server has no effect.
         """
