@@ -408,7 +408,7 @@ class MessagesAttempt:
     async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
         """Return whether the response shows that the model did not see the complete conversation.
 
-        In that case, the request is sent again in another form.
+        The request is then sent again in another form.
         """
         first = next((e for e in events if isinstance(e, StreamFault) or e["type"] != "ping"), None)
         if self._has_begun or first is None:

@@ -1,7 +1,8 @@
-"""The interface of a session store, which `clew.testing.conform_store` tests, and two stores.
+"""The interface of a session store, and two stores: in a folder and over HTTP.
 
 A store keeps complete lines in the order in which they were appended. It may have fewer lines than
 the local file but never different ones, because the local file is authoritative.
+`clew.testing.conform_store` tests whether a store meets the interface.
 """
 
 import asyncio

@@ -279,7 +279,7 @@ async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
 
 
 def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
-    """Compare the copies and, if the remote has more, replace the local file.
+    """Compare the copies. If the remote copy has more lines, replace the local file.
 
     The new file has the merged lines.
     """

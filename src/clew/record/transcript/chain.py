@@ -188,10 +188,10 @@ class _Ways:
             self._turns.setdefault(tail, []).append((at, boundary))
 
     def _owner(self, i: int, at: int) -> int:
-        """Return the compaction that entry `i` belongs to for a child written at offset `at`.
+        """Return the compaction to which entry `i` belongs for a child written at offset `at`.
 
-        ROOT means that it belongs to none. Each compaction that keeps the entry, and each marker
-        that names it, can change the result from its offset on.
+        ROOT means that the entry belongs to none. Each compaction that keeps the entry, and each
+        marker that names it, can change the result for children written later.
         """
         owner = ROOT
         for since, boundary in self._turns.get(i, ()):
