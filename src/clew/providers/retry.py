@@ -360,9 +360,7 @@ def is_broken_stream(failure: Failure) -> bool:
 def _delay(
     failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
-    """Return the delay: random within a growing interval (full jitter), but at least the service's
-    own.
-    """
+    """Return a random delay in a growing interval, at least as long as the service asks for."""
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)
