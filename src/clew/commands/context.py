@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,6 @@ from clew.agent.intake import find_memory_folder
 from clew.agent.models import choose_model, make_template
 from clew.agent.options import Options
 from clew.agent.tools.registry import Toolbox, outlined_tools
-from clew.commands.cost import draw_bar, format_table
 from clew.core.catalog.added import load_models
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
@@ -31,6 +30,7 @@ from clew.core.ledger.spending import Estimator
 from clew.core.messages.errors import ClewError, describe_error
 from clew.core.messages.text import replace_unprintable
 from clew.core.normalize.target import find_references, select_definitions
+from clew.core.page import PageGroup, PageRow, ReportPage, format_page, format_share, format_tokens
 from clew.parts.skills.tool import NoSkills, SkillTool
 from clew.permissions.session_rules import load_current_rules
 from clew.record.transcript import choose
@@ -40,8 +40,6 @@ from clew.system.command_groups import Group
 from clew.system.config.environment import freeze
 from clew.system.config.settings import read_switch
 from clew.system.process.spawn import Launcher
-
-BARS = 24
 
 
 class Window(Struct, frozen=True, kw_only=True):
@@ -68,7 +66,11 @@ def main(argv: list[str]) -> int:
     if options.json:
         sys.stdout.write(msgspec.json.encode(as_json(window)).decode() + "\n")
     else:
-        sys.stdout.write("\n".join(shown(window)) + "\n")
+        counted = window.counted
+        how = "estimated" if counted is None else f"{counted:,} counted by the service"
+        page = make_context_page(window.model, window.parts, how)
+        lines = format_page(page, has_bars=True).split("\n")
+        sys.stdout.write("\n".join(map(replace_unprintable, lines)) + "\n")
     return 0
 
 
@@ -172,16 +174,84 @@ def as_json(window: Window) -> Json:
     }
 
 
-def shown(window: Window) -> list[str]:
-    size = window.model.context_window
-    of = f" of {size:,}" if size else ""
-    how = "estimated" if window.counted is None else f"{window.counted:,} counted by the service"
-    most = max((part.tokens for part in window.parts), default=0)
+# The page of a context window, for this command and for `/context`.
+
+
+SHOWN_PARTS = 6
+# The groups of a context page, in order, by the kind of a part.
+GROUPS = {
+    "system prompt": "System prompt",
+    "tools": "Tools",
+    "mcp tools": "MCP tools",
+    "memory files": "Memory files",
+    "skills": "Skills",
+    "context": "Session context",
+    "messages": "Messages",
+}
+FREE = "Free space"
+
+
+def make_context_page(model: Model, parts: Sequence[WindowPart], how: str) -> ReportPage:
+    """Return the page of a context window: groups with their share of the window, then details."""
+    window, used = model.context_window or 0, sum(part.tokens for part in parts)
+    groups: dict[str, list[WindowPart]] = {name: [] for name in GROUPS.values()}
+    for part in parts:
+        groups[GROUPS[_kind(part)]].append(part)
+    sums = {name: sum(part.tokens for part in inside) for name, inside in groups.items() if inside}
+    whole = window or used
+    most = max(sums.values(), default=0)
+    if window:
+        sums[FREE] = max(0, window - used)
     rows = [
-        [f"{part.kind} {part.name}".rstrip(), f"{part.tokens:,}", draw_bar(part.tokens, most, BARS)]
-        for part in window.parts
+        PageRow(
+            label=name,
+            cells=(f"{tokens:,}", format_share(tokens, whole)),
+            share=tokens / most if name != FREE else None,
+        )
+        for name, tokens in sums.items()
     ]
-    if size:
-        rows.append(["free", f"{max(0, size - window.tokens):,}", ""])
-    lines = [f"{window.model.name}: {window.tokens:,}{of} tokens ({how})", ""]
-    return [*lines, *map(replace_unprintable, format_table(rows))]
+    of = (
+        f" of {format_tokens(window)} tokens ({format_share(used, window)})"
+        if window
+        else " tokens"
+    )
+    return ReportPage(
+        title="Context",
+        summary=f"{model.name} · {format_tokens(used)}{of}, {how}",
+        groups=(
+            PageGroup(title="By source", columns=("tokens", "of window"), rows=tuple(rows)),
+            *(
+                _details(name, inside)
+                for name, inside in groups.items()
+                if any(map(_label, inside))
+            ),
+        ),
+        hints=("/context messages lists the messages, to exclude, summarize or pin them",),
+    )
+
+
+def _kind(part: WindowPart) -> str:
+    if part.kind == "context":
+        return "skills" if part.name.startswith("skill") else "context"
+    return part.kind if part.kind in GROUPS else "messages"
+
+
+def _details(name: str, parts: Sequence[WindowPart]) -> PageGroup:
+    """Return the largest parts of a group, and the sum of the rest."""
+    shown_parts, rest = parts[:SHOWN_PARTS], parts[SHOWN_PARTS:]
+    rows = [PageRow(label=_label(part), cells=(f"{part.tokens:,}",)) for part in shown_parts]
+    if rest:
+        tokens = sum(part.tokens for part in rest)
+        rows.append(PageRow(label=f"{len(rest)} more", cells=(f"{tokens:,}",)))
+    return PageGroup(title=name, columns=("tokens",), rows=tuple(rows))
+
+
+def _label(part: WindowPart) -> str:
+    """Return a readable name of a part: internal names of facts are written out."""
+    if part.kind in ("context", "memory files"):
+        return part.name.removesuffix("_delta").replace("_", " ").capitalize()
+    if part.kind in ("user", "assistant"):
+        return f"{part.kind.capitalize()} {part.name or 'text'}"
+    if part.kind in ("tool calls", "tool results"):
+        return f"{part.name} {part.kind.removeprefix('tool ')}".strip()
+    return part.name

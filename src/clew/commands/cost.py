@@ -27,6 +27,7 @@ from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, find_cha
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError, SettingsError, describe_error
 from clew.core.messages.text import format_count, replace_unprintable
+from clew.core.page import draw_bar
 from clew.permissions.session_rules import load_current_rules
 from clew.record.exchange.export import list_agent_files
 from clew.record.transcript import choose, light, paths
@@ -39,9 +40,6 @@ from clew.system.files import require_open_folder
 # Plain tables and bars for a terminal: text left-aligned, numbers right-aligned.
 
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
 def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows of equal length as aligned lines. The first and last columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -52,14 +50,6 @@ def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()
-
-
-def draw_bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
-    """Return a bar of at most `width` characters. Even a small positive amount is visible."""
-    if not most or amount <= 0:
-        return ""
-    eighths = max(1, round(amount * width * 8 / most))
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 # Collects the charges recorded in transcripts, counting each response once.

@@ -33,7 +33,7 @@ class ExplainedMemory(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-def _line(file: MemoryFile) -> ExplainedMemory:
+def measure(file: MemoryFile) -> ExplainedMemory:
     return ExplainedMemory(
         path=file.path,
         layer=file.layer,
@@ -46,13 +46,13 @@ def _line(file: MemoryFile) -> ExplainedMemory:
 def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any]:
     """Return the report that `--json` prints."""
     report = {
-        "files": [_line(file) for file in memory.files],
-        "rules": [_line(rule) for rule in memory.rules],
+        "files": [measure(file) for file in memory.files],
+        "rules": [measure(rule) for rule in memory.rules],
         "skipped": memory.skipped,
         "toApprove": memory.to_approve,
         "tokens": sum(estimate_text_tokens(file.text) for file in memory.files),
     }
-    return report if touched is None else report | {"whenRead": [_line(file) for file in touched]}
+    return report if touched is None else report | {"whenRead": [measure(file) for file in touched]}
 
 
 def main(argv: list[str]) -> int:
@@ -99,14 +99,16 @@ def shown(memory: Memory, touched: list[MemoryFile] | None, name: str | None) ->
 
 
 def _table(title: str, files: tuple[MemoryFile, ...] | list[MemoryFile]) -> list[str]:
-    rows = [_line(file) for file in files]
-    lines = [f"  {row.tokens:>6} tokens  {row.layer:<8} {row.path}{_beside(row)}" for row in rows]
+    rows = [measure(file) for file in files]
+    lines = [
+        f"  {row.tokens:>6} tokens  {row.layer:<8} {row.path}{describe_origin(row)}" for row in rows
+    ]
     if len(rows) > 1:
         lines.append(f"  {sum(row.tokens for row in rows):>6} tokens in total")
     return [title, *lines]
 
 
-def _beside(line: ExplainedMemory) -> str:
+def describe_origin(line: ExplainedMemory) -> str:
     text = ""
     if line.imported_by is not None:
         text += f" (imported by {line.imported_by})"

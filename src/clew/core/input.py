@@ -15,6 +15,10 @@ from msgspec import Struct
 
 from clew.core.regex import lazy_pattern
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.core.page import ReportPage
+
 # Slash command outcomes. A command never changes the conversation itself: it returns what to do,
 # and the front end or the engine does it.
 
@@ -41,12 +45,14 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 class Show(Struct, frozen=True, kw_only=True):
     """Text shown to the user; the model does not see it.
 
-    With `is_unknown`, the line was not understood, so that the user gets it back to edit.
+    With `is_unknown`, the line was not understood, so that the user gets it back to edit. A terminal
+    paints `page` instead of the text, which has the same content.
     """
 
     text: str
     is_error: bool = False
     is_unknown: bool = False
+    page: "ReportPage | None" = None
 
 
 class SubmitPrompt(Struct, frozen=True, kw_only=True):

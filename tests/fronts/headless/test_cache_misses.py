@@ -114,7 +114,7 @@ def test_the_terminal_says_in_cost_what_changed(tmp_path: Path) -> None:
         screen.expect("Two.")
         screen.expect_rest()
         screen.type("/cost\r")
-        screen.expect("cache misses")
+        screen.expect("Cache misses")
         screen.expect("1 request, 40,000 tokens not read from the cache; $")
         screen.expect("the tools changed (40,000 tokens, $")
 

@@ -117,7 +117,7 @@ def test_commands_about_the_setup(host: Hosted, tmp_path: Path) -> None:
     assert f"Added {other}" in shown(host, f"/add-dir {other}")
     assert str(other) in shown(host, "/add-dir")
     assert "not found" in shown(host, "/add-dir nowhere")
-    assert shown(host, "/hooks") == "No hooks"
+    assert "0 hooks" in shown(host, "/hooks")
     assert "0 active" in shown(host, "/doctor --offline")
     assert "does not upload" in shown(host, "/bug-report report.md")
     report = (tmp_path / "work" / "report.md").read_text("utf-8")
@@ -153,7 +153,7 @@ def test_usage_says_what_is_of_the_whole_session_and_what_of_this_start(tmp_path
         assert clew(tmp_path, server.url, "-p", "begin").stdout == "Begun.\n"
         told = clew(tmp_path, server.url, "-p", "/usage", "--continue").stdout
     assert "since the session was created" in told
-    assert "1 response:" in told
+    assert "1 response, $" in told
     assert ", 0.0 s of it in this run" in told
 
 
@@ -189,7 +189,7 @@ def test_every_command_is_listed_with_what_it_does(tmp_path: Path) -> None:
         with Hosted(tmp_path, server.url) as host:
             said = host.ask("initialize")["response"]["commands"]
     assert "/model" in listed
-    rows = {line.split()[0][1:]: line for line in listed.splitlines() if line.startswith("/")}
+    rows = {line.split()[0][1:]: line for line in listed.splitlines() if line.startswith("  /")}
     assert set(rows) == {command["name"] for command in said}
     assert all(len(line.split()) > 2 for line in rows.values()), json.dumps(rows)
 
@@ -249,5 +249,5 @@ def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> Non
 
 def test_what_fills_the_window_is_told_in_words(host: Hosted) -> None:
     told = shown(host, "/context")
-    assert "context skill listing\n" in told
+    assert "Skills  " in told
     assert "_delta" not in told

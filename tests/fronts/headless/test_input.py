@@ -126,7 +126,7 @@ def test_commands_tell_about_the_session_that_goes_on_and_leave_a_note_in_it(hom
     said = json.loads(done.stdout)
     assert (said["is_error"], said["num_turns"], bodies) == (False, 0, [])
     assert "claude-sonnet-5-5" in said["result"]
-    for command, shown in (("/context", "system prompt"), ("/usage", "1 response:"), ("/permissions", "mode"), ("/memory", "No memory"), ("/config", "No settings")):  # fmt: skip
+    for command, shown in (("/context", "System prompt"), ("/usage", "1 response, $"), ("/permissions", "mode"), ("/memory", "/init creates"), ("/config", "0 of ")):  # fmt: skip
         assert shown in run(home, "--continue", command)[0].stdout
     _, (body,) = run(home, "--continue", "and now")
     assert "local-command" not in json.dumps(body)

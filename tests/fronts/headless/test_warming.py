@@ -90,7 +90,7 @@ def test_a_long_command_keeps_the_cache_warm_and_cost_says_what_that_took(
         with OnScreen(tmp_path, server.url, "-c", *flags(), columns=120) as screen:
             screen.expect(READY)
             screen.type("/cost\r")
-            screen.expect("cache warming  1 request, $0.0303 of the total")
+            screen.expect("Cache warming  1 request, $0.0303 of the total")
     by_purpose = json.loads(clew(tmp_path, server.url, "cost", "--json", "--by", "purpose").stdout)
     named = {row["name"]: row["requests"] for row in by_purpose["by"]["purpose"]}
     assert named == {"turn": 2, "warming": 1}

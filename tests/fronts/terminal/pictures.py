@@ -21,6 +21,7 @@ LEFT = re.compile(r"\b(in|for) \d+ s\b")
 PROJECT = re.compile(r"HOME/projects/[^/\s]+")
 COUNTS = re.compile(r"\b\d+ \(\d+ loaded")
 MOMENTS = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?= SESSION)")
+DAYS = re.compile(r"\b\d{4}-\d\d-\d\d\b(?= {3,}\d)")
 SECONDS = re.compile(r"\b\d+\.\d s\b")
 SIZES = re.compile(r"\b\d+\.\d kB\b")
 SHORT = re.compile(r"(?<=/tree )[0-9a-f]{8}\b")
@@ -43,6 +44,7 @@ def normalize(picture: str) -> str:
         (COUNTS, "N (N loaded"),
         (MOMENTS, "MOMENT"),
         (SECONDS, "0.0 s"),
+        (DAYS, "TODAY-DATE"),
         (SHORT, "PROMPT"),
     ):
         picture = pattern.sub(instead, picture)

@@ -17,7 +17,7 @@ SHOWN = (
 )  # fmt: skip
 ARGUMENTS = {"rename": "A title", "search": "hi"}
 # So wide that no name of a folder, however long here, is wrapped.
-COLUMNS, ROWS = 320, 70
+COLUMNS, ROWS = 320, 100
 
 
 def shown(text: str, line: str) -> str:
@@ -54,10 +54,9 @@ def test_help_names_every_command_and_context_what_fills_the_window(tmp_path: Pa
         screen.type("/help\r")
         screen.expect("@FILE")
         for name in NAMES:
-            assert f"\n  /{name}" in screen.picture, name
+            assert f"\n    /{name}" in screen.text, name
         screen.type("/context\r")
-        screen.expect("system prompt")
-        screen.expect("Sonnet 5.5: about")
+        screen.expect("System prompt")
 
 
 # Every command that clew says it has.

@@ -103,7 +103,7 @@ def test_enter_never_replaces_an_unknown_command_and_leaves_it_to_edit(tmp_path:
         screen.expect("> /usge\n─")
         screen.type(" now\r")
         screen.expect("> /usge now\n─")
-        assert "tool time" not in screen.text
+        assert "Tool time" not in screen.text
         screen.type("\x03")
         screen.expect_gone("> /usge now\n─")
         # Scattered letters in a name are not close to it.
@@ -112,9 +112,9 @@ def test_enter_never_replaces_an_unknown_command_and_leaves_it_to_edit(tmp_path:
         screen.type("\x03")
         # A prefix of a name is enough, and so is another name of a command.
         screen.type("/cos\r")
-        screen.expect("total  $0.0000")
+        screen.expect("Cost  $0.0000")
         screen.type("/stats\r")
-        screen.expect("tool time")
+        screen.expect("Tool time")
         assert server.requests == []
 
 
@@ -140,3 +140,17 @@ def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:
         prompt, _, below = screen.text.partition("> read @nofile.txt")
         assert "no such file" not in prompt
         assert "! @nofile.txt: no such file or folder" in below.partition("Seen.")[0]
+
+
+def test_the_menu_says_what_a_command_does_and_its_arguments_once_it_is_named(
+    tmp_path: Path,
+) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/compa")
+        screen.expect("/compact  Summarize the conversation to free up context")
+        assert "--before" not in screen.picture
+        screen.type("\t")
+        screen.expect("/compact [INSTRUCTIONS | --before N")
+        screen.type("\x03")
+        screen.expect_gone("--before")

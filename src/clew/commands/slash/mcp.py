@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from clew.commands.slash import SlashHandlers
+from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Show, SlashCommand, SubmitPrompt
+from clew.core.page import ReportPage, pairs
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.connect import probe_server
 from clew.parts.mcp.prompts import fetch_prompt
@@ -25,11 +26,17 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     mcp = session.parts.mcp
     word, _, name = arguments.partition(" ")
     if not word:
-        lines = [
-            f"{server.name}: {server.state} {probe_server(server).line}" for server in mcp.clients()
+        rows = [
+            (server.name, f"{server.state} {probe_server(server).line}") for server in mcp.clients()
         ]
-        lines += [f"{entry.name}: {entry.held}" for entry in mcp.found.held]
-        return Show(text="\n".join(lines) or "No MCP servers. Add one with: clew mcp add")
+        rows += [(entry.name, entry.held) for entry in mcp.found.held]
+        hints = ("/mcp SERVER shows its tools", "/mcp reconnect | enable | disable | log SERVER")
+        page = ReportPage(
+            title="MCP servers",
+            groups=(pairs(rows or [("none", "add one with: clew mcp add")]),),
+            hints=hints if rows else (),
+        )
+        return show_page(page)
     if word not in ("reconnect", "enable", "disable", "log"):
         word, name = "show", arguments
     server = next((client for client in mcp.clients() if client.name == name.strip()), None)

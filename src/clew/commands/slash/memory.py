@@ -7,11 +7,12 @@ from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load_
 from clew.agent.context.nearby import make_note_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, find_notes_file
-from clew.commands.memory import shown
-from clew.commands.slash import SlashHandlers
+from clew.commands.memory import describe_origin, measure
+from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import format_count
+from clew.core.page import PageGroup, PageRow, ReportPage, pairs
 from clew.parts.memory.remembering import keep_words, notebook_of, propose_memos
 from clew.permissions.in_session import of_own
 from clew.session.session import Session
@@ -52,16 +53,42 @@ def _overview(session: Session) -> Show:
     memory = load_memory(find_sources(standing.environ, standing.places.cwd, gate), FileCache())
     notebook = notebook_of(standing.places)
     index, is_cut = notebook.index()
-    lines = [
-        *shown(memory, None, None),
-        f"notes (`# text`) are saved in {find_notes_file(session.rules)}; change that with /memory to WHERE",
-        f"memories: {len(notebook.memos())} in {notebook.folder}; {INDEX}: "
-        f"{format_count(len(index.splitlines()), 'line is', 'lines are')} loaded{' (the rest is cut off)' if is_cut else ''}",
+    files = [
+        PageRow(
+            label=row.path, cells=(f"{row.tokens:,}",), note=f"{row.layer}{describe_origin(row)}"
+        )
+        for row in map(measure, memory.files)
     ]
-    waiting = len(notebook.proposals())
-    if waiting:
-        lines.append(f"{waiting} proposed, not in use yet: /memory review")
-    return Show(text="\n".join(lines))
+    total = sum(measure(file).tokens for file in memory.files)
+    groups = [
+        PageGroup(
+            title="Loaded at the start, in this order",
+            columns=("tokens",),
+            rows=tuple(files) or (PageRow(label="none", note="/init creates a memory file"),),
+        )
+    ]
+    if memory.rules:
+        rules = [
+            (row.path, f"{row.layer}{describe_origin(row)}") for row in map(measure, memory.rules)
+        ]
+        groups.append(pairs(rules, "Rules that load when a matching file is read"))
+    if memory.skipped:
+        groups.append(pairs([(skip.path, skip.why) for skip in memory.skipped], "Skipped"))
+    loaded = format_count(len(index.splitlines()), "line is", "lines are")
+    notes = [
+        ("Notes (# text)", f"saved in {find_notes_file(session.rules)}"),
+        ("Memories", f"{len(notebook.memos())} in {notebook.folder}"),
+        (INDEX, f"{loaded} loaded{' (the rest is cut off)' if is_cut else ''}"),
+    ]
+    if waiting := len(notebook.proposals()):
+        notes.append(("Proposals", f"{waiting} proposed, not in use yet: /memory review"))
+    page = ReportPage(
+        title="Memory",
+        summary=f"{total:,} tokens",
+        groups=(*groups, pairs(notes, "Notes and memories")),
+        hints=("/memory to WHERE changes where notes are saved", "/memory list lists memories"),
+    )
+    return show_page(page)
 
 
 def _review(proposals: Sequence[Memo]) -> Outcome:

@@ -6,10 +6,12 @@ from typing import Any, get_args
 import msgspec
 
 from clew.agent.context.output_styles import WAITS
-from clew.commands.slash import SlashHandlers
+from clew.commands.slash import SlashHandlers, show_page
 from clew.commands.slash.record import choose_new_file
 from clew.core.input import Outcome, Show, format_table
 from clew.core.messages.errors import UserError
+from clew.core.messages.text import format_count
+from clew.core.page import ReportPage, pairs
 from clew.parts.plugins.parts import describe_parts
 from clew.parts.skills.listing import LONG, cut
 from clew.parts.skills.skill import Skill
@@ -117,12 +119,19 @@ async def hooks(session: Session, _: str) -> Outcome:
     from clew.agent.hooks.handlers import read_layers
 
     listing = read_layers(session.rules.standing.layers)
-    lines = [f"off: {listing.off}"] if listing.off else []
-    lines += [
-        f"{label_event(hook.event.name, hook.matcher or None)}  {hook.kind}: {hook.handler.title}  [{hook.where}]"
-        for hook in listing.hooks
-    ]
-    return Show(text=mask("\n".join([*lines, *listing.faults])) or "No hooks")
+    by_event: dict[str, list[tuple[str, str]]] = {}
+    for hook in listing.hooks:
+        name = label_event(hook.event.name, hook.matcher or None)
+        row = (f"{hook.kind}: {mask(hook.handler.title)}", hook.where)
+        by_event.setdefault(name, []).append(row)
+    groups = [pairs(rows, name) for name, rows in by_event.items()]
+    if listing.faults:
+        groups.append(pairs([(mask(fault), "") for fault in listing.faults], "Errors"))
+    if not groups:
+        groups.append(pairs([("none", "add them to the settings under hooks")]))
+    summary = f"off: {listing.off}" if listing.off else format_count(len(listing.hooks), "hook")
+    hints = ("clew hooks test EVENT tries them", "clew hooks events lists the events")
+    return show_page(ReportPage(title="Hooks", summary=summary, groups=tuple(groups), hints=hints))
 
 
 async def doctor(session: Session, arguments: str) -> Outcome:

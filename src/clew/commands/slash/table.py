@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from clew.agent.intake import Raw
-from clew.agent.warming import Warmer
-from clew.commands.slash import SlashHandlers
+from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import (
     Clear,
     ExitSession,
@@ -19,25 +18,15 @@ from clew.core.input import (
     Resume,
     Show,
     SlashCommand,
-    format_table,
 )
 from clew.core.input import TypedCommand as Typed
-from clew.core.ledger.breakdown import WindowPart, break_down
-from clew.core.ledger.cache_miss import sum_up
-from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
 from clew.core.messages.errors import ClewError
-from clew.core.messages.text import format_count
-from clew.core.normalize.target import find_references, select_definitions
 from clew.parts.resuming import ensure_free
-from clew.permissions.in_session import of_own
 from clew.record.transcript import choose
 from clew.record.transcript.light import Outline
 from clew.session.session import Session
-from clew.system.clock import format_local, format_local_timestamp, get_timestamp, make_id
-from clew.system.config.load import assign, explain_setting, list_settings, parse_value
-from clew.system.files import is_there
-from clew.version import VERSION
+from clew.system.clock import format_local, get_timestamp, make_id
 
 SHOWN_SESSIONS = 50
 SHOWN_MISSES = 5
@@ -165,6 +154,12 @@ def load_setup() -> SlashHandlers:
     return HANDLERS
 
 
+def load_pages() -> SlashHandlers:
+    from clew.commands.slash.pages import HANDLERS
+
+    return HANDLERS
+
+
 def load_tasks() -> SlashHandlers:
     from clew.commands.slash.tasks import HANDLERS
 
@@ -271,166 +266,6 @@ async def rewind(session: Session, arguments: str) -> Outcome:
     return await take_back(session, arguments)
 
 
-async def context(session: Session, arguments: str) -> Outcome:
-    if arguments.strip():
-        from clew.commands.slash.context import edit
-
-        return await edit(session, arguments)
-    template = session.model_access.requests.template
-    history = session.story.sent
-    tools = select_definitions(
-        session.tools.toolbox.definitions(), find_references(history), takes_deferred=False
-    )
-    system = template.system if isinstance(template.system, list) else []
-    parts = break_down(history, system=system, tools=tools)
-    used, window = sum(part.tokens for part in parts), session.model.context_window
-    of = f" of {window:,}" if window else ""
-    rows = [(f"{part.tokens:,}", named(part)) for part in parts]
-    return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{format_table(rows)}")
-
-
-def named(part: WindowPart) -> str:
-    """Return the label of a part of the context window.
-
-    Internal context names are made readable.
-    """
-    name = part.name
-    if part.kind in ("context", "memory files"):
-        name = name.removesuffix("_delta").replace("_", " ")
-    return f"{part.kind} {name}".rstrip()
-
-
-async def cost(session: Session, _: str) -> Outcome:
-    ledger = session.ledger()
-    rows = [("total", money(ledger.total))]
-    rows += [(model, money(spend)) for model, spend in ledger.by_model().items()]
-    return Show(text=format_table([*rows, *cache_rows(session)]))
-
-
-def cache_rows(session: Session) -> list[tuple[str, str]]:
-    """Return a summary of the prompt cache misses, then the latest ones."""
-    warmer, misses = session.model_access.cache.warmer, session.model_access.cache.misses
-    rows = [] if warmer is None else warming_rows(warmer)
-    if not misses:
-        return rows
-    last = misses[-SHOWN_MISSES:]
-    label = f"the last {len(last)}" if len(misses) > len(last) else ""
-    rows += [("cache misses", "; ".join(filter(None, [sum_up(misses), label])))]
-    return rows + [(f"  {format_local_timestamp(miss.at)[11:]}", str(miss)) for miss in last]
-
-
-def warming_rows(warmer: Warmer) -> list[tuple[str, str]]:
-    """Return the cost and the savings of cache warming, if it was used."""
-    spend, notes = warmer.spend, []
-    if spend.requests or warmer.reserved_usd:
-        notes.append(f"{format_count(spend.requests, 'request')}, {money(spend)} of the total")
-    if warmer.reserved_usd:
-        notes.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
-    if warmer.saved_usd:
-        notes.append(f"saved about ${warmer.saved_usd:.4f}")
-    if warmer.trouble:
-        notes.append(f"stopped: {warmer.trouble}")
-    return [("cache warming", "; ".join(notes))] if notes else []
-
-
-def money(spend: Spend) -> str:
-    """Format dollars, noting responses without a known price."""
-    known_part = f"${spend.usd:,.4f}"
-    if not spend.unpriced:
-        return known_part
-    return f"{known_part} and {format_count(spend.unpriced, 'response')} without a known price"
-
-
-async def usage(session: Session, _: str) -> Outcome:
-    """Show the session's totals over all runs, and the current run's share of them."""
-    state, past = session.costs.spending.state, session.costs.past
-    rows = []
-    for model, spend in session.ledger().by_model().items():
-        tokens = spend.tokens
-        written = tokens.cache_write_5m + tokens.cache_write_1h
-        rows.append(
-            (
-                model,
-                f"{format_count(spend.requests, 'response')}: {tokens.input:,} input, {tokens.output:,} output, "
-                f"{tokens.cache_read:,} cache read, {written:,} cache write",
-            )
-        )
-    rows += [
-        ("API time", seconds(past.api_ms, state.api_ms)),
-        ("tool time", seconds(past.tool_ms, state.tool_ms)),
-        (
-            "lines",
-            f"{past.lines_added + state.lines_added:,} added, "
-            f"{past.lines_removed + state.lines_removed:,} removed",
-        ),
-    ]
-    if past.duration_ms:
-        rows.insert(0, ("counted", "since the session was created, over all runs"))
-    return Show(text=format_table(rows))
-
-
-def seconds(before_ms: float, now_ms: float) -> str:
-    duration = f"{(before_ms + now_ms) / 1000:.1f} s"
-    return f"{duration}, {now_ms / 1000:.1f} s of it in this run" if before_ms else duration
-
-
-async def model(session: Session, name: str) -> Outcome:
-    if name:
-        chosen = await session.model_access.switching.to(name)
-        unheard = "" if chosen.known else " (unknown to clew: no price or context size)"
-        return Show(text=f"Model set to {chosen.id}{unheard}")
-    aliases = sorted(session.model_access.speaking.catalog.aliases.items())
-    rows = [PickRow(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
-    current_id = session.model.id
-    at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == current_id), 0)
-    title = "Select a model"
-    return Pick(title=title, rows=tuple(rows), text=f"Current model: {current_id}", at=at)
-
-
-async def permissions(session: Session, word: str) -> Outcome:
-    if word == "sandbox":
-        return Show(text=format_table(await session.parts.sandbox.page()))
-    if word:
-        return Show(text=f"Permission mode: {session.rules.set_mode(word)}")
-    standing = session.rules.standing
-    rows: list[tuple[str, str]] = [("mode", session.mode)]
-    rows += [
-        (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
-    ]
-    rows.append(("sandbox", "for details: /permissions sandbox"))
-    return Show(text=format_table(rows))
-
-
-async def config(session: Session, arguments: str) -> Outcome:
-    places = session.rules.standing.places
-    key, _, value = arguments.partition(" ")
-    if not key:
-        return Show(text="\n".join(list_settings(places)) or "No settings changed from defaults")
-    if not value:
-        return Show(text="\n".join(explain_setting(places, key)))
-    done = assign(places, "user", key, parse_value(key, value.strip()))
-    noticed = of_own(await session.parts.refresh())
-    return Show(text="\n".join([f"{done.path}: {key} set", *done.faults, *noticed]))
-
-
-async def status(session: Session, _: str) -> Outcome:
-    transcript = session.story.recorder.transcript
-    rows = [
-        ("clew", VERSION),
-        ("session", session.session_id),
-        ("model", session.model.id),
-        ("mode", session.mode),
-        ("folder", str(session.rules.standing.places.cwd)),
-        ("transcript", str(transcript) if is_there(transcript) else "not written yet"),
-        ("debug", session.workspace.debug_file or "not written (use --debug)"),
-        (
-            "tools",
-            f"{len(session.tools.toolbox)} ({len(session.tools.toolbox.deferred())} loaded on demand)",
-        ),
-    ]
-    return Show(text=format_table(rows))
-
-
 BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("add-dir", load_setup, "List or add working folders", hint="[FOLDER]"),
     later("agents", load_tasks, "List subagents; merge or discard a subagent's worktree", hint="[AGENT | merge ID | discard ID]"),
@@ -438,9 +273,9 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("bug-report", load_setup, "Write a bug report to a file", hint="[FILE]"),
     SlashCommand(name="clear", description="Start a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     SlashCommand(name="compact", description="Summarize the conversation to free up context", run=compact, hint="[INSTRUCTIONS | --before N | --from N | --list | --show | --undo]"),
-    SlashCommand(name="config", description="Show or change settings", run=config, hint="[KEY [VALUE]]"),
-    SlashCommand(name="context", description="Show context usage; exclude, summarize or pin messages", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
-    SlashCommand(name="cost", description="Show the cost of this session", run=cost),
+    later("config", load_pages, "Show or change settings", hint="[KEY [VALUE]]"),
+    later("context", load_pages, "Show context usage; exclude, summarize or pin messages", hint="[messages | edits | exclude | summarise | pin | restore]"),
+    later("cost", load_pages, "Show the cost of this session"),
     later("diff", load_record, "Show uncommitted changes"),
     later("doctor", load_setup, "Check this installation and suggest fixes", hint="[--offline]"),
     later("effort", load_setup, "Show or set the reasoning effort", hint="[LEVEL]"),
@@ -454,9 +289,9 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("loop", load_tasks, "Repeat a prompt on a schedule", hint="[5m] PROMPT", is_interactive=True),
     later("mcp", load_mcp, "Show and manage MCP servers", hint="[SERVER]"),
     later("memory", load_memory, "View and manage memory; choose where notes are saved", hint="[to | list | show | forget | review | accept | drop]"),
-    SlashCommand(name="model", description="Show or select the model", run=model, hint="[MODEL]"),
+    later("model", load_pages, "Show or select the model", hint="[MODEL]"),
     later("output-style", load_setup, "Show or set the output style", hint="[NAME]"),
-    SlashCommand(name="permissions", description="View permission rules and the sandbox, or change the mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
+    later("permissions", load_pages, "View permission rules and the sandbox, or change the mode", hint="[MODE | sandbox]", aliases=("allowed-tools",)),
     later("plugin", load_setup, "List the plugins of this session", aliases=("plugins",)),
     later("reload-plugins", load_setup, "Reload plugins, skills, agents and output styles", aliases=("reload",)),
     later("remember", load_memory, "Save a memory, or suggest memories from this session", hint="[WORDS]"),
@@ -465,32 +300,59 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     SlashCommand(name="rewind", description="Rewind the conversation, files or both to a message", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
     later("search", load_record, "Search all sessions", hint="WORDS"),
     later("skills", load_setup, "List the skills of this session"),
-    SlashCommand(name="status", description="Show the session's status", run=status),
+    later("status", load_pages, "Show the session's status"),
     later("statusline", load_setup, "Configure the status line", hint="[COMMAND | off]"),
     later("tasks", load_tasks, "List and manage background tasks", hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
     later("todos", load_record, "Show the todo list"),
     later("tree", load_record, "Show all branches of this session and continue from any prompt", hint="[MESSAGE]"),
-    SlashCommand(name="usage", description="Show tokens, times and changed lines", run=usage, aliases=("stats",)),
+    later("usage", load_pages, "Show tokens, times and changed lines", aliases=("stats",)),
     later("vim", load_setup, "Turn vim mode on or off", hint="[on | off]"),
 )  # fmt: skip
 
 
 # `/help`: the list of commands, or the arguments and description of one.
 
+# The commands by use. Commands that are not listed follow in a group of their own.
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "export", "copy", "search", "exit"),
+    "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),
+    "Permissions and settings": ("permissions", "config", "theme", "login", "logout", "add-dir", "keybindings", "vim", "statusline"),
+    "Work": ("diff", "review", "commit", "verify", "todos", "tasks", "background", "goal", "loop", "agents"),
+    "Memory and extensions": ("init", "memory", "remember", "skills", "mcp", "hooks", "plugin", "reload-plugins"),
+    "Help": ("help", "status", "doctor", "bug-report"),
+}  # fmt: skip
+HELP_CHARACTERS = 64
+FORMS = [
+    ("!COMMAND", "Run a shell command; the model sees its output"),
+    ("# NOTE", "Add a line to the project's memory file"),
+    ("@FILE", "Attach a file, a folder or FILE#L10-20"),
+]
+
 
 async def show(session: Session, name: str) -> Outcome:
     if name:
         return about(session, name.removeprefix("/"))
-    rows = [
-        (f"/{command.name} {command.hint}".rstrip(), command.description)
-        for command in collect_commands(session)
-    ]
-    rows += [
-        ("!COMMAND", "Run a shell command; the model sees it and its output"),
-        ("# NOTE", "Add a line to the project's memory file"),
-        ("@FILE", "Anywhere in a prompt: attach a file, a folder or FILE#L10-20"),
-    ]
-    return Show(text=format_table(rows))
+    from clew.core.page import ReportPage, pairs
+
+    commands = {command.name: command for command in collect_commands(session)}
+    groups = []
+    for title, names in SUBJECTS.items():
+        known = [commands.pop(name) for name in names if name in commands]
+        groups.append(pairs(map(_in_a_row, known), title))
+    if commands:
+        own = "Commands of this project, skills and servers"
+        groups.append(pairs(map(_in_a_row, commands.values()), own))
+    groups.append(pairs(FORMS, "In a prompt"))
+    hints = ("/help COMMAND explains one command", "? on an empty prompt shows the keys")
+    return show_page(ReportPage(title="Help", groups=tuple(groups), hints=hints))
+
+
+def _in_a_row(command: SlashCommand[Session]) -> tuple[str, str]:
+    """Return a command's name and the start of its description."""
+    words = command.description
+    is_long = len(words) > HELP_CHARACTERS
+    short = f"{words[:HELP_CHARACTERS].rpartition(' ')[0]} …" if is_long else words
+    return f"/{command.name}", short
 
 
 def about(session: Session, name: str) -> Outcome:

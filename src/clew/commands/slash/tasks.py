@@ -5,11 +5,12 @@ from datetime import timedelta
 
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import BackgroundTask
-from clew.commands.slash import SlashHandlers
+from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Show, SubmitPrompt, format_table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import format_count
+from clew.core.page import ReportPage, pairs
 from clew.parts.goals import MOST_CHECKS
 from clew.parts.schedules import cron
 from clew.parts.schedules.board import ScheduleRequest, format_schedule
@@ -260,12 +261,14 @@ async def agents(session: Session, arguments: str) -> Outcome:
         (spec.name, f"{cut(first_line(spec.description), LONG // 4)} ({origin(spec)})")
         for spec in catalog
     ]
-    hidden = [
-        (spec.name, f"hidden by another agent of this name ({origin(spec)})")
-        for spec in catalog.shadowed
-    ]
-    faults = [f"! {fault}" for fault in session.parts.agents.faults]
-    return Show(text="\n".join([format_table([*rows, *hidden]), *faults]))
+    groups = [pairs(rows)]
+    if catalog.shadowed:
+        hidden = [(spec.name, origin(spec)) for spec in catalog.shadowed]
+        groups.append(pairs(hidden, "Hidden by another agent of the same name"))
+    if faults := session.parts.agents.faults:
+        groups.append(pairs([(f"! {fault}", "") for fault in faults], "Errors"))
+    hints = ("/agents NAME shows one", "/agents merge | discard ID ends a worktree")
+    return show_page(ReportPage(title="Subagents", groups=tuple(groups), hints=hints))
 
 
 def origin(spec: AgentSpec) -> str:

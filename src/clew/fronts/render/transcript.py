@@ -5,7 +5,7 @@ returned lines permanently, above everything else. `tail` returns what is shown 
 redrawn whenever possible. A line that `feed` has returned is never returned again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from clew.agent.events import (
@@ -24,6 +24,7 @@ from clew.agent.events import (
 )
 from clew.core.json_object import Json
 from clew.core.messages.text import format_count
+from clew.core.page import ReportPage, lay_out
 from clew.core.stream.events import (
     BlockDropped,
     BlockFinished,
@@ -54,6 +55,7 @@ from clew.fronts.render.rows import (
     escape_controls,
     format_row,
     join_lines,
+    width_of,
     wrap_spans,
 )
 from clew.fronts.render.stories import AgentLine, CallStory, title_of
@@ -66,6 +68,21 @@ Voice: TypeAlias = Literal["words", "call", "note", "room"]
 # The rows of thinking in progress.
 THINKING_ROWS = 3
 _CLOSE = frozenset({"note", "call"})
+
+
+PAGE_INDENT = "  "
+# A note with less room continues at the start of the line.
+NOTE_CELLS = 20
+
+
+def hang_note(spans: Row, width: int) -> Iterator[Row]:
+    """Yield the rows of a line of a page. A note that is too long continues below its start."""
+    before, note = spans[:-1], spans[-1:]
+    at = width_of(before)
+    if not before or width - at < NOTE_CELLS:
+        before, note, at = [], spans, 0
+    for number, row in enumerate(wrap_spans(note, width - at)):
+        yield [Span(PAGE_INDENT), *(before if number == 0 else [Span(" " * at)]), *row]
 
 
 class Transcript:
@@ -214,6 +231,14 @@ class Transcript:
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """Return the lines of a notice from clew itself; `part` names the style."""
         return self._out("note", list(render_note(text, self._look, part)))
+
+    def page(self, page: ReportPage) -> list[Line]:
+        """Return the lines of a page."""
+        lines, room = [], self._look.width - len(PAGE_INDENT)
+        for pieces in lay_out(page, room):
+            spans = [Span(escape_controls(text), self.theme[part]) for text, part in pieces]
+            lines += [format_row(row) for row in hang_note(spans, room)]
+        return self._out("note", lines)
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for word in words for row in self.note(word)]

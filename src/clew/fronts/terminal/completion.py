@@ -109,6 +109,8 @@ class Completion:
         self.known = CompletionSource()
         self._asked: CompletionWord | None = None
         self._dismissed: str | None = None
+        # The command whose arguments are typed, with their grammar.
+        self._usage = ""
         self.offers: list[CompletionOffer] = []
         self._at = 0
         # Whether the user selected a suggestion; otherwise the first is what Tab would accept.
@@ -130,9 +132,10 @@ class Completion:
             return None
         self._asked = now
         if now is None or before == self._dismissed:
-            self._show(())
+            self._hide()
             return None
         self._dismissed = None
+        self._usage = self._grammar(now.command) if now.kind == "argument" else ""
         if now.kind == "file":
             return now
         self._show(
@@ -152,10 +155,14 @@ class Completion:
     def close(self, before: str = "") -> None:
         """Hide the suggestions for this text; further typing can bring them back."""
         self._dismissed = before or None
-        self._show(())
+        self._hide()
 
     def forget(self) -> None:
         self._asked = None
+        self._hide()
+
+    def _hide(self) -> None:
+        self._usage = ""
         self._show(())
 
     def move(self, steps: int) -> None:
@@ -182,6 +189,12 @@ class Completion:
         is_meant = name.startswith(word.lower()) or self.known.aliases().get(word) == name
         return "" if is_meant else word
 
+    def _grammar(self, command: str) -> str:
+        """Return a command with the grammar of its arguments; empty if it takes none."""
+        name = self.known.aliases().get(command, command)
+        hints = {known: hint for known, hint, _ in self.known.commands()}
+        return f"/{name} {hints[name]}" if hints.get(name) else ""
+
     def _command_offers(self, word: str) -> list[CompletionOffer]:
         commands = {name: (hint, words) for name, hint, words in self.known.commands()}
         names = match_names(word, commands)
@@ -190,7 +203,7 @@ class Completion:
         return [
             CompletionOffer(
                 text=f"/{name} " if commands[name][0] else f"/{name}",
-                label=f"/{name} {commands[name][0]}".rstrip(),
+                label=f"/{name}",
                 hint=commands[name][1],
                 is_whole=not commands[name][0],
             )
@@ -213,9 +226,11 @@ class Completion:
     # -- drawing
 
     def lines(self, width: int, rows: int, theme: Theme) -> list[Line]:
-        row_count = min(SHOWN, rows)
+        usage = format_row(clip_spans([Span(f"  {self._usage}", theme["quiet"])], width))
+        above = [usage] if self._usage and rows > 0 else []
+        row_count = min(SHOWN, rows - len(above))
         if not self.offers or row_count < 1:
-            return []
+            return above
         first = max(0, min(self._at - row_count // 2, len(self.offers) - row_count))
         part = self.offers[first : first + row_count]
         column = min(max(len(offer.label) for offer in part) + 2, max(width // 2, 20))
@@ -223,7 +238,7 @@ class Completion:
         rest = len(self.offers) - first - len(part)
         if rest > 0 and lines:
             lines[-1] = [*lines[-1], Span(f"  ({rest} more)", theme["quiet"])]
-        return [format_row(clip_spans(row, width)) for row in lines]
+        return [*above, *(format_row(clip_spans(row, width)) for row in lines)]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:
         # Enter does not take a guess, so it is not marked.

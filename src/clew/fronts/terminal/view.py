@@ -248,7 +248,11 @@ class TerminalView(FrontView):
 
     async def show(self, outcome: Show, line: Line | None) -> None:
         self._echo(line)
-        self.say(outcome.text, part="error" if outcome.is_error else "")
+        if outcome.page is not None:
+            self._screen.say(self.transcript.page(outcome.page))
+            self._screen.changed()
+        else:
+            self.say(outcome.text, part="error" if outcome.is_error else "")
         if outcome.is_unknown and line is not None and self._stage.prompt.is_empty:
             self._stage.prompt.put(as_entry(line))
             self._stage.completion.close(line.raw.text)
