@@ -12,17 +12,13 @@ from tests.permissions.world import World
 
 def offered(world: World, tool: str, given: dict[str, Any], mode: Mode = "default") -> list[str]:
     decision = world.decide(tool, given, None, mode)
-    found = list_lasting_answers(
-        PermissionRequest(tool=tool, input=given), decision, mode, is_trusted=True
-    )
+    found = list_lasting_answers(PermissionRequest(tool=tool, input=given), decision, mode)
     return [offer.words for offer in found]
 
 
 def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     call = PermissionRequest(tool="Bash", input={"command": "make all && make test"})
-    now, kept = list_lasting_answers(
-        call, world.decide(call.tool, call.input), "default", is_trusted=True
-    )
+    now, kept = list_lasting_answers(call, world.decide(call.tool, call.input), "default")
     assert (now.is_kept, kept.is_kept) == (False, True)
     assert isinstance(now.update, RulesUpdate)
     assert isinstance(kept.update, RulesUpdate)
@@ -31,18 +27,11 @@ def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     assert (now.update.destination, kept.update.destination) == ("session", "localSettings")
     assert "Bash(make all *)" in now.words
     assert kept.words.startswith("always allow Bash(make all *), ")
-    # What a folder's own settings permit does not count before that.
-    _, later = list_lasting_answers(
-        call, world.decide(call.tool, call.input), "default", is_trusted=False
-    )
-    assert "once you trust it" in later.words
 
 
 def test_edits_are_offered_as_a_mode(world: World) -> None:
     call = PermissionRequest(tool="Edit", input={"file_path": "a.py"})
-    (offer,) = list_lasting_answers(
-        call, world.decide(call.tool, call.input), "default", is_trusted=True
-    )
+    (offer,) = list_lasting_answers(call, world.decide(call.tool, call.input), "default")
     assert isinstance(offer.update, ModeUpdate)
     assert offer.update.mode == "acceptEdits"
 

@@ -34,8 +34,8 @@ from clew.parts.mcp.scopes import (
 )
 from clew.system.command_groups import Group, show
 from clew.system.config.json_text import remove_value, set_value
-from clew.system.config.layers import find_value, merge, select_active
-from clew.system.config.load import load_settings, read, trusts
+from clew.system.config.layers import find_value, merge
+from clew.system.config.load import load_settings, read, select_trusted, trusts
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_object
@@ -251,7 +251,7 @@ def entries(places: Places) -> list[ServerEntry]:
 
 
 def standing(places: Places) -> tuple[list[Any], Json]:
-    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
+    layers, _ = select_trusted(places, load_settings(places).layers)
     return layers, merge(layers)
 
 

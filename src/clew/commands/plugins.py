@@ -24,8 +24,8 @@ from clew.parts.plugins.parts import (
 )
 from clew.parts.plugins.store import Installed, Store, compute_fingerprint, is_on
 from clew.system.command_groups import Group
-from clew.system.config.layers import merge, select_active
-from clew.system.config.load import load_settings
+from clew.system.config.layers import merge
+from clew.system.config.load import load_settings, select_trusted
 from clew.system.config.load import trusts as trusts_folder
 from clew.system.config.paths import find_places
 from clew.system.files import is_folder
@@ -163,7 +163,7 @@ def summary(desk: PluginInstaller, done: str, plugin: Installed, parts: Parts) -
 
 def run_list(desk: PluginInstaller, _: Any) -> None:
     loaded = load_settings(desk.places)
-    layers, _ = select_active(loaded.layers, trusted=trusts_folder(desk.places))
+    layers, _ = select_trusted(desk.places, loaded.layers)
     settings = merge(layers)
     every = desk.store.all()
     if not every:

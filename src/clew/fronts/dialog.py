@@ -12,14 +12,20 @@ Body: TypeAlias = Callable[[int], Sequence[str]]
 class Choice(Struct, frozen=True, kw_only=True):
     """One choice of a dialog.
 
-    `key` is the key that selects the choice directly. If `asks_words` is set, the user types text
-    along with it.
+    `key` is the key that selects the choice directly, as its number does. If `asks_words` is set, the
+    user types text along with it. If `words_key` is set, the user may do so: that key opens a text field
+    in the choice's row, after `words_label`. `compact` is a shorter label for a small screen. A choice
+    that `refuses` is never hidden.
     """
 
     label: str
+    compact: str = ""
     hint: str = ""
     key: str = ""
     asks_words: bool = False
+    words_key: str = ""
+    words_label: str = ""
+    refuses: bool = False
 
 
 class DialogAnswer(Struct, frozen=True, kw_only=True):
@@ -32,13 +38,16 @@ class DialogAnswer(Struct, frozen=True, kw_only=True):
 class Dialog(Struct, frozen=True, kw_only=True):
     """A question with its choices.
 
-    `text`, or `body` if the text is drawn as lines, is shown above the choices. `at` is the index
-    of the preselected choice.
+    `text`, or `body` if the text is drawn as lines, is shown above the choices. `header` is a short name
+    for it among several dialogs. `at` is the index of the preselected choice. `escape` says what Escape
+    does.
     """
 
     title: str
     choices: list[Choice]
     text: str = ""
     body: Body | None = None
+    header: str = ""
     several: bool = False
     at: int = 0
+    escape: str = "cancel"

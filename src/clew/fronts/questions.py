@@ -6,7 +6,9 @@ without the user: no answer means no.
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.json_object import Json
@@ -14,13 +16,17 @@ from clew.core.messages.errors import SettingsError, describe_error
 from clew.core.messages.text import describe_user_rejection
 from clew.fronts.dialog import Body, Choice, Dialog, DialogAnswer
 from clew.fronts.render.rows import escape_controls, join_lines
+from clew.permissions.decision import describe_reason
 from clew.permissions.in_session import SessionRules
+from clew.permissions.request import MCP_PREFIX, Mode, domain_of
 from clew.permissions.suggest import LastingAnswer, list_lasting_answers
 from clew.permissions.updates import Update
+from clew.system.files import is_there
 
 # The keys of the answer that lasts for the session, and of the answer that is saved.
 FOR_NOW, KEPT = "s", "a"
-NOT_YET = "Rule saved. It applies to later sessions once you trust this folder: clew config trust"
+# The modes that plan mode can return to only with the user's word; the others are always offered.
+OWN_MODES: dict[Mode, str] = {"auto": "auto mode", "bypassPermissions": "bypass mode"}
 
 SANDBOX_QUESTION = "Run the commands that you approve in a sandbox?"
 SANDBOX_EXPLANATION = (
@@ -44,10 +50,28 @@ class Questions:
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self.rules: SessionRules | None = None
+        # The session's folder, to which paths are relative.
+        self.cwd: Callable[[], str] = os.getcwd
+        # The mode to return to after planning.
+        self.mode_before_plan: Callable[[], Mode] = lambda: "default"
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
         """Show a dialog and return the answer, or None if the user gives none."""
         raise NotImplementedError
+
+    async def choose_all(self, dialogs: Sequence[Dialog]) -> list[DialogAnswer] | None:
+        """Show related dialogs and return an answer to each, or None if one has no answer."""
+        answers = []
+        for dialog in dialogs:
+            answer = await self.choose(dialog)
+            if answer is None:
+                return None
+            answers.append(answer)
+        return answers
+
+    def draw_plan(self, _: str) -> Body | None:
+        """Return a drawing of a plan in Markdown, or None if the view does not draw."""
+        return None
 
     def draw(self, _: Question) -> Body | None:
         """Return a function that draws what a call would do, or None if the view does not draw."""
@@ -72,62 +96,72 @@ class Questions:
         lasting_answers = {} if self.rules is None else offer_answers(question, self.rules)
         whose = f"Agent “{join_lines(question.agent)}”: " if question.agent_id else ""
         dialog = Dialog(
-            title=f"{whose}{make_title(question.block)}",
-            text=f"{format_input(question.block['input'])}\n  Needs approval: {question.why}",
+            title=f"{whose}{make_title(question.block, self.cwd())}",
+            text=f"{format_input(question.block['input'], self.cwd())}\n"
+            f"  Needs approval: {describe_why(question)}",
             body=self.draw(question),
             choices=[
                 Choice(label="Yes", key="y"),
                 *(
-                    Choice(label=f"Yes, and {o.words}", key=key)
+                    Choice(
+                        label=f"Yes, and {o.after or o.words}", compact=f"Yes, {o.compact}", key=key
+                    )
                     for key, o in lasting_answers.items()
                 ),
-                Choice(label="No, and stop the turn", key="n"),
-                Choice(label="No, and tell clew what to do instead", key="w", asks_words=True),
+                no("No, and stop the turn"),
             ],
+            escape="deny and stop",
         )
         key, words = await self._chosen(dialog)
         if self.rules is not None and key in lasting_answers:
-            if trouble := take(
-                lasting_answers[key].update, self.rules, is_kept=lasting_answers[key].is_kept
-            ):
+            if trouble := take(lasting_answers[key].update, self.rules):
                 self._tell(trouble)
             return Granted()
         return verdict_of(key, words)
 
     async def _plan(self, plan: str) -> Verdict:
+        """Ask whether to start working on a plan, and in which mode."""
+        modes: dict[str, Mode] = {"y": "default", "a": "acceptEdits"}
         choices = [
-            Choice(label="Yes, start", key="y"),
-            Choice(label="No, keep planning (say what to change)", key="w", asks_words=True),
-            Choice(label="No, stop", key="n"),
+            Choice(label="Yes, and ask before each edit", key="y"),
+            Choice(label="Yes, and auto-accept edits", key="a"),
         ]
-        key, words = await self._chosen(
-            Dialog(title="Start working on this plan?", choices=choices, text=plan)
+        before = self.mode_before_plan()
+        if before in OWN_MODES:
+            modes["s"] = before
+            choices.append(Choice(label=f"Yes, and return to {OWN_MODES[before]}", key="s"))
+        choices.append(no("No, keep planning", words_label="No, change this"))
+        dialog = Dialog(
+            title="Start working on this plan?",
+            choices=choices,
+            text=plan,
+            body=self.draw_plan(plan),
+            escape="stop",
         )
-        return verdict_of(key, f"keep planning: {words}")
+        key, words = await self._chosen(dialog)
+        if key not in modes:
+            return verdict_of(key, f"keep planning: {words}" if words else "")
+        if self.rules is not None:
+            try:
+                self.rules.set_mode(modes[key])
+            except SettingsError as error:
+                self._tell(describe_error(error))
+                self.rules.set_mode("default")
+        return Granted()
 
     async def _choices(self, arguments: Json) -> Verdict:
-        """Ask the model's questions in order.
+        """Ask the model's questions.
 
         The answer to each is one option, several options, or the user's own text.
         """
-        answers: dict[str, str] = {}
-        for item in arguments["questions"]:
-            options = [
-                Choice(label=str(option["label"]), hint=str(option.get("description") or ""))
-                for option in item["options"]
-            ]
-            own = Choice(label="Other (type your answer)", asks_words=True)
-            answer = await self.choose(
-                Dialog(
-                    title=join_lines(str(item["question"])),
-                    choices=[*options, own],
-                    several=bool(item.get("multiSelect")),
-                )
-            )
-            if answer is None:
-                return Refused(words=describe_user_rejection(), stop=True)
-            labels = [options[n].label for n in answer.chosen if n < len(options)]
-            answers[item["question"]] = answer.words or ", ".join(labels)
+        dialogs = [make_dialog(item) for item in arguments["questions"]]
+        chosen = await self.choose_all(dialogs)
+        if chosen is None:
+            return Refused(words=describe_user_rejection(), stop=True)
+        answers = {
+            item["question"]: describe_answer(dialog, answer)
+            for item, dialog, answer in zip(arguments["questions"], dialogs, chosen, strict=True)
+        }
         return Granted(input=arguments | {"answers": answers})
 
     # -- before a session
@@ -142,7 +176,7 @@ class Questions:
         """Ask whether the folder's own settings may start programs."""
         choices = [
             Choice(label="Yes, trust this folder", key="y"),
-            Choice(label="No, continue without it", key="n"),
+            Choice(label="No, continue without it", key="n", refuses=True),
         ]
         listing = "\n".join(f"  {line}" for line in waiting)
         words = f"{TRUST_EXPLANATION}\n{listing}"
@@ -159,7 +193,7 @@ class Questions:
         choices = [
             Choice(label="Yes, in every permission mode", key="y"),
             Choice(label="Only in the auto and accept edits modes", key="a"),
-            Choice(label="Never", key="n"),
+            Choice(label="Never", key="n", refuses=True),
         ]
         text = f"  {SANDBOX_EXPLANATION}"
         dialog = Dialog(title=SANDBOX_QUESTION, choices=choices, text=text, at=1)
@@ -173,7 +207,7 @@ class Questions:
         """
         choices = [
             Choice(label="Yes, start it", key="y"),
-            Choice(label="No", key="n"),
+            Choice(label="No", key="n", refuses=True),
             Choice(label="Ask me next time", key="l"),
         ]
         title = f"Start the MCP server “{join_lines(name)}” defined by this project?"
@@ -183,35 +217,86 @@ class Questions:
         return {"y": True, "n": False}.get(key)
 
 
-def make_title(call: Json) -> str:
+def no(label: str, words_label: str = "No, instead") -> Choice:
+    """Return the choice that rejects a call, optionally with the user's instructions."""
+    return Choice(
+        label=label, compact="No", key="n", words_key="w", words_label=words_label, refuses=True
+    )
+
+
+def make_dialog(item: Json) -> Dialog:
+    """Return the dialog for one of the model's questions."""
+    options = [
+        Choice(label=str(option["label"]), hint=str(option.get("description") or ""))
+        for option in item["options"]
+    ]
+    return Dialog(
+        title=join_lines(str(item["question"])),
+        header=join_lines(str(item.get("header") or "")),
+        choices=[*options, Choice(label="Other", asks_words=True)],
+        several=bool(item.get("multiSelect")),
+    )
+
+
+def describe_answer(dialog: Dialog, answer: DialogAnswer) -> str:
+    """Return the answer to one of the model's questions as text."""
+    labels = [dialog.choices[n].label for n in answer.chosen if not dialog.choices[n].asks_words]
+    return answer.words or ", ".join(labels)
+
+
+def show_path(path: str, cwd: str) -> str:
+    """Return a path as the user would type it: relative to the session's folder if it is inside."""
+    full = Path(cwd, path)
+    return join_lines(str(full.relative_to(cwd)) if full.is_relative_to(cwd) else path)
+
+
+def make_title(call: Json, cwd: str) -> str:
     """Return the question that a permission prompt asks about a tool call."""
     name, arguments = str(call["name"]), call["input"]
-    path = arguments.get("file_path") or arguments.get("notebook_path") or ""
-    file_name = join_lines(str(path).rstrip("/").rpartition("/")[2])
-    if name in ("Bash", "PowerShell"):
-        return "Run this command?"
-    if name == "Write" and file_name:
-        return f"Write {file_name}?"
-    if name in ("Edit", "MultiEdit", "NotebookEdit") and file_name:
-        return f"Edit {file_name}?"
+    path = str(arguments.get("file_path") or arguments.get("notebook_path") or "")
+    shown = show_path(path, cwd) if path else ""
+    match name:
+        case "Bash" | "PowerShell":
+            return "Run this command?"
+        case "Write" if shown:
+            return f"{'Overwrite' if is_there(Path(cwd, path)) else 'Create'} {shown}?"
+        case "Edit" | "MultiEdit" | "NotebookEdit" if shown:
+            return f"Make this edit to {shown}?"
+        case "Read" | "NotebookRead" if shown:
+            return f"Read {shown}?"
+        case "WebFetch":
+            domain = domain_of(str(arguments.get("url") or ""))
+            return f"Fetch {join_lines(domain)}?" if domain else "Fetch this page?"
+        case "WebSearch":
+            return "Search the web?"
+        case "Skill" if arguments.get("skill"):
+            return f"Use the skill {join_lines(str(arguments['skill']))}?"
+    if name.startswith(MCP_PREFIX) and name.count("__") > 1:
+        server, _, tool = name.removeprefix(MCP_PREFIX).partition("__")
+        return f"Call {join_lines(tool)} of the MCP server {join_lines(server)}?"
     return f"Allow {join_lines(name)}?"
+
+
+def describe_why(question: Question) -> str:
+    """Return why a call needs approval. What the prompt shows already is not repeated."""
+    findings = question.decision.findings
+    if question.why != describe_reason(question.decision) or len(findings) != 1:
+        return question.why
+    return findings[0].reason
 
 
 def verdict_of(key: str, words: str) -> Verdict:
     """Return the verdict for an answer: approval, rejection with a reason, or plain rejection."""
     if key == "y":
         return Granted()
-    if key == "w":
+    if words:
         return Refused(words=describe_user_rejection(words))
     return Refused(words=describe_user_rejection(), stop=True)
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """Return the answers on offer that would also apply to later calls."""
-    is_trusted = rules.standing.is_trusted
-    return list(
-        list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)
-    )
+    """Return the answers on offer that also apply to later calls."""
+    return list(list_lasting_answers(question.request, question.decision, rules.mode))
 
 
 def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
@@ -219,22 +304,27 @@ def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingA
     return {KEPT if o.is_kept else FOR_NOW: o for o in lasting_answers(question, rules)}
 
 
-def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
-    """Apply a lasting answer; return a message if it cannot be saved or does not apply yet.
+def take(update: Update, rules: SessionRules) -> str:
+    """Apply a lasting answer; return a message if it cannot be saved.
 
     The call itself is allowed in either case.
     """
     try:
-        rules.update([update])
+        rules.update([update], is_by_user=True)
     except (SettingsError, OSError) as error:
         return describe_error(error)
-    return NOT_YET if is_kept and not rules.standing.is_trusted else ""
+    return ""
 
 
-def format_input(arguments: Json) -> str:
+# Inputs that are shown relative to the session's folder.
+PATHS = ("file_path", "notebook_path", "path")
+
+
+def format_input(arguments: Json, cwd: str) -> str:
     """Format every field of a call's input in full, because the user approves all of it."""
     lines = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = show_path(text, cwd) if name in PATHS else text
         lines += [f"    {name}: {line}" for line in text.split("\n")]
     return escape_controls("\n".join(lines))

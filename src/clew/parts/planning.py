@@ -33,6 +33,11 @@ class OwnSession(Part):
         return self._rules.mode
 
     @property
+    def mode_before(self) -> Mode:
+        """The mode to return to after planning, unless the user chooses another one."""
+        return self._before
+
+    @property
     def plan_file(self) -> Path:
         return Path(self._rules.plan_file)
 

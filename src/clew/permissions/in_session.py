@@ -37,10 +37,11 @@ from clew.permissions.updates import (
     with_update,
 )
 from clew.system.config.environment import freeze
+from clew.system.config.git_exclude import exclude_from_git
 from clew.system.config.git_guard import find_repository_programs, repository_of
 from clew.system.config.json_text import set_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
-from clew.system.config.load import CommandLineSettings, find_changed, read, trusts
+from clew.system.config.load import CommandLineSettings, find_changed, read, remember_rules, trusts
 from clew.system.config.settings import check, read_text
 from clew.system.files import hold_lock, is_there, replace
 
@@ -355,16 +356,19 @@ class SessionRules:
         data = with_update(data, RulesUpdate(type="addRules", rules=denied, behavior="deny"))
         return structs.replace(command_line, data=data)
 
-    def update(self, updates: Sequence[Update]) -> None:
+    def update(self, updates: Sequence[Update], *, is_by_user: bool = False) -> None:
         """Apply changes from the user or the host, for the session or to a settings file.
 
-        All updates are checked before any is applied. Raises `SettingsError` for an invalid one.
+        All updates are checked before any is applied. Raises `SettingsError` for an invalid one. With
+        `is_by_user`, the user chose them at the keyboard: allow rules saved in the project then apply
+        even in a folder that is not trusted, and only those.
         """
         for update in updates:
             self._check(update)
         for update in updates:
             if update.destination != "session":
                 self._write(update)
+                self._remember(update, is_by_user=is_by_user)
             # The file may be ignored because the folder is not trusted yet. The change is meant for
             # this session in any case.
             if isinstance(update, ModeUpdate):
@@ -406,14 +410,30 @@ class SessionRules:
                 if isinstance(parsed, RejectedRule):
                     raise SettingsError(f"{rule.text}: {parsed.what}")
 
+    def _remember(self, update: Update, *, is_by_user: bool) -> None:
+        """Record which allow rules in the local settings the user saved."""
+        if not (
+            isinstance(update, RulesUpdate)
+            and update.behavior == "allow"
+            and update.destination == "localSettings"
+        ):
+            return
+        texts = [rule.text for rule in update.rules]
+        places = self.standing.places
+        if update.type == "removeRules":
+            remember_rules(places, removed=texts)
+        elif is_by_user:
+            remember_rules(places, saved=texts)
+
     def _write(self, update: Update) -> None:
         """Write an update to the settings file that it names; every other byte of the file stays
         the same.
         """
         scope = SCOPES[update.destination]
         places = self.standing.places
+        path = places.settings_file(scope)
+        is_new = not is_there(path)
         with hold_lock(places.config_home):
-            path = places.settings_file(scope)
             layer = read("local", path, str(places.root)) if is_there(path) else None
             if layer is not None and layer.unreadable is not None:
                 raise SettingsError(layer.unreadable)
@@ -421,6 +441,8 @@ class SessionRules:
             name = key_of(update)
             value = with_update(data, update)["permissions"][name]
             replace(path, set_value(text, ("permissions", name), value))
+        if is_new and scope == "local":
+            exclude_from_git(path, self._environ)
 
 
 def is_same_repository(folder: Path, root: Path) -> bool:

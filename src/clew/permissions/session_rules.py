@@ -19,12 +19,13 @@ from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, PermissionRule, RuleSet, read_rules
 from clew.system.config.git_guard import find_repository_programs, is_bare, without_bare
 from clew.system.config.json_text import join_path
-from clew.system.config.layers import Inert, Layer, Scope, merge, select_active
+from clew.system.config.layers import Inert, Layer, Scope, merge
 from clew.system.config.load import (
     CommandLineSettings,
     LoadedSettings,
     describe_faults,
     load_settings,
+    select_trusted,
     trusts,
 )
 from clew.system.config.paths import Places, find_places
@@ -94,7 +95,7 @@ def load_current_rules(
     layers += [layer for layer in before if layer.scope in ignored_scopes]
     loaded = structs.replace(loaded, layers=tuple(layers))
     is_trusted = trusts(places)
-    counting, inert = select_active(loaded.layers, trusted=is_trusted)
+    counting, inert = select_trusted(places, loaded.layers)
     settings = merge(counting)
     rules, unreadable, warnings = read_rules(counting)
     resolve = make_resolver(cwd=folder, home=home)

@@ -226,33 +226,40 @@ def folder_of(path: str) -> str:
 class LastingAnswer(Struct, frozen=True, kw_only=True):
     """An answer that also applies to later calls.
 
-    `is_kept` means that it is stored in a settings file.
+    `words` follow "Yes, and". So does `after`, if the previous answer is shown above this one, and
+    `compact` follows "Yes," on a small screen. `is_kept` means that it
+    is stored in a settings file.
     """
 
     words: str
+    after: str = ""
+    compact: str
     update: Update
     is_kept: bool = False
 
 
 def list_lasting_answers(
-    request: PermissionRequest, decision: Decision, mode: Mode, *, is_trusted: bool
+    request: PermissionRequest, decision: Decision, mode: Mode
 ) -> tuple[LastingAnswer, ...]:
     """Return the lasting answers to offer for a decision.
 
     The result is empty if the user must approve every such call, because of a protected path or an
-    ask rule. `is_trusted` means that the project's own settings may allow calls.
+    ask rule.
     """
     rules = suggest_rules(request, decision)
     if rules:
         listed = ", ".join(rules)
-        when = "" if is_trusted else " once you trust it"
+        those = "that rule" if len(rules) == 1 else "those rules"
         return (
             LastingAnswer(
-                words=f"don't ask again in this session for {listed}",
+                words=f"don't ask again this session for {listed}",
+                compact=f"this session: {listed}",
                 update=allowing(rules, "session"),
             ),
             LastingAnswer(
-                words=f"always allow {listed} in this project{when}",
+                words=f"always allow {listed} in this project",
+                after=f"save {those} for this project",
+                compact=f"always: {listed}",
                 update=allowing(rules, "localSettings"),
                 is_kept=True,
             ),
@@ -262,7 +269,11 @@ def list_lasting_answers(
     if edits and inside:
         update = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
         return (
-            LastingAnswer(words="allow all edits in the workspace for this session", update=update),
+            LastingAnswer(
+                words="accept all edits this session",
+                compact="and accept edits this session",
+                update=update,
+            ),
         )
     return ()
 

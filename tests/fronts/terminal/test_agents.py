@@ -97,7 +97,7 @@ def test_the_question_of_an_agent_names_it_above_its_own_line(tmp_path: Path) ->
     with serving(by_prompt(ASKS), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         looks_like(screen, "agent-permission")
         screen.type("y")
         screen.expect("heard ready")

@@ -1,6 +1,7 @@
 """What a session asks a person, on the screen: questions, plans, trust, servers, lists."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,10 @@ def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Pa
         screen.type(" \x1b[B\x1b[B ")
         looks_like(screen, "several")
         screen.type("\r")
-        screen.expect(lambda text: "Which colour?\n> 1 Red" in text)
+        screen.expect("Which sizes? S, L")
+        looks_like(screen, "review")
+        screen.type("\r")
+        screen.expect(lambda text: "Which colour?\n> 1. Red" in text)
         screen.type("\x1b[Agreen, if there is any\r")
         screen.expect("Done.")
         said = [block["content"] for block in results(server)]
@@ -77,7 +81,7 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
         screen.type("wwell, please\r")
         screen.expect("Make it well")
         screen.type("y")
-        screen.expect("Write ")
+        screen.expect("Create made.txt?")
         screen.type("y")
         screen.expect("Done.")
         assert "well, please" in results(server)[0]["content"]
@@ -89,17 +93,17 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
 def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool) -> None:
     plan = touches("one", "two", "three", together=together)
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type("s")
         screen.expect("Done.")
-        assert screen.text.count("y Yes") <= 1
+        assert screen.text.count("1. Yes") <= 1
     assert all((tmp_path / "work" / name).exists() for name in ("one", "two", "three"))
 
 
 def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: Path) -> None:
     command = "\n".join(f"touch file-{number}" for number in range(60))
     with serving(bash(command)) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         looks_like(screen, "long")
         seen = screen.picture
         while "touch file-59\n" not in seen:
@@ -135,11 +139,11 @@ def test_the_history_shows_a_command_with_the_signs_that_the_question_showed(
     given = {"command": command} | ({"description": "looks around"} if before else {})
     scenario = {"scenario": 1, "answers": [call("Bash", **given), {"text": "Done with it."}]}
     with serving(scenario, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         assert shown in screen.picture
         screen.type("y")
         screen.expect("Done with it.")
-        screen.expect_gone("y Yes")
+        screen.expect_gone("1. Yes")
         assert shown in screen.text
 
 
@@ -153,7 +157,7 @@ def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -
     ):
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         assert "Bash(touch *)" not in screen.picture
         screen.type("a")
         screen.expect("Bash(touch *)")
@@ -176,14 +180,14 @@ def test_an_answer_has_a_small_window_for_itself_and_says_so_where_that_is_too_s
     ):
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.expect("PageUp/PageDown")
         screen.type("s")
         screen.expect("Bash(touch")
         assert "too small" not in screen.picture
         looks_like(screen, "narrow")
-        screen.glass.resize(10, 24)
-        screen.resize(24, 10)
+        screen.glass.resize(8, 24)
+        screen.resize(24, 8)
         screen.expect("too small")
         # Neither its letter nor Enter takes what is not there in whole.
         screen.type("s\r")
@@ -214,7 +218,7 @@ def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: P
         screen.expect_gone("pause to answer")
         assert not (tmp_path / "work" / "made").exists()
         screen.type("n")
-        screen.expect_gone("y Yes")
+        screen.expect_gone("1. Yes")
         screen.expect_rest()
         screen.expect("yesterday\n")
         assert not (tmp_path / "work" / "made").exists()
@@ -224,7 +228,7 @@ def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letter
     tmp_path: Path,
 ) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type("please say any")
         while "pause to answer" not in screen.picture:
             screen.type("x")
@@ -259,12 +263,12 @@ def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
     tmp_path: Path, typed: str, stands: str
 ) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type(typed)
         screen.expect("pause to answer")
         screen.expect_gone("pause to answer")
         screen.type("n")
-        screen.expect_gone("y Yes")
+        screen.expect_gone("1. Yes")
         screen.expect_rest()
         screen.expect(stands)
         assert not (tmp_path / "work" / "one").exists()
@@ -273,9 +277,9 @@ def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
 
 def test_a_letter_and_enter_answer_at_once(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type("n\r")
-        screen.expect_gone("y Yes")
+        screen.expect_gone("1. Yes")
         screen.expect_rest()
         assert not (tmp_path / "work" / "one").exists()
 
@@ -283,9 +287,9 @@ def test_a_letter_and_enter_answer_at_once(tmp_path: Path) -> None:
 @requirement("W6", "R070")
 def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type("\x03")
-        screen.expect_gone("y Yes")
+        screen.expect_gone("1. Yes")
         screen.expect_rest()
         screen.type("\x03")
         assert screen.end() == 130
@@ -422,8 +426,66 @@ def test_a_change_is_asked_about_as_the_file_would_change(tmp_path: Path) -> Non
     edit = call("Edit", file_path="a.py", old_string="line_20 = 20", new_string="line_20 = 'x'")
     plan = {"scenario": 1, "answers": [call("Read", file_path="a.py"), edit, {"text": "Done."}]}
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         looks_like(screen, "change")
         screen.type("y")
         screen.expect("Done.")
     assert "line_20 = 'x'" in (tmp_path / "work" / "a.py").read_text("utf-8")
+
+
+def settings_of_project(home: Path) -> Path:
+    return home / "work" / ".claude" / "settings.local.json"
+
+
+def test_a_rule_saved_for_the_project_applies_from_then_on_and_is_not_committed(
+    tmp_path: Path,
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path / "work"], check=True)
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("1. Yes")
+        screen.type("a")
+        screen.expect("Done.")
+    assert "Bash(touch *)" in settings_of_project(tmp_path).read_text("utf-8")
+    # Neither a question nor a warning about the rule that clew itself wrote.
+    with serving(touches("two")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("Done.")
+        assert "trust" not in screen.text
+    assert (tmp_path / "work" / "two").exists()
+    status = ["git", "-C", tmp_path / "work", "status", "--short", "--untracked-files=all"]
+    listed = subprocess.run(status, capture_output=True, encoding="utf-8", check=True)
+    assert listed.stdout.split() == ["??", "one", "??", "two"]
+
+
+def test_a_folder_gains_nothing_from_a_rule_that_the_user_saves_in_it(tmp_path: Path) -> None:
+    local = settings_of_project(tmp_path)
+    local.parent.mkdir(parents=True)
+    local.write_text('{"permissions": {"allow": ["Bash(mkdir *)"]}}', "utf-8")
+    (local.parent / "settings.json").write_text(
+        '{"permissions": {"allow": ["Bash(touch *)"]}}', "utf-8"
+    )
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("Do you trust")
+        screen.type("n")
+        screen.expect("Run this command?")
+        screen.type("a")
+        screen.expect("Done.")
+    both = json.loads(local.read_text("utf-8"))["permissions"]["allow"]
+    assert both == ["Bash(mkdir *)", "Bash(touch *)"]
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("Bash", command="touch two"),
+            call("Bash", command="mkdir made"),
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        # Everything that came with the folder still asks.
+        screen.expect("settings.local.json: permissions.allow[0]")
+        screen.expect("settings.json: permissions.allow")
+        screen.type("n")
+        screen.expect("$ mkdir made")
+        assert (tmp_path / "work" / "two").exists()
+        screen.type("n")
+        screen.expect_gone("$ mkdir made")
+    assert not (tmp_path / "work" / "made").exists()

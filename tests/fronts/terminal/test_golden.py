@@ -26,11 +26,11 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 Step = tuple[str, str]
 STEPS: dict[str, tuple[dict[str, Any], str, Sequence[Step]]] = {
     "help": (HELLO, "/help", [("see", "@FILE")]),
-    "bash": (call("Bash", command="rm -rf build"), "clean up", [("see", "y Yes")]),
+    "bash": (call("Bash", command="rm -rf build"), "clean up", [("see", "1. Yes")]),
     "denied": (
         call("Bash", command="rm -rf build"),
         "clean up",
-        [("see", "y Yes"), ("press", "n"), ("see", "✗ Bash"), ("rest", "")],
+        [("see", "1. Yes"), ("press", "n"), ("see", "✗ Bash"), ("rest", "")],
     ),
     "interrupted": (
         call("Bash", command="sleep 600"),
@@ -75,10 +75,10 @@ def test_background_tasks(tmp_path: Path) -> None:
         screen.expect("Hello!")
         screen.expect_rest()
         screen.type("\x18\x02")
-        screen.expect("> 1 s1")
+        screen.expect("> 1. s1")
         looks_like(screen, "tasks")
         screen.type("1")
-        screen.expect("e Stop")
+        screen.expect("2. Stop")
         looks_like(screen, "task")
         screen.type("e")
         screen.expect("Stopped s1")

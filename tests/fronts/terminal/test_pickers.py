@@ -147,7 +147,7 @@ def branched(home: Path, url: str) -> None:
             screen.expect(answer)
             screen.expect_rest()
         screen.type("/rewind\r")
-        screen.expect("> 1 to the left")
+        screen.expect("> 1. to the left")
         screen.type("\r")
         screen.expect("would be before “to the left”")
         screen.type("2")
@@ -222,7 +222,7 @@ def test_what_going_back_would_do(tmp_path: Path) -> None:
     ):
         screen.expect(READY)
         screen.type("write it\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.type("y")
         screen.expect("So be it.")
         screen.expect_rest()

@@ -129,7 +129,7 @@ def test_who_looks_elsewhere_is_told(
     ):
         screen.expect(READY)
         screen.type("\x1b[Ogo\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         screen.expect(
             lambda _: screen.raw.endswith(signal) or signal in screen.raw.split(b"go\x1b")[-1]
         )
@@ -139,7 +139,7 @@ def test_who_looks_on_is_not_told(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("\x1b[Igo\r")
-        screen.expect("y Yes")
+        screen.expect("1. Yes")
         # A title and the question for the ground's colour end so, and ring nothing.
         rest = re.sub(rb"\x1b\](0;clew: go|11;\?)\x07", b"", screen.raw)
         assert b"\x07" not in rest

@@ -23,13 +23,17 @@ from clew.system.config.load import (
     CommandLineSettings,
     decoded,
     describe_faults,
+    distrust,
     explain_setting,
     find_changed,
     is_trusted,
     load_settings,
+    read_saved_rules,
     read_trusted,
+    remember_rules,
+    select_trusted,
+    trust,
     trusts,
-    write_trusted,
 )
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import KEYS, NO_EFFECT, check, find_nearest_key, find_nearest_part
@@ -310,7 +314,7 @@ def test_trust_covers_what_lies_below_except_for_home_and_root() -> None:
 
 def test_the_store_of_trust_is_private_and_a_broken_one_trusts_nothing(places: Places) -> None:
     assert not trusts(places)
-    write_trusted(places, {str(places.root)})
+    trust(places, str(places.root))
     assert trusts(places)
     assert places.trust.stat().st_mode & 0o777 == 0o600
     assert places.own.stat().st_mode & 0o777 == 0o700
@@ -322,7 +326,7 @@ def test_the_store_of_trust_is_private_and_a_broken_one_trusts_nothing(places: P
 def test_a_link_to_a_trusted_folder_is_trusted_by_its_real_name(places: Places) -> None:
     link = places.home / "link"
     link.symlink_to(places.root)
-    write_trusted(places, {str(places.root)})
+    trust(places, str(places.root))
     assert trusts(places, link)
 
 
@@ -389,3 +393,33 @@ def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> Non
 def test_a_key_without_effect_says_so(places: Places) -> None:
     assert explain_setting(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
     assert NO_EFFECT not in "\n".join(explain_setting(places, "model"))
+
+
+def test_only_the_rules_that_the_user_saved_apply_in_a_folder_that_is_not_trusted(
+    places: Places,
+) -> None:
+    rules = {"permissions": {"allow": ["Bash(theirs *)", "Bash(mine *)"], "deny": ["Read(x)"]}}
+    remember_rules(places, saved=["Bash(mine *)"])
+    layers, inert = select_trusted(places, [layer("local", rules), layer("project", rules)])
+    local, project = layers
+    assert local.data["permissions"] == {"allow": ["Bash(mine *)"], "deny": ["Read(x)"]}
+    assert project.data["permissions"] == {"deny": ["Read(x)"]}
+    assert [join_path(i.path) for i in inert] == ["permissions.allow[0]", "permissions.allow"]
+    # A rule that was removed does not come back with the file.
+    remember_rules(places, removed=["Bash(mine *)"])
+    (local,), _ = select_trusted(places, [layer("local", rules)])
+    assert "allow" not in local.data["permissions"]
+    assert not trusts(places)
+
+
+def test_trust_in_a_folder_and_in_rules_are_kept_apart(places: Places) -> None:
+    remember_rules(places, saved=["Bash(mine *)"])
+    trust(places, "/elsewhere")
+    assert read_saved_rules(places) == {"Bash(mine *)"}
+    remember_rules(places, saved=["Bash(mine *)"])
+    assert read_trusted(places) == {"/elsewhere"}
+    distrust(places, str(places.root.resolve()))
+    assert read_saved_rules(places) == frozenset()
+    for text in ('{"rules": 3}', '{"rules": {"/x": 3}}', "[]"):
+        places.trust.write_text(text, "utf-8")
+        assert read_saved_rules(places) == frozenset()

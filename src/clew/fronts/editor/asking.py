@@ -190,7 +190,7 @@ class EditorQuestions:
     def _take(self, chosen: EditorChoice) -> None:
         if chosen.update is None:
             return
-        if trouble := take(chosen.update, self._rules, is_kept=chosen.is_kept):
+        if trouble := take(chosen.update, self._rules):
             self._notice(trouble)
 
     def _notice(self, words: str) -> None:

@@ -69,6 +69,8 @@ async def one_session(
         options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"
     ) as session:
         questions.rules = session.rules
+        questions.cwd = session.workspace.where
+        questions.mode_before_plan = lambda: session.parts.planning.mode_before
         session.commands.extend([see(telling)])
         channel = read_text(session.rules.standing.settings, "preferredNotifChannel")
         telling.rings = channel != "notifications_disabled"

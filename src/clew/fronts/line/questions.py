@@ -1,10 +1,12 @@
 """Questions in line mode, answered by letter, number or free text."""
 
+from collections.abc import Sequence
+
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.fronts.dialog import Dialog, DialogAnswer
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.telling import LineWriter
-from clew.fronts.questions import Questions
+from clew.fronts.questions import Questions, describe_answer
 from clew.fronts.render.rows import escape_controls
 from clew.session.session import Session
 
@@ -22,34 +24,64 @@ class LineQuestions(Questions):
 
         Enter selects the preselected choice. If that is the first choice, Enter gives no answer.
         """
-        own = next((n for n, choice in enumerate(dialog.choices) if choice.asks_words), None)
-        keys = {c.key or str(n): n - 1 for n, c in enumerate(dialog.choices, 1) if n - 1 != own}
+        choices = dialog.choices
+        own = next((n for n, c in enumerate(choices) if c.asks_words or c.words_key), None)
+        keys = {
+            key: n
+            for n, choice in enumerate(choices)
+            for key in (str(n + 1), choice.key)
+            if key and not choice.asks_words
+        }
         self._telling.ring()
         self._telling.line(f"? {escape_controls(dialog.title)}")
         if dialog.text:
             self._telling.line(escape_controls(dialog.text))
-        answer = (await self._keyboard.line(self._list(dialog, keys, own)) or "").strip()
+        answer = (await self._keyboard.line(self._list(dialog, own)) or "").strip()
         parts = answer.lower().split(",") if dialog.several else [answer.lower()]
         parts = [SAME.get(part.strip(), part.strip()) for part in parts]
         if all(part in keys for part in parts):
             return DialogAnswer(chosen=tuple(keys[part] for part in parts))
         if answer and own is not None:
+            if answer.lower() == choices[own].words_key:
+                prompt = f"  {escape_controls(choices[own].words_label)}: "
+                answer = (await self._keyboard.line(prompt) or "").strip()
             return DialogAnswer(chosen=(own,), words=answer)
         return DialogAnswer(chosen=(dialog.at,)) if dialog.at else None
 
-    def _list(self, dialog: Dialog, keys: dict[str, int], own: int | None) -> str:
+    async def choose_all(self, dialogs: Sequence[Dialog]) -> list[DialogAnswer] | None:
+        """Ask all questions, then let the user review the answers and change them."""
+        answers = await super().choose_all(dialogs)
+        if answers is None or len(dialogs) == 1:
+            return answers
+        while True:
+            for number, (dialog, answer) in enumerate(zip(dialogs, answers, strict=True), 1):
+                text = f"  {number}. {dialog.title} {describe_answer(dialog, answer)}"
+                self._telling.line(escape_controls(text))
+            reply = await self._keyboard.line("  Enter = Send these answers; number = Change one: ")
+            if reply is None:
+                return None
+            if not reply.strip():
+                return answers
+            at = int(reply) - 1 if reply.strip().isdecimal() else -1
+            if 0 <= at < len(dialogs) and (changed := await self.choose(dialogs[at])) is not None:
+                answers[at] = changed
+
+    def _list(self, dialog: Dialog, own: int | None) -> str:
         """Print the choices, and return the prompt, which may include the last choice."""
-        rows = [f"  {key} = {dialog.choices[n].label}" for key, n in keys.items()]
         if not dialog.choices[0].key:
-            for row, n in zip(rows, keys.values(), strict=True):
-                hint = dialog.choices[n].hint
-                self._telling.line(escape_controls(f"  {row}: {hint}" if hint else f"  {row}"))
+            for number, choice in enumerate(dialog.choices, 1):
+                if not choice.asks_words:
+                    hint = f": {choice.hint}" if choice.hint else ""
+                    self._telling.line(escape_controls(f"    {number} = {choice.label}{hint}"))
             return f"  Number{' (several with commas)' if dialog.several else ''}, or your own answer: "
+        rows = [
+            f"  {n}, {choice.key} = {choice.label}" for n, choice in enumerate(dialog.choices, 1)
+        ]
         if own is not None:
             *above, last = rows
-            prompt = f"{last}; anything else = {dialog.choices[own].label}: "
+            prompt = f"{last}; anything else = {dialog.choices[own].words_label}: "
         else:
-            above = [row for row, n in zip(rows, keys.values(), strict=True) if n != dialog.at]
+            above = [row for n, row in enumerate(rows) if n != dialog.at]
             prompt = f"  Enter = {dialog.choices[dialog.at].label}: "
         for row in above:
             self._telling.line(escape_controls(row))

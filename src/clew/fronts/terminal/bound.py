@@ -19,6 +19,10 @@ Do = Callable[[], object]
 SELECT = {
     "select:previous": "up",
     "select:next": "down",
+    "select:tab": "tab",
+    "select:back": "backtab",
+    "select:left": "left",
+    "select:right": "right",
     "select:accept": "enter",
     "select:cancel": "escape",
     "select:pageUp": "pageup",
@@ -26,6 +30,8 @@ SELECT = {
     "sessions:everywhere": EVERYWHERE,
     "sessions:tree": TREE,
 }
+
+SIDES = ("select:left", "select:right")
 
 
 class KeyState:
@@ -35,6 +41,15 @@ class KeyState:
         self.in_dialog = Condition(lambda: stage.takes_keys)
         self.is_typing = Condition(lambda: stage.dialog is not None and stage.dialog.is_typing)
         self.is_offering = Condition(lambda: stage.completion.is_open)
+        # Whether Left and Right go to other questions; otherwise they move the cursor in a text.
+        self.is_tabbed = Condition(
+            lambda: (
+                self.in_dialog()
+                and stage.dialog is not None
+                and stage.dialog.has_tabs
+                and not stage.dialog.field.text
+            )
+        )
         self.in_sessions = Condition(
             lambda: stage.dialog is not None and stage.dialog.is_of_sessions
         )
@@ -84,7 +99,8 @@ def join(
     for letter in "wW":
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
     for binding in sorted(bindings.bound, key=lambda binding: ORDER.index(binding.context)):
-        _bind(keys, binding, state.of(binding.context), actions, desk.line, stage.press)
+        counts = state.is_tabbed if binding.target in SIDES else state.of(binding.context)
+        _bind(keys, binding, counts, actions, desk.line, stage.press)
 
 
 ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")

@@ -13,12 +13,22 @@ from msgspec import Struct
 from prompt_toolkit.buffer import Buffer
 
 from clew.fronts.dialog import Body, Choice, DialogAnswer
-from clew.fronts.render.rows import Line, Row, Span, clip_spans, format_row, join_lines, wrap_spans
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    clip_spans,
+    count_cells,
+    format_row,
+    join_lines,
+    wrap_spans,
+)
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.completion import match_names
 from clew.fronts.terminal.prompt import lay_out
 
-MIN_BODY = 3
+# The fewest rows of a long text, including the row that says how to scroll.
+MIN_BODY, SMALL_BODY = 3, 2
 # Shown instead of a choice that does not fit and so cannot be selected.
 NO_ROOM = "  too small: enlarge it or press Esc"
 # Keys that only the session picker handles.
@@ -34,10 +44,6 @@ class _Shown(Struct):
     cursor: int | None = None
     is_whole: bool = True
 
-    @property
-    def in_a_row(self) -> "_Shown":
-        return self if len(self.lines) == 1 else _Shown(self.number, [self.clip], is_whole=False)
-
 
 def no_body(_: int) -> Sequence[Line]:
     return ()
@@ -48,7 +54,9 @@ class Chooser:
 
     With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can be
     selected only if it was fully visible when last drawn; the key of any other choice only moves to
-    that choice. With `follows`, text that grows shows its end until the user scrolls up.
+    that choice. A choice that refuses can always be selected. With `follows`, text that grows shows its
+    end until the user scrolls up. `escape` is the legend's word for what Escape does; if it is empty,
+    there is no legend.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class Chooser:
         searches: bool = False,
         follows: bool = False,
         at: int = 0,
+        escape: str = "cancel",
     ) -> None:
         self.title = title
         self.choices = list(choices)
@@ -72,17 +81,21 @@ class Chooser:
         self._several = several
         self._searches = searches
         self._follows = follows
+        self._escape = escape
+        # What the legend says about keys that a dialog around this one handles.
+        self.moves = ""
         self._is_at_end = follows
         self._marked: set[int] = set()
         self._at = at
+        # Whether the text field of a choice with optional text is open.
+        self._is_writing = False
         # The choices that were fully visible when last drawn.
         self._seen: set[int] = set()
-        self._ends: dict[int, int] = {}
         self._scrolled = 0
         self._page = 1
 
-    # Whether the keys of the session picker are active.
-    is_of_sessions = False
+    # Whether the keys of the session picker are active, and those that go to other questions.
+    is_of_sessions = has_tabs = False
 
     # -- the selection
 
@@ -100,7 +113,12 @@ class Chooser:
     @property
     def is_typing(self) -> bool:
         """True if typed letters are text and do not select choices."""
-        return self._searches or (self._current is not None and self._current.asks_words)
+        return self._searches or self._takes_words
+
+    @property
+    def _takes_words(self) -> bool:
+        current = self._current
+        return current is not None and (current.asks_words or self._is_writing)
 
     @property
     def _current(self) -> Choice | None:
@@ -112,15 +130,20 @@ class Chooser:
         if self.answer.done():
             return
         match key:
-            case "up":
+            case "up" | "backtab":
                 self._move(-1)
             case "down":
                 self._move(1)
+            case "tab":
+                if not self._write():
+                    self._move(1)
             case "pageup":
                 self._scrolled = max(0, self._scrolled - self._page)
                 self._is_at_end = False
             case "pagedown":
                 self._scrolled += self._page
+            case "escape" if self._is_writing:
+                self._is_writing = False
             case "escape":
                 self.answer.set_result(None)
             case "enter":
@@ -135,7 +158,8 @@ class Chooser:
         if letter == " ":
             return self._several
         is_number = letter.isdecimal() and 0 < int(letter) <= len(self.choices)
-        return is_number or any(choice.key.lower() == letter.lower() for choice in self.choices)
+        keys = {key for choice in self.choices for key in (choice.key, choice.words_key)}
+        return is_number or letter.lower() in {key.lower() for key in keys}
 
     def typed(self) -> None:
         """Handle a change of the typed text."""
@@ -143,6 +167,7 @@ class Chooser:
             self._at = 0
 
     def _move(self, steps: int) -> None:
+        self._is_writing = False
         count = len(self.found)
         if count:
             self._at = (self._at + steps) % count
@@ -150,12 +175,26 @@ class Chooser:
     def _mark(self) -> None:
         self._marked ^= {self.found[self._at]}
 
+    def _write(self, key: str = "") -> bool:
+        """Open the text field that a key, or any key if empty, opens; return whether there is one."""
+        for number, choice in enumerate(self.choices):
+            if choice.words_key and key in ("", choice.words_key):
+                self._at = self.found.index(number)
+                self._is_writing = True
+                return True
+        return False
+
+    @property
+    def marked(self) -> DialogAnswer | None:
+        """The marked choices as an answer, or None if none is marked."""
+        return DialogAnswer(chosen=tuple(sorted(self._marked))) if self._marked else None
+
     def point(self, letter: str) -> bool:
         """Move to the choice that a letter selects; return whether the letter would answer at once."""
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:
-        if not self._goes_to(key):
+        if self._write(key) or not self._goes_to(key):
             return
         if self._several:
             self._mark()
@@ -166,6 +205,7 @@ class Chooser:
         """Move to the choice that a key selects; return whether the choice can be selected now."""
         for number, choice in enumerate(self.choices):
             if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
+                self._is_writing = False
                 self._at = self.found.index(number)
                 return self._is_seen(number) and not choice.asks_words
         return False
@@ -175,18 +215,16 @@ class Chooser:
         if self._at >= len(indices):
             return
         number = indices[self._at]
-        choice = self.choices[number]
-        if choice.asks_words and not self.field.text.strip():
+        if self._takes_words and not self._searches and not self.field.text.strip():
             return
         if self._is_seen(number):
             self._take(number)
 
     def _is_seen(self, number: int) -> bool:
-        return self._searches or number in self._seen
+        return self._searches or self.choices[number].refuses or number in self._seen
 
     def _take(self, number: int) -> None:
-        choice = self.choices[number]
-        words = self.field.text.strip() if choice.asks_words else ""
+        words = self.field.text.strip() if self._takes_words else ""
         chosen = tuple(sorted(self._marked)) if self._several and not words else (number,)
         self.answer.set_result(DialogAnswer(chosen=chosen or (number,), words=words))
 
@@ -197,106 +235,203 @@ class Chooser:
     ) -> tuple[list[Line], tuple[int, int] | None]:
         """Return at most `rows` lines, and the cursor position if text is typed."""
         head = [format_row(row) for row in wrap_spans([Span(self.title, theme["person"])], width)]
-        foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
-        if self._fits(rows - len(head) - MIN_BODY):
-            room = rows - len(head) - len(foot)
-            body = self._window(list(self._body(width)), room, width, theme)
-        else:
-            # There is no room for the text; it can be read next to a shorter choice.
-            foot, cursor = self._list(width, max(1, rows - len(head)), theme)
-            body = []
-            if not self._fits(rows - len(head)):
-                head = head[: max(1, rows - 2)]
-                body = [format_row(clip_spans([Span(NO_ROOM, theme["notice"])], width))]
-        above = [*head, *body]
-        placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
-        self._seen = {number for number, end in self._ends.items() if len(above) + end <= rows}
-        return [*above, *foot][:rows], placed
-
-    def _fits(self, rows: int) -> bool:
-        """Return whether the current choice, as last laid out, fits into this number of rows."""
+        body = list(self._body(width))
+        legend = self._legend(width, theme)
+        search, cursor = self._search(width, theme)
+        room = rows - len(head) - len(search)
         indices = self.found
-        if self._searches or self._at >= len(indices):
-            return True
-        return self._ends[indices[self._at]] <= max(1, rows)
+        here = indices[self._at : self._at + 1]
+        views, marker, legend, room = self._arrange(indices, room, body, legend, width, theme)
+        if not all(view.is_whole for view in views if view.number in here):
+            head = head[: max(1, rows - len(views) - 1)]
+            body = [format_row(clip_spans([Span(NO_ROOM, theme["notice"])], width))]
+            room = 1
+        # A blank row between the text and the choices, if there is room for it.
+        gap = [""] if body and len(body) < room else []
+        lines = [*head, *self._window(body, room, width, theme), *gap, *search]
+        cursor = None if cursor is None else (len(lines) - 1, cursor[1])
+        self._seen = set()
+        for view in views:
+            if view.cursor is not None and cursor is None:
+                cursor = (len(lines), view.cursor)
+            lines += view.lines
+            if view.is_whole and len(lines) <= rows:
+                self._seen.add(view.number)
+        return [*lines, *marker, *legend][:rows], cursor
+
+    def _search(self, width: int, theme: Theme) -> tuple[list[Line], tuple[int, int] | None]:
+        """Return the row with the text to search for, and the cursor's position in it."""
+        if not self._searches:
+            return [], None
+        text, (row, column) = lay_out(self.field.text, self.field.cursor_position, width - 10)
+        line = format_row([Span("  search: ", theme["quiet"]), Span(text[row])])
+        return [line], (0, 10 + column)
+
+    def _arrange(
+        self,
+        indices: list[int],
+        room: int,
+        body: list[Line],
+        legend: list[Line],
+        width: int,
+        theme: Theme,
+    ) -> tuple[list[_Shown], list[Line], list[Line], int]:
+        """Distribute rows to the choices, the legend and the text.
+
+        Return the choices to draw, the row that says how many are hidden, the legend if there is room
+        for it, and the rows that are left for the text. If not everything fits, the legend goes first;
+        then all choices but the current one are shortened to a row each; then the text gets less room.
+        Choices are hidden last, and those that refuse are not.
+        """
+        least = min(len(body), MIN_BODY)
+        for reserved, shown_legend, is_compact in (
+            (least, legend, False),
+            (least, [], False),
+            (least, [], True),
+            (min(len(body), SMALL_BODY), [], True),
+            (0, [], True),
+        ):
+            rows = room - reserved - len(shown_legend)
+            views = self._all(indices, rows, width, theme, is_compact=is_compact)
+            if views is not None:
+                left = room - len(shown_legend) - sum(len(view.lines) for view in views)
+                return views, [], shown_legend, left
+        if self._searches:
+            room -= least + len(legend)
+            return *self._some(indices, room, width, theme), legend, least
+        return *self._some(indices, room, width, theme), [], 0
+
+    def _all(
+        self, indices: list[int], rows: int, width: int, theme: Theme, *, is_compact: bool
+    ) -> list[_Shown] | None:
+        """Return all choices, or None if they do not fit."""
+        if len(indices) > rows:
+            return None
+        if not indices:
+            return [_Shown(-1, [format_row([Span("  no matches", theme["quiet"])])])]
+        views = [
+            self._choice(number, width, theme, is_at=at == self._at, is_compact=is_compact)
+            for at, number in enumerate(indices)
+        ]
+        return views if sum(len(view.lines) for view in views) <= rows else None
+
+    def _some(
+        self, indices: list[int], rows: int, width: int, theme: Theme
+    ) -> tuple[list[_Shown], list[Line]]:
+        """Return the choices around the current one, and a row that says how many are hidden."""
+        if not indices:
+            return [_Shown(-1, [format_row([Span("  no matches", theme["quiet"])])])], []
+        kept = [
+            at
+            for at, number in enumerate(indices)
+            if self.choices[number].refuses and at != self._at
+        ]
+        current = self._choice(indices[self._at], width, theme, is_at=True, is_compact=True)
+        rows = max(1, rows)
+        if len(current.lines) + len(kept) > rows:
+            current = self._in_a_row(indices[self._at], width, theme, is_at=True)
+            # A row is left for the reason why the choice is not there.
+            rows = max(1, rows - 1)
+        kept = kept[: rows - len(current.lines)]
+        others = [at for at in range(len(indices)) if at not in kept]
+        room = rows - len(current.lines) - len(kept)
+        count = max(0, room if len(others) <= room + 1 else room - 1)
+        place = others.index(self._at)
+        first = max(0, min(place - count // 2, len(others) - 1 - count))
+        places = others[first : first + count + 1]
+        views = [
+            current if at == self._at else self._in_a_row(indices[at], width, theme)
+            for at in [*places, *kept]
+        ]
+        below = len(others) - first - len(places)
+        hidden = [f"{sign} {many} more" for sign, many in (("↑", first), ("↓", below)) if many]
+        words = f"  {' · '.join(hidden)}"
+        has_marker = bool(hidden) and room > count
+        return views, [format_row([Span(words, theme["quiet"])])] if has_marker else []
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
         """Return the part of the text that fits, followed by a line on how to scroll if needed."""
-        if len(body) <= rows:
-            return body
+        if len(body) <= rows or rows < 1:
+            return body[: max(0, rows)]
         room = max(1, rows - 1)
         self._page = max(1, room - 1)
         last = len(body) - room
         self._is_at_end = self._is_at_end or (self._follows and self._scrolled >= last)
         self._scrolled = last if self._is_at_end else min(self._scrolled, last)
         end = self._scrolled + room
-        words = f"  lines {self._scrolled + 1}-{end} of {len(body)} · PageUp/PageDown to scroll"
+        sides = (("↑", self._scrolled), ("↓", len(body) - end))
+        more = " · ".join(f"{sign} {many} more" for sign, many in sides if many)
+        words = f"  {more} · PageUp/PageDown to scroll"
         if len(words) > width:
-            words = f"  {self._scrolled + 1}-{end} of {len(body)} · PageUp/PageDown"
+            words = f"  {more} · PageUp/PageDown"
         return [
             *body[self._scrolled : end],
             format_row(clip_spans([Span(words, theme["quiet"])], width)),
         ]
 
-    def _list(
-        self, width: int, rows: int, theme: Theme
-    ) -> tuple[list[Line], tuple[int, int] | None]:
-        indices = self.found
-        lines: list[Line] = []
-        cursor = None
-        if self._searches:
-            text, (row, column) = lay_out(self.field.text, self.field.cursor_position, width - 10)
-            lines.append(format_row([Span("  search: ", theme["quiet"]), Span(text[row])]))
-            cursor = (0, 10 + column)
-            rows -= 1
-        self._ends = {}
-        for view in self._shown(indices, rows, width, theme):
-            if view.cursor is not None and not self._searches:
-                cursor = (len(lines), view.cursor)
-            lines += view.lines
-            if view.is_whole:
-                self._ends[view.number] = len(lines)
-        if not indices:
-            lines.append(format_row([Span("  no matches", theme["quiet"])]))
-        return lines, cursor
+    def _legend(self, width: int, theme: Theme) -> list[Line]:
+        """Return the row that names the keys; keys that do not fit are left out, the first ones first."""
+        if not self._escape:
+            return []
+        if self._is_writing:
+            names = ["Enter send", "Esc back"]
+        else:
+            names = [
+                "Type to search" if self._searches else "",
+                "↑↓ select" if len(self.choices) > 1 else "",
+                "Space mark" if self._several else "",
+                self.moves,
+                "Enter confirm",
+                "Tab add instructions" if any(c.words_key for c in self.choices) else "",
+                f"Esc {self._escape}",
+            ]
+        names = [name for name in names if name]
+        while len(names) > 1 and len(" · ".join(names)) + 2 > width:
+            del names[0]
+        return [format_row(clip_spans([Span(f"  {' · '.join(names)}", theme["quiet"])], width))]
 
-    def _shown(self, indices: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
-        """Return the choices around the current one.
+    def _in_a_row(self, number: int, width: int, theme: Theme, *, is_at: bool = False) -> _Shown:
+        """Return a choice shortened to one row."""
+        view = self._choice(number, width, theme, is_at=is_at, is_compact=True)
+        if len(view.lines) == 1:
+            return view
+        return _Shown(number, [view.clip], is_whole=False)
 
-        If they do not all fit, only the current choice is complete, and the others get one row each.
+    def _choice(
+        self, number: int, width: int, theme: Theme, *, is_at: bool, is_compact: bool
+    ) -> _Shown:
+        """Draw a choice.
+
+        With `is_compact`, its label is the shorter one, and a choice other than the current one gets
+        one row.
         """
-
-        def around(rows: int) -> range:
-            first = max(0, min(self._at - rows // 2, len(indices) - rows))
-            return range(first, min(first + rows, len(indices)))
-
-        views = {at: self._choice(indices[at], at, width, theme) for at in around(rows)}
-        if sum(len(view.lines) for view in views.values()) <= rows:
-            return list(views.values())
-        rows = max(1, rows - len(views[self._at].lines) + 1)
-        return [views[at] if at == self._at else views[at].in_a_row for at in around(rows)]
-
-    def _choice(self, number: int, at: int, width: int, theme: Theme) -> _Shown:
-        choice, is_at = self.choices[number], at == self._at
+        choice = self.choices[number]
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "
         if self._several and not choice.asks_words:
             mark += "[x] " if number in self._marked else "[ ] "
         is_alone = len(self.choices) == 1 and choice.asks_words
-        prefix = "" if self._searches or is_alone else f"{number + 1} "
-        name = f"{choice.key} " if choice.key else prefix
-        head = f"{mark}{name}"
-        row: Row = [Span(join_lines(choice.label), style)]
-        if choice.asks_words and is_at:
-            begin = len(head) + len(row[0].text) + 2
-            text, (at_row, column) = lay_out(
-                self.field.text, self.field.cursor_position, max(10, width - begin)
-            )
-            row = [Span(head, style), *row, Span(": ", style), Span(text[at_row])]
-            return _Shown(number, [format_row(clip_spans(row, width))], cursor=begin + column)
+        head = mark if self._searches or is_alone else f"{mark}{number + 1}. "
+        if is_at and self._takes_words:
+            return self._written(number, head, width, style)
+        label = choice.compact if is_compact and choice.compact else choice.label
+        row: Row = [Span(join_lines(label), style)]
         if choice.hint:
             row.append(Span(f"  {join_lines(choice.hint)}", theme["quiet"]))
         first, *extra_rows = wrap_spans(row, width - len(head))
+        clip = format_row(clip_spans([Span(head, style), *row], width)) if extra_rows else ""
+        if clip and is_compact and not is_at:
+            return _Shown(number, [clip], is_whole=False)
         below = [format_row([Span(" " * len(head)), *spans]) for spans in extra_rows]
-        clip = format_row(clip_spans([Span(head, style), *row], width))
         return _Shown(number, [format_row([Span(head, style), *first]), *below], clip=clip)
+
+    def _written(self, number: int, head: str, width: int, style: str) -> _Shown:
+        """Draw the choice whose text is being typed."""
+        choice = self.choices[number]
+        label = join_lines(choice.words_label if self._is_writing else choice.label)
+        begin = count_cells(f"{head}{label}: ")
+        text, (at_row, column) = lay_out(
+            self.field.text, self.field.cursor_position, max(10, width - begin)
+        )
+        row = [Span(f"{head}{label}: ", style), Span(text[at_row])]
+        return _Shown(number, [format_row(clip_spans(row, width))], cursor=begin + column)

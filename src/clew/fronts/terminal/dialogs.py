@@ -1,7 +1,6 @@
 """Questions as dialogs on the screen; a permission prompt shows a drawing of the call's effect."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from clew.agent.deps import Question
 from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
 from clew.fronts.dialog import Body, Dialog, DialogAnswer
-from clew.fronts.questions import Questions
+from clew.fronts.questions import PATHS, Questions, describe_why, show_path
 from clew.fronts.render import results
+from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import (
     Line,
     Row,
@@ -24,6 +24,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
+from clew.fronts.terminal.form import Form
 from clew.fronts.terminal.stage import Stage
 from clew.permissions.decision import Finding, merge_by_command
 from clew.system.files import read_content
@@ -44,6 +45,7 @@ class Proposed:
 
     def __init__(self, tool: str, arguments: Json, cwd: str) -> None:
         self._given = arguments
+        self._cwd = cwd
         self._path = str(arguments.get("file_path") or arguments.get("path") or "")
         self._patch: list[Json] | None = None
         self._content: str | None = None
@@ -68,23 +70,24 @@ class Proposed:
     def rows(self, theme: Theme, width: int) -> Iterator[Row]:
         shown_names: tuple[str, ...] = ()
         if self._patch is not None and results.is_patch(self._patch):
-            yield from self._head(theme, width, results.describe_change(self._patch))
+            yield [Span(f"  {results.describe_change(self._patch)}", theme["quiet"])]
             yield from results.rows_of(self._patch, self._path, theme, width)
             shown_names = (*CHANGE, "file_path", "path")
         elif self._content is not None:
-            yield from self._head(theme, width, "new file")
             yield from results.render_created(self._content, self._path, theme, width)
             shown_names = (*CHANGE, "file_path", "path")
         elif isinstance(command := self._given.get("command"), str):
             yield from marked("$ ", command, theme, width)
             shown_names = ("command",)
+            # The model's description of its command is a comment.
+            if isinstance(about := self._given.get("description"), str):
+                yield from marked("# ", about, theme, width)
+                shown_names = ("command", "description")
         for name, value in self._given.items():
             if name not in shown_names:
-                yield from field(name, value, theme, width)
-
-    def _head(self, theme: Theme, width: int, words: str) -> Iterator[Row]:
-        head = [Span(join_lines(self._path), theme["person"]), Span(f"  {words}", theme["quiet"])]
-        return chop_spans(head, width)
+                is_path = name in PATHS and isinstance(value, str)
+                shown = show_path(value, self._cwd) if is_path else value
+                yield from field(name, shown, theme, width)
 
 
 def changed(tool: str, before: str, arguments: Json) -> str | None:
@@ -120,6 +123,7 @@ def field(name: str, value: Any, theme: Theme, width: int) -> Iterator[Row]:
     yield from marked("  ", text, theme, width)
 
 
+PROSE_COLUMNS = 100
 MARKS = {"allow": "    ok  ", "ask": "    ?   ", "review": "    ?   ", "deny": "    no  "}
 
 
@@ -129,21 +133,37 @@ class Dialogs(Questions):
     def __init__(self, stage: Stage, tell: Callable[[str], object]) -> None:
         super().__init__(tell)
         self._stage = stage
-        # The session's folder, to which paths are relative.
-        self.cwd: Callable[[], str] = os.getcwd
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
+        return await self._stage.ask(self._chooser(dialog))
+
+    async def choose_all(self, dialogs: Sequence[Dialog]) -> list[DialogAnswer] | None:
+        if len(dialogs) == 1:
+            return await super().choose_all(dialogs)
+        form = Form(dialogs, [self._chooser(dialog) for dialog in dialogs])
+        await self._stage.ask(form)
+        return form.answers
+
+    def _chooser(self, dialog: Dialog) -> Chooser:
         def text(width: int) -> Sequence[Line]:
             return self._lines(escape_controls(dialog.text), width, "") if dialog.text else ()
 
-        chooser = Chooser(
+        return Chooser(
             dialog.title,
             dialog.choices,
             body=dialog.body or text,
             several=dialog.several,
             at=dialog.at,
+            escape=dialog.escape,
         )
-        return await self._stage.ask(chooser)
+
+    def draw_plan(self, plan: str) -> Body:
+        def body(width: int) -> Sequence[Line]:
+            markdown = Markdown(self._stage.theme, min(width, PROSE_COLUMNS) - 2)
+            rows = [*markdown.feed(plan), *markdown.finish()]
+            return [format_row([Span("  "), *row]) for row in rows]
+
+        return body
 
     def draw(self, question: Question) -> Body:
         """Draw the complete call, the reason for asking, and the parts of a compound command."""
@@ -155,7 +175,7 @@ class Dialogs(Questions):
             parts = {
                 part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
             }
-            why = escape_controls(question.why)
+            why = escape_controls(describe_why(question))
             # A reason that one of the parts gives is not repeated.
             is_told = any(words.endswith(f" {why}") for words in parts)
             hint = "  Parts marked ? need approval:" if is_told else f"  Needs approval: {why}"

@@ -121,6 +121,7 @@ async def while_open(
 ) -> int | Options:
     dialogs.rules = session.rules
     dialogs.cwd = session.workspace.where
+    dialogs.mode_before_plan = lambda: session.parts.planning.mode_before
     programs = Programs(session.workspace.cwd, session.rules.standing.environ)
     try:
         set_up(front, session, programs)

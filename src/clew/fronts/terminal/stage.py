@@ -161,8 +161,9 @@ def _closed(line: str) -> str:
 
 # The rows for a turn's live output, at most and at least.
 TAIL_ROWS, MIN_TAIL_ROWS = 16, 3
-# A dialog gets this many rows before the turn's output gets any.
-DIALOG_ROWS = 8
+# A dialog gets this many rows before the turn's output gets any. In a terminal with at most as many
+# rows as SMALL_ROWS, it also gets the rows of the rule below it and of the output above it.
+DIALOG_ROWS, SMALL_ROWS = 8, 12
 HINT_S = 4.0
 # A dialog that opens while the user types does not receive keys until the user pauses.
 PAUSE_S = 0.7
@@ -359,7 +360,10 @@ class Stage:
             self.transcript.resize(width)
         foot = self._foot(width)
         head = self._head(width, rows)
-        room = max(1, rows - len(foot) - len(head) - 1)
+        is_cramped = self.dialog is not None and rows <= SMALL_ROWS
+        if is_cramped:
+            foot = foot[1:]
+        room = max(1, rows - len(foot) - len(head) - (0 if is_cramped else 1))
         if self.dialog is not None:
             most = max(4, min(room, DIALOG_ROWS), room - MIN_TAIL_ROWS)
             body, cursor = self.dialog.lines(width, most, self.theme)

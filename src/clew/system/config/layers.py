@@ -6,7 +6,7 @@ scopes, highest first and without duplicates, so a deny rule in any scope applie
 `clew.permissions`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -142,25 +142,38 @@ class Inert(Struct, frozen=True, kw_only=True):
 NOT_TRUSTED = "the folder is not trusted"
 NOT_FROM_A_FOLDER = "a folder's own files cannot set this mode"
 
+ALLOW_RULES: Path = ("permissions", "allow")
 EXECUTING: tuple[Path, ...] = tuple(tuple(k.name.split(".")) for k in KEYS if k.executes)
 
 
-def select_active(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], list[Inert]]:
-    """Return the layers without the values that must be ignored, and a list of those values."""
+def select_active(
+    layers: Sequence[Layer], *, trusted: bool, saved_rules: Collection[str] = ()
+) -> tuple[list[Layer], list[Inert]]:
+    """Return the layers without the values that must be ignored, and a list of those values.
+
+    `saved_rules` are the allow rules that the user saved in the local settings of an untrusted folder.
+    """
     active_layers: list[Layer] = []
     inert: list[Inert] = []
     for layer in layers:
-        stopped = stopped_in(layer, trusted=trusted) if layer.scope in OF_THE_FOLDER else []
+        is_of_folder = layer.scope in OF_THE_FOLDER
+        stopped = (
+            stopped_in(layer, trusted=trusted, saved_rules=saved_rules) if is_of_folder else []
+        )
         data = without(layer.data, [path for path, _ in stopped])
         inert += [Inert(layer=layer, path=path, why=why) for path, why in stopped]
         active_layers.append(Layer(**{**fields(layer), "data": data}) if stopped else layer)
     return active_layers, inert
 
 
-def stopped_in(layer: Layer, *, trusted: bool) -> list[tuple[Path, str]]:
+def stopped_in(
+    layer: Layer, *, trusted: bool, saved_rules: Collection[str] = ()
+) -> list[tuple[Path, str]]:
     stopped: list[tuple[Path, str]] = []
     if not trusted:
         present = [path for path in EXECUTING if find_value(layer.data, path)[0]]
+        if layer.scope == "local":
+            present = [part for path in present for part in unsaved_parts(layer, path, saved_rules)]
         stopped += [(path, NOT_TRUSTED) for path in present]
     mode: Path = ("permissions", "defaultMode")
     value = find_value(layer.data, mode)[1]
@@ -169,6 +182,17 @@ def stopped_in(layer: Layer, *, trusted: bool) -> list[tuple[Path, str]]:
     elif value == "acceptEdits" and not trusted:
         stopped.append((mode, NOT_TRUSTED))
     return stopped
+
+
+def unsaved_parts(layer: Layer, path: Path, saved_rules: Collection[str]) -> list[Path]:
+    """Return the parts of a value that the user did not save: all of it, or some allow rules."""
+    value = find_value(layer.data, path)[1]
+    if path != ALLOW_RULES or not isinstance(value, list):
+        return [path]
+    unsaved = [at for at, rule in enumerate(value) if rule not in saved_rules]
+    if len(unsaved) == len(value) and value:
+        return [path]
+    return [(*path, at) for at in unsaved]
 
 
 def fields(layer: Layer) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clew.core.messages.errors import SettingsError
 from clew.system.config.json_text import Path as KeyPath
 from clew.system.config.json_text import join_path, remove_value, set_value, split_path
 from clew.system.config.layers import (
+    Inert,
     Layer,
     Scope,
     find_origins,
@@ -49,31 +50,90 @@ def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
     return folder in trusted or any(p in trusted for p in around)
 
 
-def read_trusted(places: Places) -> frozenset[str]:
-    """Return the trusted folders, or none if the file cannot be read."""
+class TrustRecord(Struct, frozen=True, kw_only=True):
+    """What the user trusts: folders, and by folder the allow rules that the user saved there.
+
+    A rule is in this list because the user chose it in a permission prompt. Any other rule in the same
+    settings file may have come with the folder.
+    """
+
+    folders: frozenset[str] = frozenset()
+    rules: dict[str, frozenset[str]] = {}
+
+
+def read_trust_record(places: Places) -> TrustRecord:
+    """Read the file of trust decisions. What cannot be read is not trusted."""
     try:
         data = json.loads(places.trust.read_text("utf-8"))
     except (OSError, ValueError):
-        return frozenset()
-    folders = data.get("folders") if isinstance(data, dict) else None
-    if not isinstance(folders, list):
-        return frozenset()
-    return frozenset(f for f in folders if isinstance(f, str))
+        return TrustRecord()
+    if not isinstance(data, dict):
+        return TrustRecord()
+    rules = data.get("rules")
+    by_folder = rules.items() if isinstance(rules, dict) else ()
+    return TrustRecord(
+        folders=read_texts(data.get("folders")),
+        rules={folder: read_texts(texts) for folder, texts in by_folder},
+    )
 
 
-def write_trusted(places: Places, folders: Collection[str]) -> None:
-    replace(places.trust, json.dumps({"folders": sorted(folders)}, indent=2) + "\n", mode=0o600)
+def read_texts(value: Any) -> frozenset[str]:
+    return (
+        frozenset(v for v in value if isinstance(v, str))
+        if isinstance(value, list)
+        else frozenset()
+    )
+
+
+def write_trust_record(places: Places, record: TrustRecord) -> None:
+    rules = {folder: sorted(texts) for folder, texts in sorted(record.rules.items()) if texts}
+    data = {"folders": sorted(record.folders)} | ({"rules": rules} if rules else {})
+    replace(places.trust, json.dumps(data, indent=2) + "\n", mode=0o600)
+
+
+def read_trusted(places: Places) -> frozenset[str]:
+    """Return the trusted folders, or none if the file cannot be read."""
+    return read_trust_record(places).folders
 
 
 def trust(places: Places, folder: str) -> None:
     """Trust a folder, given by its real path, from now on."""
     with hold_lock(places.config_home):
-        write_trusted(places, read_trusted(places) | {folder})
+        before = read_trust_record(places)
+        write_trust_record(places, structs.replace(before, folders=before.folders | {folder}))
 
 
 def distrust(places: Places, folder: str) -> None:
+    """Stop trusting a folder, and the rules that the user saved in it."""
     with hold_lock(places.config_home):
-        write_trusted(places, read_trusted(places) - {folder})
+        before = read_trust_record(places)
+        rules = {name: texts for name, texts in before.rules.items() if name != folder}
+        write_trust_record(places, TrustRecord(folders=before.folders - {folder}, rules=rules))
+
+
+def read_saved_rules(places: Places) -> frozenset[str]:
+    """Return the allow rules in the project's local settings that the user saved there."""
+    return read_trust_record(places).rules.get(str(places.root.resolve()), frozenset())
+
+
+def remember_rules(
+    places: Places, *, saved: Collection[str] = (), removed: Collection[str] = ()
+) -> None:
+    """Record that the user saved allow rules in the project's local settings, or removed them."""
+    folder = str(places.root.resolve())
+    with hold_lock(places.config_home):
+        before = read_trust_record(places)
+        now = before.rules.get(folder, frozenset())
+        after = (now | frozenset(saved)) - frozenset(removed)
+        if after != now:
+            rules = before.rules | {folder: after}
+            write_trust_record(places, structs.replace(before, rules=rules))
+
+
+def select_trusted(places: Places, layers: Sequence[Layer]) -> tuple[list[Layer], list[Inert]]:
+    """Return the layers without the values that must be ignored in this folder, and those values."""
+    saved = read_saved_rules(places)
+    return select_active(layers, trusted=trusts(places), saved_rules=saved)
 
 
 def trusts(places: Places, folder: Path | None = None) -> bool:
@@ -293,7 +353,7 @@ class Assigned(Struct, frozen=True, kw_only=True):
 
 def in_force_now(places: Places) -> dict[str, Any]:
     """Return the merged settings of all files, as they apply now."""
-    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
+    layers, _ = select_trusted(places, load_settings(places).layers)
     return merge(layers)
 
 
@@ -304,7 +364,7 @@ def format_value(value: Any) -> str:
 
 def list_settings(places: Places) -> list[str]:
     """Return one line for each active value, with its source."""
-    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
+    layers, _ = select_trusted(places, load_settings(places).layers)
     settings = merge(layers)
     return [
         f"{join_path(path)} = {format_value(find_value(settings, path)[1])}  "
@@ -341,7 +401,7 @@ def explain_setting(places: Places, name: str) -> list[str]:
         lines.append(f"{setting_key.name}: {setting_key.meaning}; {setting_key.kind}")
         lines += [] if setting_key.has_effect else [f"  {NO_EFFECT}"]
     loaded = load_settings(places)
-    layers, inert = select_active(loaded.layers, trusted=trusts(places))
+    layers, inert = select_trusted(places, loaded.layers)
     sources = find_origins(layers, path)
     for i, origin in enumerate(sources):
         listed = isinstance(origin.value, (list, dict))
@@ -349,9 +409,9 @@ def explain_setting(places: Places, name: str) -> list[str]:
         place = where(origin.layer, path)
         lines.append(f"  {origin.layer.scope:<8} {format_value(origin.value)}  {place} {mark}")
     for item in inert:
-        if item.path == path:
+        if item.path[: len(path)] == path:
             lines.append(
-                f"  {item.layer.scope:<8} ignored because {item.why} {where(item.layer, path)}"
+                f"  {item.layer.scope:<8} ignored because {item.why} {where(item.layer, item.path)}"
             )
     if not sources:
         lines.append("  not set")
