@@ -266,8 +266,7 @@ settings and extensions:
   --settings JSON|FILE       Extra settings that override the settings files
   --managed-settings JSON|FILE
                              Restrictions that override all other settings
-  --setting-sources NAMES    Layers of settings, memory, servers:
-                             user,project,local
+  --setting-sources NAMES    Settings files to read: user,project,local
   --bare                     Load no settings, memory, hooks, servers or agents
                              from files
   --disable-slash-commands   Treat lines that begin with / as prompts

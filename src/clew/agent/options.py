@@ -207,7 +207,7 @@ class Options(Struct, frozen=True, kw_only=True):
             "Restrictions that override all other settings")] = None
     # The settings files to read in addition to the managed ones; None: all.
     sources: Annotated[tuple[Scope, ...] | None,
-        Flag("--setting-sources NAMES", "Layers of settings, memory, servers: user,project,local",
+        Flag("--setting-sources NAMES", "Settings files to read: user,project,local",
             values.names_among(*SOURCES)),
         Sdk("setting_sources", 'Sequence[Literal["user", "project", "local"]] | None')] = None
     # Whether settings files, memory files, hooks, MCP servers and agents from files are ignored.

@@ -52,8 +52,6 @@ class CurrentRules(Struct, frozen=True, kw_only=True):
     """Everything that decisions in one folder need, and the problems found in its settings."""
 
     places: Places
-    # The kinds of settings files to read, which also apply to memory files and MCP servers.
-    sources: tuple[Scope, ...]
     loaded: LoadedSettings
     layers: tuple[Layer, ...]
     settings: dict[str, Any]
@@ -114,7 +112,6 @@ def load_current_rules(
     directories = further_directories(settings, resolve)
     return CurrentRules(
         places=places,
-        sources=tuple(sources),
         loaded=loaded,
         layers=tuple(counting),
         settings=settings,

@@ -739,9 +739,7 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
             host.until(lambda _: True)
         (task,) = host.ask("background_tasks")["response"]["tasks"]
         host.say("/tasks")
-        assert (
-            f"{task['task_id']}  agent running: some work (1 tool use," in host.result()["result"]
-        )
+        assert f"{task['task_id']}  agent running: some work · 1 call · " in host.result()["result"]
         host.say(f"/tasks {task['task_id']}")
         assert "- LS: ." in host.result()["result"]
         host.say("/tasks stop")

@@ -25,6 +25,7 @@ DAYS = re.compile(r"\b\d{4}-\d\d-\d\d\b(?= {3,}\d)")
 SECONDS = re.compile(r"\b\d+\.\d s\b")
 SIZES = re.compile(r"\b\d+\.\d kB\b")
 SHORT = re.compile(r"(?<=/tree )[0-9a-f]{8}\b")
+WORK = re.compile(r"(?<=· )[\d.]+k? tokens(?= · \d)")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
 FOLDER = re.compile(r"/\S*/work\b")
 HOME = re.compile(r"/\S*/config\b")
@@ -35,6 +36,7 @@ def normalize(picture: str) -> str:
     for pattern, instead in (
         (UUID, "SESSION"),
         (TIMES, "0s"),
+        (WORK, "N tokens"),
         (LEFT, r"\1 0 s"),
         (SPINNER, "* "),
         (FOLDER, "WORK"),

@@ -61,7 +61,7 @@ def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn
         terminal.expect("so it is made")
         terminal.expect("> ")
         terminal.type("/tasks\n")
-        terminal.expect("agent completed: some work (1 tool use,")
+        terminal.expect("agent completed: some work · 1 call · ")
         terminal.expect("> ")
         terminal.type("hello\n")
         terminal.expect("hello yourself")
@@ -118,11 +118,11 @@ def test_an_agent_is_looked_at_while_it_works_and_told_something(tmp_path: Path)
     allowed = ("--allowedTools", f"Bash({waits})")
     with (
         serving(by_prompt(asked), strict=True) as server,
-        OnScreen(tmp_path, server.url, *allowed) as screen,
+        OnScreen(tmp_path, server.url, *allowed, columns=120) as screen,
     ):
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("1 tool call")
+        screen.expect("1 call")
         screen.type("\x18\x02")
         screen.expect("Background tasks")
         screen.type("\r")
@@ -137,3 +137,56 @@ def test_an_agent_is_looked_at_while_it_works_and_told_something(tmp_path: Path)
         screen.type("\x1b")
         screen.expect("heard")
         screen.expect_gone("Esc to go back")
+
+
+def test_running_agents_are_a_tree_and_a_finished_one_is_a_line(tmp_path: Path) -> None:
+    waits = "until [ -e gate ]; do sleep 0.05; done"
+    asked = {
+        "go": [
+            uses(agent("dig", description="dig deep"), agent("look", description="look around")),
+            {"text": "heard"},
+        ],
+        "dig": [uses(agent("below", description="dig deeper")), {"text": "# Gold\n\nIt is gold."}],
+        "below": [uses({"tool": "Bash", "input": {"command": waits}}), {"text": "deep"}],
+        "look": [uses({"tool": "Bash", "input": {"command": waits}}), {"text": "seen"}],
+    }
+    allowed = ("--allowedTools", f"Bash({waits})")
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        OnScreen(tmp_path, server.url, *allowed, columns=140) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect(lambda text: text.count("Bash: until") == 2)
+        screen.expect("  ○ general-purpose: dig deeper")
+        looks_like(screen, "agents-tree", in_order)
+        (tmp_path / "work" / "gate").touch()
+        screen.expect("heard")
+        screen.expect_rest()
+        looks_like(screen, "agents-done", in_order)
+        assert "It is gold." not in screen.text
+
+
+def in_order(screen: OnScreen) -> str:
+    """The rows of the agents, sorted by name, since agents that start together race."""
+    found = [row for row in screen.rows if "general-purpose" in row]
+    return "\n".join(sorted(found, key=lambda row: row.strip()[2:])) + "\n"
+
+
+def test_an_agent_in_the_background_is_counted_while_no_turn_runs(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", description="dig deep", run_in_background=True)), {"text": "on"}],
+        "dig": [endless("dig")],
+        "<task-notification>": [{"text": "it was stopped"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect_rest()
+        screen.expect("○ general-purpose: dig deep · in the background · 1s")
+        screen.expect("in the background · 2s")
+        screen.type("/tasks\r")
+        screen.expect("agent running: dig deep · ")
+        screen.type("/tasks stop\r")
+        screen.expect("it was stopped")
+        screen.expect_gone("○ general-purpose")

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,11 +53,6 @@ class MemoryGate:
         self._standing = standing
         self._news: dict[str, None] = {}
         self._told: set[str] = set()
-
-    @property
-    def layers(self) -> frozenset[str]:
-        """The layers whose files may be read: the managed one, and the settings sources in use."""
-        return frozenset({"managed", *self._standing().sources})
 
     def refusal(self, path: Path, root: Path, layer: "Layer") -> str | None:
         """Return why a file may not be sent, or None if it may; `root` is the project's folder."""
@@ -191,7 +186,6 @@ class Sources(Struct, frozen=True, kw_only=True):
     managed_folders: tuple[Path, ...] = ()
     # Load both AGENTS.md and CLAUDE.md from a folder, if a setting requests it.
     both: bool = False
-    layers: frozenset[str] = frozenset(get_args(Layer))
     refuses: Refuses = _refuses_none
 
 
@@ -204,7 +198,6 @@ def find_sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Source
         home=places.home,
         config_home=places.config_home,
         managed_folders=places.managed_folders,
-        layers=gate.layers,
         refuses=gate.refusal,
     )
 
@@ -379,8 +372,6 @@ class _Loader:
         A missing file is reported only if another file imports it. Imports of a rule are limited to
         the rule's `paths` too.
         """
-        if layer not in self._sources.layers:
-            return
         try:
             stat = path.stat()
             if not is_file(path):

@@ -9,7 +9,7 @@ from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Show, SubmitPrompt, format_table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import format_count
+from clew.core.messages.text import format_count, format_duration, format_tokens
 from clew.core.page import ReportPage, pairs
 from clew.parts.goals import MOST_CHECKS
 from clew.parts.schedules import cron
@@ -212,13 +212,29 @@ def known(session: Session, name: str) -> BackgroundTask:
 
 
 def row(task: BackgroundTask) -> str:
-    """Return a task in one line: kind, status and title, and the usage of an agent."""
+    """Return a task in one line: kind, status, title, and the work so far."""
     about = f"{task.kind} {task.status}{', kept' if task.is_kept else ''}: {task.title}"
+    return " · ".join([about, *describe_work(task)])
+
+
+def describe_task(task: BackgroundTask) -> str:
+    """Return a task's status and work: `running · 12 calls · 8.1k tokens · 34s · Bash`."""
+    kept = ["keeps running after exit"] if task.is_kept else []
+    return " · ".join([task.status, *kept, *describe_work(task)])
+
+
+def describe_work(task: BackgroundTask) -> list[str]:
+    """Return the calls and tokens of an agent, the time, and the running agent's last tool."""
+    parts = []
     used = task.usage
-    if used is None:
-        return about
-    last = f", running {used.last_tool}" if used.last_tool and task.ending is None else ""
-    return f"{about} ({format_count(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
+    if used is not None:
+        parts.append(format_count(used.tool_uses, "call") if used.tool_uses else "")
+        parts.append(f"{format_tokens(used.tokens)} tokens" if used.tokens else "")
+    if not task.is_of_before:
+        parts.append(format_duration(task.duration_ms / 1000))
+    if used is not None and task.ending is None:
+        parts.append(used.last_tool)
+    return [part for part in parts if part]
 
 
 def show_task(task: BackgroundTask) -> str:

@@ -21,6 +21,22 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration: `34s`, `1m05s`, `2h03m`."""
+    total = int(seconds)
+    if total < 60:
+        return f"{total}s"
+    minutes, rest = divmod(total, 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def format_tokens(number: int) -> str:
+    """Format a number of tokens: `950`, `8.1k`, `1.2M`."""
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
 # Invisible characters that can affect a terminal, a line or the text direction.
 
 

@@ -138,6 +138,7 @@ def _call(
     for item in behind:
         result = item.block if isinstance(item.block, dict) else {}
         if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
+            story.conclude(item.entry, look, folds)
             yield from story.head(look, is_error=result.get("is_error") is True)
             yield from story.told(item.entry, "", look, folds)
             return

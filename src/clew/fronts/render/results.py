@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
 from clew.core.messages.text import for_person, format_count
+from clew.fronts.render.agents import describe_totals
 from clew.fronts.render.code import Colours, find_lexer_for_file
 from clew.fronts.render.displays import (
     describe_denial,
@@ -22,7 +23,7 @@ from clew.fronts.render.displays import (
     strip_agent_note,
     strip_hint,
 )
-from clew.fronts.render.folding import LINE_ROWS, Folds, cut, fold_text, lines_of
+from clew.fronts.render.folding import LINE_ROWS, Folds, Whole, cut, fold_text, lines_of
 from clew.fronts.render.markdown import make_markdown
 from clew.fronts.render.rows import (
     Line,
@@ -293,7 +294,7 @@ _FOR_MODELS = frozenset({
 })  # fmt: skip
 # Tools whose first result line is the task's status; their output is shown elsewhere.
 _ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
-_AGENTS = frozenset({"Agent", "Task"})
+AGENTS = frozenset({"Agent", "Task"})
 # Tools whose changes the pinned todo list shows.
 _LISTED = frozenset({"TaskCreate", "TaskUpdate"})
 _DISPLAYED_CHARACTERS = 200
@@ -312,7 +313,7 @@ class ToolResultView:
         raw = entry.get("toolUseResult")
         self.raw: Json = raw if isinstance(raw, dict) else {}
         texts = [_words(part) for part in self.parts if _words(part)]
-        if name in _AGENTS:
+        if name in AGENTS:
             texts = strip_agent_note(texts)
         text = "\n".join(texts)
         self.text = strip_hint(_plain(text), raw) if self.is_error else text
@@ -466,12 +467,23 @@ def _plan(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | N
 
 
 def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    if answer.name not in _AGENTS or not answer.text:
+    if answer.name not in AGENTS or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
         words = f"Running in the background as {answer.raw.get('agentId')}"
         return wrap_spans([Span(join_lines(words), look.theme["quiet"])], look.width)
-    return _markdown(answer.text, answer, look, folds)
+    if not describe_totals(answer.raw):
+        return _markdown(answer.text, answer, look, folds)
+    if not look.says_who:
+        return iter(())  # the title contains them
+    report = describe_report(answer, look, folds)
+    return wrap_spans([Span(report, look.theme["quiet"])], look.width)
+
+
+def describe_report(answer: ToolResultView, look: Look, folds: Folds) -> str:
+    """Describe the work of a finished subagent, and fold its report; empty for any other result."""
+    work = describe_totals(answer.raw) if answer.name in AGENTS and not answer.is_error else ""
+    return f"{work}{folds.keep(answer.title, _painted(answer.text, look))}" if work else ""
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
@@ -481,9 +493,14 @@ def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Ro
 
 
 def _markdown(text: str, answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
+    whole = _painted(text, look)
+    return cut(whole(look.width), answer.title, whole, look, folds)
+
+
+def _painted(text: str, look: Look) -> Whole:
     def whole(width: int) -> Iterator[Row]:
         markdown = make_markdown(look, width)
         yield from markdown.feed(text)
         yield from markdown.finish()
 
-    return cut(whole(look.width), answer.title, whole, look, folds)
+    return whole

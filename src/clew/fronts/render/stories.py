@@ -27,11 +27,11 @@ from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import format_count
+from clew.core.messages.text import format_count, format_duration, format_tokens
 from clew.core.normalize.repairs import describe_repairs
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.fronts.render.folding import Folds, lines_of
-from clew.fronts.render.results import ToolResultView
+from clew.fronts.render.results import AGENTS, ToolResultView, describe_report
 from clew.fronts.render.results import render_result as result_lines
 from clew.fronts.render.rows import (
     GUTTER,
@@ -210,20 +210,6 @@ def describe_turn(lasted_s: float, spend: Spend) -> str:
     return " · ".join(words)
 
 
-def format_duration(seconds: float) -> str:
-    total = int(seconds)
-    if total < 60:
-        return f"{total}s"
-    minutes, rest = divmod(total, 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
-
-
-def format_tokens(number: int) -> str:
-    if number < 1_000:
-        return str(number)
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
-
-
 # The rows of a running call's output.
 PROGRESS_ROWS = 3
 # The parameter that describes a call; the first one present is used.
@@ -275,6 +261,18 @@ class CallStory:
         self.state = "running"
         if title not in ("", block.get("name")):
             self.title = join_lines(title)
+
+    @property
+    def is_agent(self) -> bool:
+        """Return whether the call runs a subagent."""
+        return self.state == "running" and self.block.get("name") in AGENTS
+
+    def conclude(self, entry: Json, look: Look, folds: Folds) -> None:
+        """Record the result; the title of a finished subagent tells its work and folds its report."""
+        answer = ToolResultView(str(self.block.get("name", "")), self.title, entry)
+        work = "" if look.says_who else describe_report(answer, look, folds)
+        if work:
+            self.title = f"{self.title.removeprefix(f'{answer.name}: ')} · {work}"
 
     def hook(self, finished: HookFinished) -> None:
         """Record the result of a hook; successful hooks without output are not mentioned."""
@@ -332,8 +330,7 @@ class CallStory:
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
         """Yield the rows between title and result.
 
-        They show the command if the title does not contain it, hook messages, and the number of tool calls
-        of each subagent.
+        They show the command if the title does not contain it, and hook messages.
         """
         arguments = self.block.get("input")
         command = arguments.get("command") if isinstance(arguments, dict) else None
@@ -348,6 +345,3 @@ class CallStory:
                 # The hook denied the call, and the result contains the reason.
                 continue
             yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
-        for agent in self.agents:
-            if agent.calls:
-                yield [Span(agent.counted, look.theme["quiet"])]

@@ -97,12 +97,14 @@ class Transcript:
         see_with: str = "ctrl+o",
         announces: bool = False,
         says_waits: bool = False,
+        shows_agents: bool = True,
     ) -> None:
         """Create a transcript.
 
         `see_with` is the key or command that expands collapsed output. With `announces`, no live rows are
         drawn; therefore the start of each call is printed, and each text names its speaker. With
         `says_waits`, the live rows say what the turn waits for; the terminal's working line says it too.
+        The live rows contain the running subagents only with `shows_agents`.
         """
         self.width = width
         self.theme = theme
@@ -122,6 +124,7 @@ class Transcript:
         # The last failed attempt of the current request.
         self._retried: Retrying | None = None
         self._announces = announces
+        self._shows_agents = shows_agents
         # The call whose title was printed last.
         self._begun = ""
 
@@ -201,8 +204,11 @@ class Transcript:
             return []
         self.resize(width)
         look = self._look
-        below = [row for story in self._stories.values() for row in story.live(look)]
-        for agent in self._agents.values():
+        stories, agents = list(self._stories.values()), list(self._agents.values())
+        if not self._shows_agents:
+            stories, agents = [story for story in stories if not story.is_agent], []
+        below = [row for story in stories for row in story.live(look)]
+        for agent in agents:
             if agent.call_id not in self._stories and not agent.is_done:
                 below.append(format_row(agent.live(look)))
         if self._waits and self._says_waits:
@@ -361,6 +367,7 @@ class Transcript:
             agent.is_done = True
         call_id = str(event.block.get("id", ""))
         del self._stories[call_id]
+        story.conclude(event.entry, self._look, self._folds)
         head = [] if self._begun == call_id else story.head(self._look, is_error=event.is_error)
         below = story.told(event.entry, event.display, self._look, self._folds)
         return self._out("call", [*head, *below])

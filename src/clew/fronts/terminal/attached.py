@@ -10,7 +10,7 @@ from typing import TypeAlias
 from clew.agent.conversation import Speaker
 from clew.agent.events import FromAgent, ToolStarted
 from clew.agent.tasks.registry import BackgroundTask, Tasks
-from clew.commands.slash.tasks import describe_kept_tasks
+from clew.commands.slash.tasks import describe_kept_tasks, describe_task
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.fronts.dialog import Choice
@@ -109,7 +109,7 @@ async def handle_input(task: BackgroundTask, tasks: Tasks, stage: Stage, page: P
     ]
     if not task.is_kept:
         choices.append(Choice(label="Keep running after clew exits", key="k"))
-    title = f"{task.id} {join_lines(task.title)}: {describe_state(task)}"
+    title = f"{task.id} {join_lines(task.title)}: {describe_task(task)}"
     answer = await stage.answered(stage.show(Chooser(title, choices)))
     match None if answer is None else choices[answer.chosen[0]].key:
         case "s":
@@ -130,7 +130,3 @@ def output_of(task: BackgroundTask) -> str:
     task.output.look()
     data = bytes(task.output.head) + task.output.tail
     return escape_controls(data.decode("utf-8", "replace"))
-
-
-def describe_state(task: BackgroundTask) -> str:
-    return f"{task.status}, keeps running after exit" if task.is_kept else task.status

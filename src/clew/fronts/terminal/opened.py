@@ -133,6 +133,7 @@ async def while_open(
         return await conversed(front, session, options)
     finally:
         front.talk, front.desk.files = None, None
+        front.stage.agents.follow(None)
         # A hint about this session does not apply to the next.
         front.stage.hint("")
         await programs.aclose()
@@ -181,8 +182,12 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     front.screen.obey(settings)
     front.recolour()
     stage.transcript = Transcript(
-        front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
+        front.screen.terminal.size[0],
+        stage.theme,
+        detect_abilities(os.environ),
+        shows_agents=False,
     )
+    stage.agents.follow(session)
     keys = front.bindings.keys_of("chat:cycleMode")
     stage.status = Status(session, programs, cycle_key=keys[0] if keys else "")
     stage.todos.key = next(iter(front.bindings.keys_of("app:toggleTodos")), "")

@@ -22,6 +22,7 @@ from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 from clew.fronts.dialog import DialogAnswer
 from clew.fronts.render.rows import RESET, Line, Span, clip_spans, count_cells, format_row
 from clew.fronts.render.theme import Theme
+from clew.fronts.terminal.agents import AgentTree
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.prompt import PromptEditor, Queue
@@ -200,6 +201,7 @@ class Stage:
         self.completion = completion
         self.queue = queue
         self.todos = PinnedTodos()
+        self.agents = AgentTree()
         self.transcript: Transcript | None = None
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
@@ -376,9 +378,13 @@ class Stage:
         return Scene(lines=tuple(lines[:rows]), cursor=placed)
 
     def _tail(self, width: int, rows: int) -> list[Line]:
+        """Return the output that still changes: running calls, and below them the subagents."""
         if self.transcript is None or rows < 1:
             return []
-        return self.transcript.tail(width, rows)
+        agents = self.agents.lines(width, rows, self.theme)
+        tail = self.transcript.tail(width, rows - len(agents))
+        is_apart = bool(agents) and not tail and len(agents) < rows
+        return ["", *agents] if is_apart else [*tail, *agents]
 
     def _head(self, width: int, rows: int) -> list[Line]:
         """Return the rows between the output and the prompt."""

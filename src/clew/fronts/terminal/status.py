@@ -17,6 +17,7 @@ from msgspec import Struct
 from clew.agent.events import Compacting, EngineEvent, HookStarted, ToolFinished, ToolStarted
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
+from clew.core.messages.text import format_duration, format_tokens
 from clew.core.messages.views import Usage
 from clew.core.stream.events import (
     InputDelta,
@@ -39,10 +40,9 @@ from clew.fronts.render.stories import (
     describe_failure,
     describe_retry,
     format_attempt,
-    format_duration,
-    format_tokens,
 )
 from clew.fronts.render.theme import Theme
+from clew.fronts.terminal.agents import KIND
 from clew.parts.recording import read_branch
 from clew.permissions.modes import describe_mode
 from clew.providers.answer_events import Asking, FellBack, HeldByRateLimit, Retrying, Waiting
@@ -269,7 +269,11 @@ class Status:
 
     def _running(self) -> str:
         """Return the titles of the background tasks; subagents have rows of their own."""
-        running = [task for task in self._session.parts.tasks.running if task.is_background]
+        running = [
+            task
+            for task in self._session.parts.tasks.running
+            if task.is_background and task.kind != KIND
+        ]
         if not running:
             return ""
         first = join_lines(running[0].title)[:TITLE_CHARACTERS]

@@ -5,13 +5,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from clew.agent.events import EngineEvent, FromAgent
+from clew.commands.slash.tasks import describe_task
 from clew.core.input import Clear, Resume
 from clew.core.messages.errors import SettingsError, UserError
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Driver
 from clew.fronts.ends import INTERRUPTED
 from clew.fronts.render.rows import join_lines
-from clew.fronts.terminal.attached import AttachedAgent, describe_state, handle_input
+from clew.fronts.terminal.attached import AttachedAgent, handle_input
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import SubmittedText, as_submitted
 from clew.fronts.terminal.screen import Screen
@@ -230,7 +231,7 @@ class SessionMenus:
                 tasks_now, stage = self._session.parts.tasks, self._stage
                 self._view.say(await handle_input(task, tasks_now, stage, self._page))
 
-        rows = [(f"{task.id} {task.title}", describe_state(task)) for task in tasks]
+        rows = [(f"{task.id} {task.title}", describe_task(task)) for task in tasks]
         self._choose("Background tasks", rows, chosen, "No background tasks")
 
     async def _attach(self, attached: AttachedAgent) -> None:

@@ -33,6 +33,8 @@ from clew.system.clock import make_id
 
 Begin: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 TITLE_CHARACTERS = 40
+# The rows of background subagents show whole seconds.
+AGENTS_S = 1.0
 # Longer lists are filtered by typing.
 MANY = 9
 # By then the request has been sent.
@@ -160,6 +162,8 @@ class TerminalView(FrontView):
         self._is_ready = False
         stage.catch_up = self._catch_up
         stage.todos.update(read_todos(session))
+        self._is_ticking = False
+        session.parts.tasks.watchers.append(lambda *_: self._tick_soon())
 
     # -- lines and turns
 
@@ -219,13 +223,20 @@ class TerminalView(FrontView):
     def _begin_work(self) -> None:
         self._began_s, self._spent = time.monotonic(), self._session.ledger().total
         self._stage.working = Working(self._began_s)
-        self._tick()
+        self._tick_soon()
+
+    def _tick_soon(self) -> None:
+        if not self._is_ticking:
+            self._tick()
 
     def _tick(self) -> None:
-        """Redraw regularly while a turn runs, to update the elapsed time."""
-        if self._stage.working is not None:
+        """Redraw regularly while a turn or a subagent runs, to update the elapsed time."""
+        is_working = self._stage.working is not None
+        self._is_ticking = is_working or self._stage.agents.is_shown
+        if self._is_ticking:
             self._screen.flows()
-            asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
+            due_s = FRAMES_S if is_working else AGENTS_S
+            asyncio.get_running_loop().call_later(due_s, self._tick)
 
     def wait(self, line: Line, uuid: str) -> None:
         self._stage.queue.add(
@@ -313,6 +324,7 @@ class TerminalView(FrontView):
         if isinstance(event, Signalled):
             # Written unchanged, because only harmless signals of hooks are passed on.
             self._screen.terminal.write(event.sequence)
+        self._stage.agents.heed(event)
         if changes_todos(event):
             self._stage.todos.update(read_todos(self._session))
         if isinstance(event, Recorded):

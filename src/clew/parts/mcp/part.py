@@ -325,7 +325,6 @@ def find_servers(
         standing.layers,
         standing.settings,
         standing.environ,
-        sources=standing.sources,
         arguments=options.mcp_config,
         brought=brought.servers,
         plugins=[*plugins, *of_lead(options.lead)],

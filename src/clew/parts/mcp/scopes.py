@@ -188,7 +188,6 @@ def find_configured_servers(
     settings: Json,
     environ: Mapping[str, str],
     *,
-    sources: Collection[str] = ("user", "project", "local"),
     arguments: Sequence[str] = (),
     brought: Mapping[str, Json] | None = None,
     plugins: Sequence[ServerEntry] = (),
@@ -196,8 +195,8 @@ def find_configured_servers(
 ) -> ServerListing:
     """Return the servers of a session.
 
-    `sources` are the scopes of files to read. `arguments` are the values of --mcp-config; `brought`
-    are the servers from the host program. If `strict`, only these two are used.
+    `arguments` are the values of --mcp-config; `brought` are the servers from the host program. If
+    `strict`, only these two are used.
     """
     faults: list[str] = []
     entries = [
@@ -208,12 +207,7 @@ def find_configured_servers(
     ]
     entries += from_arguments(arguments, places.cwd)
     if not strict:
-        entries += [
-            entry
-            for entry in read_entries(places, layers, settings, environ, faults)
-            if entry.scope in {"cli", *sources}
-        ]
-        entries += plugins
+        entries += [*read_entries(places, layers, settings, environ, faults), *plugins]
     listing = settle_entries(entries, layers, settings, environ)
     return msgspec.structs.replace(listing, faults=(*faults, *listing.faults))
 

@@ -71,12 +71,8 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """Return the project's memory folder, and allow the model to read it; None if disabled.
-
-    The folder is the user's.
-    """
-    is_enabled = read_switch(ground.began.settings, "autoMemoryEnabled")
-    if not is_enabled or "user" not in ground.began.sources:
+    """Return the project's memory folder, and allow the model to read it; None if disabled."""
+    if not read_switch(ground.began.settings, "autoMemoryEnabled"):
         return None
     folder = find_memory_folder(ground.began.places)
     ground.rules.reads_memory_in(folder)
@@ -91,11 +87,7 @@ class Remembering(Part):
 
     def __init__(self, ground: Ground) -> None:
         settings, options = ground.began.settings, ground.options
-        self._extracts = (
-            bool(read_switch(settings, "memoryExtraction"))
-            and not options.is_bare
-            and "user" in ground.began.sources
-        )
+        self._extracts = bool(read_switch(settings, "memoryExtraction")) and not options.is_bare
         self._dream_after = read_text(settings, "dreamAfter") if is_lasting(options) else None
         self._said_before: int | None = None
         self._dreamer: Dreamer | None = None

@@ -630,7 +630,7 @@ def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
     assert fed(shown, told(Noticed(messages=("Mind this",)))) == ["! Mind this"]
     fed(shown, told(MessageStarted(message={}), "a3"))
     out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
-    assert out == ["", "● Agent: look", "  1 tool call", "  It is there."]
+    assert out == ["", "● Agent: look", "  It is there."]
     fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))
     assert shown.tail(60, 5) == ["", "↳ explore: look · on"]
     ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
@@ -769,3 +769,13 @@ def test_a_long_first_line_of_a_failure_is_folded() -> None:
     out = fed(transcript(), finished(block, "word " * 2000, is_error=True))
     assert out[0] == "✗ Bash: x"
     assert len(out) < 40
+
+
+def test_agents_that_are_shown_elsewhere_are_not_in_the_live_rows() -> None:
+    shown = transcript(shows_agents=False)
+    block = call("Agent", description="look", prompt="look around")
+    fed(shown, ToolStarted(block=block, title="Agent: look"))
+    about = {"agent_id": "a1", "kind": "", "description": "look", "tool_use_id": "t1"}
+    fed(shown, FromAgent(event=ToolStarted(block=call(command="ls"), title="Bash"), **about))
+    fed(shown, ToolStarted(block=call(command="pwd") | {"id": "t2"}, title="Bash: pwd"))
+    assert shown.tail(60, 5) == ["○ Bash: pwd"]
