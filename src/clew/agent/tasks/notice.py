@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-from clew.core.messages.text import format_count, wrap_in_tag
+from clew.core.messages.text import HAS_WORDS, format_count, wrap_in_tag
 
 # The kind of task that submits scheduled prompts.
 SCHEDULE = "schedule"
@@ -18,9 +18,6 @@ RUNS = "It runs in the background as task {id}"
 # Precedes the output printed before the user moved the command to the background.
 SO_FAR = " So far:\n"
 _RUNS = re.compile(rf"{RUNS.format(id='([^;]+)')};[^\n]*(.*)", re.S)
-HAS_WORDS = "has something to say"
-_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
-_EVENT = re.compile("<event>(.*?)</event>", re.S)
 
 
 class Notice(Struct, frozen=True, kw_only=True):
@@ -91,13 +88,3 @@ def describe_background_start(answered: str) -> str:
         return ""
     text = match[2].partition(SO_FAR)[2]
     return f"Running in the background as {match[1]}" + (f"\n{text}" if text else "")
-
-
-def for_person(text: str) -> str:
-    """Return the part of a task notification for the user: its summary, or the task's message."""
-    match = _SUMMARY.search(text)
-    words = match[1] if match else text
-    event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None
-    if event_match is not None:
-        words = f"{words.removesuffix(f' {HAS_WORDS}')}: {event_match[1]}"
-    return words.replace("&lt;", "<").replace("&amp;", "&")

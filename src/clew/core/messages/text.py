@@ -268,3 +268,20 @@ def unescape_like(text: str, before: str) -> str:
     """
     has_tags = escape_tags(before) != before and unescape_tags(before) == before
     return unescape_tags(text) if has_tags else text
+
+
+# Notifications of background tasks, in the format that transcript readers know.
+
+HAS_WORDS = "has something to say"
+_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
+_EVENT = re.compile("<event>(.*?)</event>", re.S)
+
+
+def describe_notification(text: str) -> str:
+    """Return the part of a task notification for the user: its summary, or the task's message."""
+    match = _SUMMARY.search(text)
+    words = match[1] if match else text
+    event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None
+    if event_match is not None:
+        words = f"{words.removesuffix(f' {HAS_WORDS}')}: {event_match[1]}"
+    return words.replace("&lt;", "<").replace("&amp;", "&")

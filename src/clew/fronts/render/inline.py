@@ -4,131 +4,32 @@ HTML is shown as text. A link shows its target if the terminal cannot open links
 text looks like a different target.
 """
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
+from clew.core.markdown.inline import (
+    BARE_URL,
+    LINE_BREAK,
+    SPECIAL,
+    names_another_target,
+    parse_tokens,
+)
 from clew.fronts.render.rows import Span, address, escape_controls, join_styles
 from clew.fronts.render.theme import Theme
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 
-# Points at which a long paragraph can be split, so that its start can be printed. Pure.
-
-
-# A paragraph longer than this is split at the first good point; at three times this, at any point.
-PARAGRAPH_CHARACTERS = 1_200
-
-_SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", re.S)
-
-
-def find_cut(text: str) -> int:
-    """Return a position where a paragraph can be split without splitting code, emphasis or a link.
-
-    Return 0 if there is no such position yet. A very long paragraph is split wherever necessary.
-    """
-    open_signs: set[str] = set()
-    good = last = 0
-    for match in _SIGNS.finditer(text):
-        sign = match[0]
-        if sign.isspace():
-            last = match.end()
-            good = good if open_signs else last
-        elif sign[0] == "`":
-            _toggle(open_signs, sign)
-        elif "`" in "".join(open_signs):
-            continue
-        elif sign[0] in "*_":
-            is_alone = text[match.end() : match.end() + 1].isspace() and sign not in open_signs
-            if not is_alone:
-                _toggle(open_signs, sign)
-        elif sign in ("[", "!["):
-            open_signs.add("[")
-        elif sign[0] == "]":
-            open_signs.discard("[")
-            if sign == "](":
-                open_signs.add("(")
-        elif sign == ")":
-            open_signs.discard("(")
-    if good:
-        return good
-    return (last or len(text)) if len(text) > 3 * PARAGRAPH_CHARACTERS else 0
-
-
-def _toggle(signs: set[str], sign: str) -> None:
-    signs.symmetric_difference_update({sign})
-
-
-# The start and end of HTML blocks in Markdown: the seven kinds of CommonMark. Pure.
-
-
-_HTML_NAMES = (
-    "address article aside base basefont blockquote body caption center col colgroup dd details dialog"
-    " dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
-    " hr html iframe legend li link main menu menuitem nav noframes ol optgroup option p param search"
-    " section summary table tbody td tfoot th thead title tr track ul"
-).replace(" ", "|")
-_ATTRIBUTE = r"""\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?"""
-# The start of each kind and its end condition; None means a blank line.
-_HTML = (
-    (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|\Z)", re.I),
-     re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
-    (re.compile(r"<!--"), re.compile(r"-->")),
-    (re.compile(r"<\?"), re.compile(r"\?>")),
-    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
-    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(rf"</?(?:{_HTML_NAMES})(?=\s|/?>|\Z)", re.I), None),
-)  # fmt: skip
-_HTML_ALONE = re.compile(
-    rf"(?:<[A-Za-z][A-Za-z0-9-]*(?:{_ATTRIBUTE})*\s*/?>|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*\Z"
-)
-
-
-class Html(Struct, frozen=True):
-    """The start of an HTML block. `until` matches its end; if None, a blank line ends the block."""
-
-    until: re.Pattern[str] | None
-
-
-def read_html(words: str, *, may_be_any: bool) -> Html | None:
-    for begins, until in _HTML:
-        if begins.match(words):
-            return Html(until)
-    return Html(None) if may_be_any and _HTML_ALONE.match(words) else None
-
-
-# Text without any of these characters contains no Markdown.
-_SPECIAL = re.compile(r"[\\`*_~\[\]<&!:\n]")
-_BARE = re.compile(r"https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_]")
-_BREAK = re.compile(r"<br\s*/?>", re.I)
 _OPENS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "struck"}
-
-
-@cache
-def _reader() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("strikethrough")
-
-
-def get_ready() -> None:
-    """Load the Markdown parser before the first text needs it."""
-    _reader()
 
 
 def parse_spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
     """Parse inline Markdown into spans; the theme's styles are added on top of `style`."""
     text = escape_controls(text)
-    if not _SPECIAL.search(text):
+    if not SPECIAL.search(text):
         return [Span(text, style)]
-    tokens = _reader().parseInline(text)[0].children or []
-    return list(_Inline(theme, links=links, style=style).read(tokens))
+    return list(_Inline(theme, links=links, style=style).read(parse_tokens(text)))
 
 
 class _Inline:
@@ -154,7 +55,7 @@ class _Inline:
                 case "hardbreak":
                     yield self._span("\n")
                 case "html_inline":
-                    is_break = _BREAK.fullmatch(token.content)
+                    is_break = LINE_BREAK.fullmatch(token.content)
                     yield self._span("\n") if is_break else self._span(token.content, "quiet")
                 case "link_open":
                     self._url, self._said = str(token.attrs.get("href", "")), ""
@@ -182,7 +83,7 @@ class _Inline:
         """Yield the text as spans, with bare URLs as links."""
         at = 0
         style = self._styles[-1]
-        for match in _BARE.finditer(text) if "://" in text else ():
+        for match in BARE_URL.finditer(text) if "://" in text else ():
             yield Span(text[at : match.start()], style)
             yield Span(match[0], join_styles(style, self._theme["link"]), self._target(match[0]))
             at = match.end()
@@ -192,8 +93,8 @@ class _Inline:
         """End a link; yield its target unless the link's text or the terminal shows the target."""
         url, self._url = self._url or "", None
         is_said = self._said == url or f"mailto:{self._said}" == url
-        names_another = "://" in self._said or "." in self._said.strip(". ")
-        if not is_said and url and (names_another or not self._target(url)):
+        is_shown = bool(self._target(url)) and not names_another_target(self._said, url)
+        if not is_said and url and not is_shown:
             yield Span(
                 f" ({escape_controls(url)})", join_styles(self._styles[-1], self._theme["quiet"])
             )

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import assert_never
 
-from clew.fronts.render import code, inline
-from clew.fronts.render.blocks import Blocks, Container, Leaf, Path, cells_of
-from clew.fronts.render.code import Colours, find_lexer, read_language
+from clew.core.markdown import highlighting, inline
+from clew.core.markdown.blocks import Blocks, Container, Leaf, Path, cells_of, replace_box
+from clew.core.markdown.highlighting import find_lexer, read_language
+from clew.fronts.render.code import Colours
 from clew.fronts.render.inline import parse_spans
 from clew.fronts.render.rows import (
     Row,
@@ -138,7 +139,6 @@ _WIDE = frozenset({"code", "table", "html"})
 # The minimum width for text in deeply nested quotes and lists.
 WIDTH_LEAST = 12
 _BULLETS = "•◦▪"
-_BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
 
 
 def get_ready() -> None:
@@ -147,7 +147,7 @@ def get_ready() -> None:
     Loading takes 0.1 seconds, a delay that would be visible during a response.
     """
     inline.get_ready()
-    code.get_ready()
+    highlighting.get_ready()
 
 
 class Markdown:
@@ -302,9 +302,7 @@ class _Painter:
 
     def _words(self, leaf: Leaf, text: str) -> None:
         if self._is_first and not self._wrap.row and leaf.path and leaf.path[-1].is_item:
-            for written, box in _BOXES:
-                if text.startswith(written):
-                    text = box + text.removeprefix(written)
+            text = replace_box(text)
         self._put(self._wrap.add(self._spans(text)))
 
     def _code_line(self, colours: Colours, text: str, *, ends: bool) -> None:

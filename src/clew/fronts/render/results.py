@@ -14,9 +14,10 @@ from typing import Any, TypeAlias, TypeGuard
 
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
+from clew.core.markdown.highlighting import find_lexer_for_file
 from clew.core.messages.text import for_person, format_count
 from clew.fronts.render.agents import describe_totals
-from clew.fronts.render.code import Colours, find_lexer_for_file
+from clew.fronts.render.code import Colours
 from clew.fronts.render.displays import (
     describe_denial,
     describe_for_user,

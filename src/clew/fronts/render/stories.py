@@ -23,11 +23,15 @@ from clew.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import format_count, format_duration, format_tokens
+from clew.core.messages.text import (
+    describe_notification,
+    format_count,
+    format_duration,
+    format_tokens,
+)
 from clew.core.normalize.repairs import describe_repairs
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.fronts.render.folding import Folds, lines_of
@@ -170,7 +174,7 @@ def describe_news(entry: dict[str, Any]) -> str:
     """
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
-    return join_lines(for_person(message.text))[:NEWS_CHARACTERS]
+    return join_lines(describe_notification(message.text))[:NEWS_CHARACTERS]
 
 
 def describe_waiting(event: Waiting) -> str:

@@ -9,8 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.core.input import as_typed
 from clew.core.json_object import Json, list_of, text_of
 from clew.core.messages.encoding import encode
+from clew.core.messages.messages import UserMessage
+from clew.core.messages.text import describe_notification
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.system.config.mask import mask, mask_lines, mask_member
 
@@ -76,6 +79,9 @@ class Redaction(Struct, frozen=True, kw_only=True):
 # The default for exports, because an exported file may be shared.
 SECRETS = Redaction(only_secrets=True)
 
+
+# The name of a note that tells the model about a background task.
+NEWS = "Background task"
 
 Voice: TypeAlias = Literal[
     "person", "model", "thinking", "call", "result", "note", "context", "image"
@@ -176,14 +182,16 @@ def _of_attachment(entry: Json, place: _Place) -> Iterator[Piece]:
 def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Piece]:
     match block.get("type"):
         case "text":
+            text, name = text_of(block.get("text")), ""
             voice: Voice = "model" if kind == "assistant" else "person"
-            if kind == "user" and (entry.get("isMeta") or entry.get("isCompactSummary")):
+            if kind == "user" and UserMessage(entry).is_news:
+                voice, name, text = "note", NEWS, describe_notification(text)
+            elif kind == "user" and (entry.get("isMeta") or entry.get("isCompactSummary")):
                 voice = "context"
+            elif voice == "person":
+                text = as_typed(text)
             yield Piece(
-                voice=voice,
-                text=text_of(block.get("text")),
-                uuid=place.uuid,
-                timestamp=place.timestamp,
+                voice=voice, text=text, name=name, uuid=place.uuid, timestamp=place.timestamp
             )
         case "thinking":
             yield Piece(

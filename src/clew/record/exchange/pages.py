@@ -1,14 +1,14 @@
 """Render an account as one self-contained HTML page, without network, fonts or other files. Pure.
 
-All text in a session is escaped and never markup. Prose is rendered as a small part of Markdown
-(headings, lists, tables, emphasis, code and fences): enough to read well, and nothing that could
-run.
+All text in a session is escaped and never markup. Responses are rendered as Markdown, as on the
+terminal; prompts are shown as they were typed.
 """
 
 import re
 from collections.abc import Iterator
 
-from clew.record.exchange.account import Account, ConversationAccount, Piece
+from clew.record.exchange.account import NEWS, Account, ConversationAccount, Piece
+from clew.record.exchange.prose import escaped, prose
 
 # An account as Markdown. Pure.
 
@@ -92,9 +92,11 @@ def _on_one_line(text: str) -> str:
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d2126;--soft:#5c6670;--paper:#fdfdfc;--line:#dfe3e6;
---mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8;--new:#1a6b33}
+--mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8;--new:#1a6b33;
+--keyword:#8a1c7c;--number:#87550a;--type:#0b6470}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4ae;--paper:#16191c;
---line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec;--new:#7fd49a}}
+--line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec;--new:#7fd49a;
+--keyword:#d79be0;--number:#d7af87;--type:#84d0d3}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
 header{max-width:76rem;margin:0 auto;padding:1.6rem 1.2rem .4rem}
@@ -113,7 +115,15 @@ aside a{color:inherit;text-decoration:none;overflow-wrap:anywhere}aside a:hover{
 .agent{list-style:"↳ "}
 main{flex:1;min-width:0;padding:1rem 0 6rem}
 article{margin:1.2rem 0;overflow-wrap:anywhere}
-article p{margin:.6rem 0}article h3{font-size:1.05rem;margin:1.1rem 0 .4rem}
+article p{margin:.6rem 0}article h3{font-size:1.15rem;margin:1.1rem 0 .4rem}
+article h4,article h5,article h6{font-size:1rem;margin:1rem 0 .3rem}
+article :is(ul,ol){padding-left:1.6rem;margin:.5rem 0}li>p{margin:.15rem 0}
+blockquote{border-left:3px solid var(--line);margin:.6rem 0;padding-left:.9rem;color:var(--soft)}
+hr{border:0;border-top:1px solid var(--line)}.soft{color:var(--soft)}main a{color:var(--link)}
+.person p{white-space:pre-wrap}
+.c-keyword{color:var(--keyword)}.c-string{color:var(--new)}.c-number{color:var(--number)}
+.c-comment{color:var(--soft);font-style:italic}.c-name{color:var(--link)}.c-type{color:var(--type)}
+.c-error,.c-removed{color:var(--bad)}.c-added{color:var(--new)}.c-heading{font-weight:bold}
 .person{background:var(--mine);border-radius:10px;padding:.4rem 1rem;scroll-margin-top:4rem}
 .call,.result,.aside{border-left:3px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:.5rem 0;
 font-size:.9rem}
@@ -124,7 +134,8 @@ overflow-wrap:anywhere;font:.84rem/1.45 ui-monospace,monospace;margin:.3rem 0;ta
 pre.long{max-height:18em;cursor:zoom-in}pre.open{max-height:none;cursor:auto}
 code{background:var(--box);border-radius:4px;padding:.1em .3em;font:.88em ui-monospace,monospace}
 table{border-collapse:collapse;margin:.6rem 0;display:block;overflow:auto}
-th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:left}
+th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:left;overflow-wrap:break-word}
+.right{text-align:right}.center{text-align:center}
 ins,del{text-decoration:none}ins{color:var(--new)}del{color:var(--bad)}
 summary{color:var(--soft);cursor:pointer;font-size:.85rem}
 .subagent{border:1px solid var(--line);border-radius:10px;padding:.2rem 1rem;margin:2rem 0}
@@ -174,14 +185,9 @@ addEventListener('keydown',e=>{if(e.key==='/'&&e.target!==find){e.preventDefault
 """
 
 
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 # Longer text is folded until the reader opens it.
 FOLDED_LINES = 14
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-
-def escaped(text: str) -> str:
-    return text.translate(_ESCAPES)
 
 
 def render_html(account: Account) -> str:
@@ -247,8 +253,13 @@ def _talk_as_html(talk: ConversationAccount) -> Iterator[str]:
 def _piece_as_html(piece: Piece, place: str) -> Iterator[str]:
     when = escaped(piece.timestamp[:19].replace("T", " "))
     title = f' title="{when}"' if when else ""
-    if piece.voice in ("person", "model"):
-        yield f'<article class="{piece.voice}"{place}{title}>{prose(piece.text)}</article>\n'
+    if piece.voice == "person":
+        text = escaped(piece.text.strip("\n"))
+        yield f'<article class="person"{place}{title}><p>{text}</p></article>\n'
+    elif piece.voice == "model":
+        yield f'<article class="model"{place}{title}>{prose(piece.text)}</article>\n'
+    elif piece.name == NEWS:
+        yield f'<p class="file"{title}>{NEWS}: {escaped(piece.text)}</p>\n'
     elif piece.voice == "image":
         yield _image(piece)
     elif piece.voice == "call":
@@ -285,88 +296,3 @@ def changed(content: str) -> str:
     """Mark the added and removed lines in a block."""
     tags = {"+": "ins", "-": "del"}
     return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", content)
-
-
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*$")
-_HEADING = re.compile(r"^(#{1,6}) +(.*)$")
-_LIST = re.compile(r"^ *(?:[-*+]|\d+[.)]) +(.*)$")
-_INLINE = re.compile(
-    r"(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*(?![\s*])([^*\n]+?)(?<!\s)\*(?![\w*])", re.S
-)
-# The line between a table's header and its rows.
-_RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)+(?: *+:?-++:? *+)?")
-
-
-def prose(text: str) -> str:
-    """Render the paragraphs, lists, headings and code of a prompt or response as HTML."""
-    out: list[str] = []
-    paragraph: list[str] = []
-    items: list[str] = []
-    rows: list[str] = []
-    code: list[str] | None = None
-    fence = ""
-
-    def close() -> None:
-        if rows:
-            out.append(f"<table>{''.join(rows)}</table>")
-            rows.clear()
-        if paragraph:
-            out.append(f"<p>{_inline(chr(10).join(paragraph))}</p>")
-            paragraph.clear()
-        if items:
-            out.append(f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>")
-            items.clear()
-
-    for line in text.split("\n"):
-        if code is not None:
-            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-                out.append(f"<pre>{escaped(chr(10).join(code))}</pre>")
-                code = None
-            else:
-                code.append(line)
-        elif match := _FENCE.match(line):
-            close()
-            code, fence = [], match[1]
-        elif len(paragraph) == 1 and _RULE.fullmatch(line.strip()) and "|" in paragraph[0]:
-            rows.append(_row(paragraph.pop(), "th"))
-        elif rows and "|" in line:
-            rows.append(_row(line, "td"))
-        elif heading := _HEADING.match(line):
-            close()
-            out.append(f"<h3>{_inline(heading[2])}</h3>")
-        elif item := _LIST.match(line):
-            if not items:
-                close()
-            items.append(item[1])
-        elif not line.strip():
-            close()
-        elif items:
-            items[-1] += "\n" + line.strip()
-        else:
-            if rows:
-                close()
-            paragraph.append(line)
-    close()
-    if code is not None:
-        out.append(f"<pre>{escaped(chr(10).join(code))}</pre>")
-    return "".join(out)
-
-
-def _row(line: str, tag: str) -> str:
-    cells = line.strip().removeprefix("|").removesuffix("|").split("|")
-    return f"<tr>{''.join(f'<{tag}>{_inline(cell.strip())}</{tag}>' for cell in cells)}</tr>"
-
-
-def _inline(text: str) -> str:
-    parts: list[str] = []
-    at = 0
-    for match in _INLINE.finditer(text):
-        parts.append(escaped(text[at : match.start()]))
-        tag, words = next(
-            (tag, words)
-            for tag, words in (("code", match[2]), ("strong", match[3]), ("em", match[4]))
-            if words is not None
-        )
-        parts.append(f"<{tag}>{escaped(words.strip())}</{tag}>")
-        at = match.end()
-    return "".join([*parts, escaped(text[at:])]).replace("\n", "<br>")

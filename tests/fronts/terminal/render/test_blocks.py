@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew.fronts.render.blocks import Blocks, Leaf, cells_of
+from clew.core.markdown.blocks import Blocks, Leaf, cells_of
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table").disable(["reference"])
 

@@ -8,15 +8,15 @@ import pytest
 from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.lexers.python import PythonLexer
 
-from clew.fronts.render import results
-from clew.fronts.render.code import (
-    Colours,
+from clew.core.markdown.highlighting import (
     find_lexer,
     find_lexer_for_file,
     late,
     lexed,
     read_language,
 )
+from clew.fronts.render import results
+from clew.fronts.render.code import Colours
 from clew.fronts.render.folding import KEPT, Folds, lines_of
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import (
@@ -181,6 +181,11 @@ def test_the_words_that_a_line_changed_are_marked_on_a_band_that_the_terminal_fi
         assert all(
             DARK[part] in style for style in re.findall(r"\x1b\[([\d;]+)m", line) if style != "0"
         )
+
+
+def test_changed_words_next_to_each_other_are_one_mark_and_others_are_not() -> None:
+    old, _ = shown_diff(DARK, "-a, b c, d, keep = all(these)", "+a, x y, z, keep = all(these)")
+    assert highlighted(old, DARK, "removed_word") == ["b c", "d"]
 
 
 def test_words_are_marked_without_colours_too() -> None:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.fronts.render.inline import PARAGRAPH_CHARACTERS, find_cut, read_html
+from clew.core.markdown.inline import PARAGRAPH_CHARACTERS, find_cut, read_html
 
 Kind: TypeAlias = Literal["paragraph", "heading", "rule", "code", "html", "table", "empty"]
 
@@ -410,6 +410,17 @@ class Blocks:
             self._begin("empty")
             self._close()
         del self._stack[depth:]
+
+
+_BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
+
+
+def replace_box(text: str) -> str:
+    """Return the start of a list item's text, with a box instead of brackets that mean one."""
+    for written, box in _BOXES:
+        if text.startswith(written):
+            return box + text.removeprefix(written)
+    return text
 
 
 def cells_of(row: str) -> list[str]:
