@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from clew.testing.server import serving
+from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.terminal import Terminal
 from tests.fronts.terminal.test_screen import READY
@@ -154,3 +155,45 @@ def test_the_menu_says_what_a_command_does_and_its_arguments_once_it_is_named(
         screen.expect("/compact [INSTRUCTIONS | --before N")
         screen.type("\x03")
         screen.expect_gone("--before")
+
+
+def test_a_question_mark_on_an_empty_prompt_shows_the_keys(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url, rows=40) as screen:
+        screen.expect(READY)
+        screen.type("?")
+        screen.expect("Esc close")
+        looks_like(screen, "keys-page")
+        screen.type("/suggestion\r")
+        screen.expect("With suggestions")
+        screen.type("\x1b")
+        screen.expect_gone("Esc close")
+        # In text it is a sign like any other.
+        screen.type("why?")
+        screen.expect("> why?\n")
+
+
+def test_escape_twice_clears_the_prompt_and_then_opens_the_rewind(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url, "first") as screen:
+        screen.expect("Seen.")
+        screen.expect_rest()
+        screen.type("half a thought")
+        screen.expect("> half a thought\n")
+        screen.type("\x1b")
+        screen.expect("Esc again to clear")
+        screen.type("\x1b")
+        screen.expect_gone("> half a thought\n")
+        screen.type("\x1f")
+        screen.expect("> half a thought\n")
+        screen.type("\x1b")
+        screen.expect("Esc again to clear")
+        screen.type("\x1b")
+        screen.expect_gone("> half a thought\n")
+        screen.type("\x1b[A")
+        screen.expect("> half a thought\n")
+        screen.type("\x03")
+        screen.expect_gone("> half a thought\n")
+        screen.type("\x1b")
+        screen.expect("Esc again to rewind")
+        screen.type("\x1b")
+        screen.expect("Rewind")
+        assert len(server.requests) == 1

@@ -1,6 +1,5 @@
 """What is said, on the real screen: painted as it comes, once, harmless, and whole where it was folded."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -81,7 +80,7 @@ def test_what_calls_did_is_told_with_their_changes_and_lists(tmp_path: Path) -> 
 
 def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None:
     plan = scenario(says(uses("Bash", command="seq 1000 1500")))
-    env = {"PAGER": "cp -t ."}
+    env = {"EDITOR": "cp -t ."}
     with (
         serving(plan, strict=True) as server,
         OnScreen(tmp_path, server.url, "--allowedTools", "Bash", env=env) as screen,
@@ -92,12 +91,54 @@ def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None
         screen.expect("The end.")
         assert "1250" not in screen.text
         screen.type("\x0f")
+        screen.expect("> 1. Bash: seq 1000 1500")
+        screen.type("\r")
+        screen.expect("of 501")
+        screen.expect("\n1000\n1001\n")
+        looks_like(screen, "viewer")
+        screen.type("G")
+        screen.expect("\n1500\n")
+        screen.type("g/12")
+        screen.expect("\n/12\n")
+        screen.type("00\r")
+        screen.expect("\n1200\n1201\n")
+        screen.type("n")
+        screen.expect("No more matches for 1200")
+        screen.type("\x1b[6~")
+        screen.expect_gone("\n1200\n")
+        # The editor gets all of it.
+        screen.type("v")
+        pages = tmp_path / "work" / "prompt.md"
+        screen.expect(lambda _: pages.exists() and "1500" in pages.read_text("utf-8"))
+        assert [int(each) for each in pages.read_text("utf-8").split()] == [*range(1000, 1501)]
+        screen.expect_gone("of 501")
+
+
+def test_escape_leaves_a_collapsed_output_and_the_prompt_goes_on(
+    tmp_path: Path,
+) -> None:
+    command = "seq 3000; echo the last"
+    plan = scenario(says(uses("Bash", command=command)))
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect(READY)
+        screen.type("print\r")
+        screen.expect("The end.")
+        screen.expect_rest()
+        screen.type("\x0f")
         screen.expect("Show full output")
         screen.type("\r")
-        pages = tmp_path / "work" / "clew.txt"
-        screen.expect(lambda _: pages.exists() and "1500" in pages.read_text("utf-8"))
-        shown = re.sub(r"\x1b\[\d*m", "", pages.read_text("utf-8"))
-        assert [int(each) for each in shown.split()] == [*range(1000, 1501)]
+        screen.expect("of 3,001")
+        screen.type("\x1b[6~")
+        screen.expect_gone("\n1\n2\n")
+        screen.type("/the last\r")
+        screen.expect("\nthe last\n")
+        screen.type("\x1b")
+        screen.expect_gone("Esc close")
+        screen.type("hello")
+        screen.expect("> hello\n")
 
 
 @requirement("R215")

@@ -224,7 +224,7 @@ def test_an_answer_that_is_cut_behind_its_first_byte_types_nothing(tmp_path: Pat
         screen.expect_gone("Nothing to interrupt")
         # The last answer is in: from here on Escape alone is a key, soon.
         screen.type("\x1b")
-        screen.expect("Nothing to interrupt · Ctrl-C")
+        screen.expect("Nothing to interrupt · Esc again to clear")
 
 
 def test_escape_alone_is_a_key_where_the_terminal_answers_nothing(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_escape_alone_is_a_key_where_the_terminal_answers_nothing(tmp_path: Path
         screen.expect(lambda _: b"\x1b[c" in screen.raw)
         screen.type("\x1b")
         screen.expect("Nothing to interrupt")
-        assert "Ctrl-C" not in screen.text
+        assert "clear the prompt" not in screen.text
 
 
 def test_the_terminal_gets_back_what_it_was(tmp_path: Path) -> None:

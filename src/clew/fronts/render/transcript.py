@@ -75,6 +75,14 @@ PAGE_INDENT = "  "
 NOTE_CELLS = 20
 
 
+def render_page(page: ReportPage, theme: Theme, width: int) -> Iterator[Line]:
+    """Yield the lines of a page, painted in a theme."""
+    room = width - len(PAGE_INDENT)
+    for pieces in lay_out(page, room):
+        spans = [Span(escape_controls(text), theme[part]) for text, part in pieces]
+        yield from map(format_row, hang_note(spans, room))
+
+
 def hang_note(spans: Row, width: int) -> Iterator[Row]:
     """Yield the rows of a line of a page. A note that is too long continues below its start."""
     before, note = spans[:-1], spans[-1:]
@@ -240,11 +248,7 @@ class Transcript:
 
     def page(self, page: ReportPage) -> list[Line]:
         """Return the lines of a page."""
-        lines, room = [], self._look.width - len(PAGE_INDENT)
-        for pieces in lay_out(page, room):
-            spans = [Span(escape_controls(text), self.theme[part]) for text, part in pieces]
-            lines += [format_row(row) for row in hang_note(spans, room)]
-        return self._out("note", lines)
+        return self._out("note", list(render_page(page, self.theme, self._look.width)))
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for word in words for row in self.note(word)]
@@ -268,8 +272,12 @@ class Transcript:
 
     def see(self, name: str) -> list[Line]:
         """Return a collapsed output in full, given its name or number; empty if it is unknown."""
+        return list(self.unfold(name))
+
+    def unfold(self, name: str) -> Iterator[Line]:
+        """Yield the lines of a collapsed output, painted as they are read."""
         render = self._folds.get(name)
-        return [] if render is None else [format_row(row) for row in render(self._look.width)]
+        yield from () if render is None else map(format_row, render(self._look.width))
 
     # -- text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 from prompt_toolkit.key_binding import KeyBindings
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     OneSession: TypeAlias = Callable[["TerminalFront", Options | None], Awaitable[int | Options]]
 
 UNDO = "/compact --undo"
+# Two presses of Escape within this time count as one gesture.
+TWICE_S = 2.0
 
 
 def main(
@@ -77,6 +80,8 @@ class TerminalFront:
         # The exit code, set even if no session is open that could handle it.
         self.code: int | None = None
         self.is_first = True
+        # When Escape was pressed with nothing to interrupt.
+        self._escaped_s = 0.0
         self._beside: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         join(keys, self.bindings, self.stage, self.desk, self._actions())
@@ -151,6 +156,7 @@ class TerminalFront:
             "chat:stash": desk.stash,
             "chat:modelPicker": self._with_talk(lambda talk: talk.menus.pick_model()),
             "chat:undoSummary": self._with_talk(lambda talk: talk.send(SubmittedText(text=UNDO))),
+            "chat:keys": self._with_talk(lambda talk: talk.menus.see_keys(self.bindings)),
             "history:previous": desk.older,
             "history:next": desk.newer,
             "history:search": desk.search,
@@ -195,8 +201,21 @@ class TerminalFront:
         if self.talk is None and (entry := self._take_back()) is not None:
             self.stage.prompt.put_back(entry)
         elif self.talk is None or not self.talk.stop():
-            empties = "" if self.stage.prompt.is_empty else " · Ctrl-C clears the prompt"
-            self.stage.hint(f"Nothing to interrupt{empties}")
+            self._escape_twice()
+
+    def _escape_twice(self) -> None:
+        """On a second Escape, clear the prompt, or rewind if it is empty."""
+        is_empty, now_s = self.stage.prompt.is_empty, time.monotonic()
+        is_second = now_s - self._escaped_s < TWICE_S
+        self._escaped_s = 0.0 if is_second else now_s
+        if not is_second:
+            then = "rewind" if is_empty else "clear the prompt"
+            self.stage.hint(f"Nothing to interrupt · Esc again to {then}")
+        elif not is_empty:
+            self.desk.clear()
+        elif self.talk is not None:
+            self.stage.hint("")
+            self.talk.send(SubmittedText(text="/rewind"))
 
     def _interrupt(self) -> None:
         if self.talk is not None:

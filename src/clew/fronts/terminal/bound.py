@@ -16,6 +16,7 @@ from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.typed import NEWLINE
 
 Do = Callable[[], object]
+KEYS = "chat:keys"
 SELECT = {
     "select:previous": "up",
     "select:next": "down",
@@ -100,6 +101,9 @@ def join(
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
     for binding in sorted(bindings.bound, key=lambda binding: ORDER.index(binding.context)):
         counts = state.is_tabbed if binding.target in SIDES else state.of(binding.context)
+        if binding.target == KEYS and len(binding.spelled) == 1:
+            # Elsewhere the sign is text.
+            counts = Condition(lambda: stage.prompt.is_empty and not stage.takes_keys)
         _bind(keys, binding, counts, actions, desk.line, stage.press)
 
 

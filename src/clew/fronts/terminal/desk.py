@@ -257,6 +257,14 @@ class PromptController:
             prompt.put(self._stashed)
             self._stashed = None
 
+    def clear(self) -> None:
+        """Clear the prompt; undo or the history brings the text back."""
+        buffer = self._stage.prompt.buffer
+        self._history.add(self._stage.prompt.look(), round(time.time() * 1000))
+        buffer.save_to_undo_stack()
+        buffer.text = ""
+        self._stage.hint("Prompt cleared; ↑ or ctrl+_ restores it")
+
     def edit(self) -> None:
         self._begin(self._edit())
 

@@ -62,6 +62,7 @@ ACTIONS: tuple[Action, ...] = (
     action("chat:stash", "Chat", "ctrl+s", "Stash or restore the prompt"),
     action("chat:modelPicker", "Chat", "alt+p", "Select a model"),
     action("chat:undoSummary", "Chat", "alt+u", "Undo the last compaction"),
+    action("chat:keys", "Chat", "?", "Show the keys (when the prompt is empty)"),
     action("history:previous", "Chat", "up, ctrl+p", "Previous prompt"),
     action("history:next", "Chat", "down, ctrl+n", "Next prompt"),
     action("history:search", "Chat", "ctrl+r", "Search the prompt history"),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from clew.agent.option_values import MODES
 from clew.agent.options import Options
 from clew.commands.mcp import reach_of
+from clew.commands.slash import show_page
 from clew.commands.slash.table import collect_commands
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.messages.messages import AssistantMessage
@@ -27,7 +28,6 @@ from clew.fronts.terminal.app import TerminalFront
 from clew.fronts.terminal.completion import CompletionSource, CompletionWord
 from clew.fronts.terminal.dialogs import Dialogs
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox
-from clew.fronts.terminal.keys import list_keys
 from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.status import Status, at_home
@@ -59,7 +59,9 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
     async def keys(session: Session, _: str) -> Outcome:
         own = session.rules.standing.places.config_home / "keybindings.json"
         where = f"Customize in: {own}{'' if is_there(own) else ' (not created yet)'}"
-        return Show(text=f"{list_keys(front.bindings)}\n{where}")
+        from clew.fronts.terminal.viewer import make_keys_page
+
+        return show_page(make_keys_page(front.bindings, where))
 
     return [
         SlashCommand(
@@ -298,7 +300,7 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         keep_what_was_loaded()
         where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
         note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
-        note(front, "/help for commands · /keybindings for shortcuts · Esc to interrupt", "quiet")
+        note(front, "/help for commands · ? for shortcuts · Esc to interrupt", "quiet")
     else:
         goes_on = "Resumed session" if session.resumed is not None else "New session"
         note(front, f"── {goes_on} ──", "quiet")

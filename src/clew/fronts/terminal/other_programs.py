@@ -1,4 +1,4 @@
-"""Programs that take over the terminal for a while: the editor and the pager."""
+"""A program that takes over the terminal for a while: the user's editor."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.fronts.terminal.screen import Screen
 
-# Runs a program that takes over the terminal, such as an editor or a pager.
+# Runs a program that takes over the terminal.
 
 
 async def in_foreground(argv: Sequence[str]) -> int:
@@ -45,17 +45,6 @@ async def edit_text(screen: Screen, text: str, environ: Mapping[str, str]) -> Ed
             return EditedText(trouble=trouble) if trouble else EditedText(text=read(path))
     except OSError as error:  # the disk is full, or the editor removed the file
         return EditedText(trouble=f"{editor}: {error.strerror or error}")
-
-
-async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
-    """Show a text in the user's pager; return an error message, or an empty string."""
-    pager = environ.get("PAGER") or "less -R"
-    try:
-        # Pagers show colors, but not the sequence that fills a line with a background.
-        with written("clew.txt", text.replace("\x1b[K", "")) as path:
-            return await shown_in(screen, pager, path)
-    except OSError as error:
-        return f"{pager}: {error.strerror or error}"
 
 
 @contextmanager

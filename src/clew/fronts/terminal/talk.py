@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
 
 from clew.agent.events import EngineEvent, FromAgent
 from clew.commands.slash.tasks import describe_task
@@ -11,9 +12,12 @@ from clew.core.messages.errors import SettingsError, UserError
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Driver
 from clew.fronts.ends import INTERRUPTED
-from clew.fronts.render.rows import join_lines
+from clew.fronts.render.folding import lines_of
+from clew.fronts.render.rows import Span, chop_spans, escape_controls, format_row, join_lines
+from clew.fronts.render.transcript import render_page
 from clew.fronts.terminal.attached import AttachedAgent, handle_input
 from clew.fronts.terminal.choosing import Chooser
+from clew.fronts.terminal.keys import Bindings
 from clew.fronts.terminal.prompt import SubmittedText, as_submitted
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
@@ -179,15 +183,28 @@ class SessionMenus:
         )
 
     def see_folded(self) -> None:
-        """List the collapsed output, newest first, and show the selected output in the pager."""
+        """List the collapsed output, newest first, and show the selected output in full."""
         names = list(reversed(self._view.transcript.folded))
+        # The list has numbers of its own.
+        titles = [name.partition(" ")[2] for name in names]
 
         async def chosen(number: int) -> None:
-            await self._page("\n".join(self._view.transcript.see(names[number])))
+            await self._show(titles[number], self._view.transcript.unfold(names[number]))
 
         self._choose(
-            "Show full output", [(name, "") for name in names], chosen, "No collapsed output"
+            "Show full output", [(title, "") for title in titles], chosen, "No collapsed output"
         )
+
+    def see_keys(self, bindings: Bindings) -> None:
+        self._begin(self._see_keys(bindings))
+
+    async def _see_keys(self, bindings: Bindings) -> None:
+        from clew.fronts.terminal.viewer import Viewer, make_keys_page, view
+
+        width = self._screen.terminal.size[0]
+        rows = render_page(make_keys_page(bindings), self._stage.theme, width)
+        # The title of the page is that of the viewer.
+        await view(self._stage, Viewer("Keys", islice(rows, 2, None)))
 
     def leave_waited(self) -> None:
         """Move the commands and agents that the turn waits for to the background.
@@ -268,7 +285,23 @@ class SessionMenus:
             self._screen.changed()
 
     async def _page(self, text: str) -> None:
-        from clew.fronts.terminal.other_programs import page_text
+        width = self._screen.terminal.size[0]
+        rows = (
+            format_row(row)
+            for line in lines_of(text)
+            for row in chop_spans([Span(escape_controls(line.expandtabs(8)))], width)
+        )
+        await self._show("Output", rows)
 
-        if trouble := await page_text(self._screen, text, os.environ):
-            self._stage.hint(trouble)
+    async def _show(self, title: str, rows: Iterator[str]) -> None:
+        """Show a text as a page, and in the user's editor if they ask for it."""
+        from clew.fronts.terminal.viewer import Viewer, view
+
+        viewer = Viewer(title, rows, edits=True)
+        if not await view(self._stage, viewer):
+            return
+        from clew.fronts.terminal.other_programs import edit_text
+
+        edited = await edit_text(self._screen, viewer.text, os.environ)
+        if edited.trouble:
+            self._stage.hint(edited.trouble)

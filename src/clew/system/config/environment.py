@@ -155,7 +155,6 @@ AMBIENT: tuple[Variable, ...] = (
     variable("path", "text", "PATH", "Directories searched for programs"),
     variable("git_dir", "text", "GIT_DIR", "Repository that git uses"),
     variable("editor", "text", "VISUAL EDITOR", "Editor for prompts and plans", "vi"),
-    variable("pager", "text", "PAGER", "Pager for long text", "less -R"),
     variable("term", "text", "TERM", "Terminal type (dumb: no escape sequences)"),
     variable("terminals", "text",
         "TERM_PROGRAM TMUX STY KITTY_WINDOW_ID WT_SESSION VTE_VERSION KONSOLE_VERSION",
