@@ -35,6 +35,7 @@ from clew.parts.schedules.part import Schedules
 from clew.parts.skills.part import SessionSkills
 from clew.parts.store_copy import StoreCopy
 from clew.parts.tasks import BackgroundTasks
+from clew.parts.titles import SessionTitle
 from clew.parts.toolset import is_lasting
 from clew.parts.warming import SessionCache
 from clew.parts.web import WebPart
@@ -62,6 +63,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     cache: SessionCache
     agents: AgentsPart
     tasks: BackgroundTasks
+    title: SessionTitle
     remembering: Remembering
     reloading: Reloading
 
@@ -168,6 +170,7 @@ def make_parts(
         cache=SessionCache(ground, thread, compaction),
         agents=agents,
         tasks=tasks,
+        title=SessionTitle(ground, thread),
         remembering=Remembering(ground),
         reloading=Reloading(
             ground,

@@ -124,17 +124,17 @@ def test_meta_results_and_summaries_are_no_prompts_and_commands_a_last_resort() 
     assert light.find_first_prompt(head + user("a\n  b " + "c" * 300)) == "a b " + "c" * 196 + "…"
 
 
-def test_titles_rank_custom_generated_last_prompt_first_prompt(tmp_path: Path) -> None:
-    lines = [user("first")]
+def test_titles_rank_custom_generated_first_prompt_last_prompt(tmp_path: Path) -> None:
+    lines = [line(type="last-prompt", lastPrompt="latest")]
 
     def title() -> str:
         found = light.read_outline(session(tmp_path, *lines))
         assert found is not None
         return found.title
 
-    assert title() == "first"
-    lines.append(line(type="last-prompt", lastPrompt="latest"))
     assert title() == "latest"
+    lines.append(user("first"))
+    assert title() == "first"
     lines.append(line(type="ai-title", aiTitle="generated"))
     assert title() == "generated"
     lines.append(line(type="custom-title", customTitle="chosen"))

@@ -10,6 +10,7 @@ from clew.agent.hooks.handlers import Hook, read_layers
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.fronts.headless.session_controls import SessionControls
+from clew.parts.titles import DESCRIBED_CHARACTERS, SYSTEM, as_title
 from clew.permissions.rules import PermissionRule
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
@@ -168,14 +169,6 @@ def get_usage(session: Session, _: Json) -> Json:
     }
 
 
-TITLE = (
-    "You write titles for conversations. Reply to the user's request with only a title for it: "
-    "three to seven words in the same language, like a heading, without a period or quotes."
-)
-# The most characters of the description, and of the title.
-DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
-
-
 async def generate_session_title(session: Session, fields: Json) -> Json:
     """Return a title that the small model writes for a description.
 
@@ -185,11 +178,11 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a string")
     answer = await session.model_access.ask(
-        described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other"
+        described[:DESCRIBED_CHARACTERS], system=SYSTEM, purpose="other"
     )
     if isinstance(answer, Failure):
         return {"title": None}
-    title = " ".join(answer.split())[:TITLE_CHARACTERS].strip("\"'") or None
+    title = as_title(answer) or None
     if title is not None and fields.get("persist") is True:
         session.story.recorder.generated_title(title)
     return {"title": title}

@@ -228,6 +228,8 @@ class LineView(FrontView):
             spend = self._session.ledger().total - self._spent
             if spend.requests and not ended.is_error:
                 self._telling.line(describe_turn(time.monotonic() - self._began_s, spend))
+            if not ended.is_error:
+                self._session.parts.title.generate()
         elif ended.message != self._told:
             await self.show(Show(text=ended.message, is_error=ended.is_error), None)
         self._telling.ring()

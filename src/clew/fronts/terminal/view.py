@@ -179,6 +179,7 @@ class TerminalView(FrontView):
         self._stage.todos.update(read_todos(self._session))
         self._screen.changed()
         if line.raw.text.startswith("/"):
+            self._show_title()
             self._obey()
 
     @asynccontextmanager
@@ -187,8 +188,7 @@ class TerminalView(FrontView):
         text = "" if cause.line is None or cause.order is not None else cause.line.raw.text
         # A shell command is already shown above its output.
         self._echo(None if text.startswith("!") else cause.line)
-        if text:
-            self._screen.terminal.title(f"clew: {join_lines(text)[:TITLE_CHARACTERS]}")
+        self._show_title(text)
         try:
             yield
         finally:
@@ -203,6 +203,9 @@ class TerminalView(FrontView):
         if not self.driver.is_stopped:
             lasted_s = time.monotonic() - self._began_s
             self._screen.terminal.notify("clew is done", waited_s=lasted_s)
+        if not ended.is_error:
+            self._session.parts.title.generate(self._show_title)
+        self._show_title()
         self.status.look()
         self._stage.todos.update(read_todos(self._session))
         # The model may have changed a setting, or another program a settings file.
@@ -215,6 +218,12 @@ class TerminalView(FrontView):
         spend = self._session.ledger().total - self._spent
         if spend.requests and not ended.is_error and cause.order is None:
             self.say(describe_turn(time.monotonic() - self._began_s, spend))
+
+    def _show_title(self, prompt: str = "") -> None:
+        """Show the session's title as the terminal's; before the first turn, this is the prompt."""
+        title = self._session.parts.title.text or prompt
+        if title:
+            self._screen.terminal.title(f"clew: {join_lines(title)[:TITLE_CHARACTERS]}")
 
     def _obey(self) -> None:
         self._screen.obey(self._session.rules.standing.settings)

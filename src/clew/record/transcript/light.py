@@ -93,12 +93,13 @@ def read_outline(path: Path) -> Outline | None:
         return None
     custom = find_last_field(ends, "custom-title", "customTitle")
     prompt = find_first_prompt(ends.head)
-    # Every reader of this format uses this order, so a session has the same name in every list.
+    # Other readers prefer the last prompt to the first. A session is recognized by what it is
+    # about, and the last prompt is often "yes" or "continue".
     title = (
         custom
         or find_last_field(ends, "ai-title", "aiTitle")
-        or in_short(find_last_field(ends, "last-prompt", "lastPrompt") or "")
         or prompt
+        or in_short(find_last_field(ends, "last-prompt", "lastPrompt") or "")
     )
     if not title:
         return None

@@ -71,6 +71,8 @@ class Recorder:
         """
         self.paths = paths
         self.writer = msgspec.structs.replace(writer, session_id=paths.place.session_id)
+        # The titles that were set since the recorder was created, by kind of line.
+        self.titles: dict[str, str] = {}
         self._log = log
         self._now = now
         self._mirror = mirror
@@ -230,11 +232,13 @@ class Recorder:
     def title(self, text: str) -> None:
         """Set the user's title; an empty text removes it. No line of the chain changes."""
         self._note("custom-title", customTitle=text)
+        self.titles["custom-title"] = text
         if self._registration is not None:
             self._registration.update(name=text)
 
     def generated_title(self, text: str) -> None:
         self._note("ai-title", aiTitle=text)
+        self.titles["ai-title"] = text
 
     def tag(self, text: str) -> None:
         self._note("tag", tag=text)

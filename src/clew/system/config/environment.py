@@ -85,6 +85,9 @@ VARIABLES: tuple[Variable, ...] = (
         "Don't compact automatically", "0"),
     variable("auto_window", "number", "CLEW_AUTO_COMPACT_WINDOW CLAUDE_CODE_AUTO_COMPACT_WINDOW",
         "Compact as if the context window had this many tokens, if the model's is larger"),
+    variable("side_requests_disabled", "switch",
+        "CLEW_DISABLE_NONESSENTIAL_TRAFFIC CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "Send no requests that nobody asked for, such as those for session titles", "0"),
     variable("prompt_suggestions", "switch", "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION",
         "With --prompt-suggestions, suggest prompts regardless of the settings"),
     # Time limits and retries.
