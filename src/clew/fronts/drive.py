@@ -130,6 +130,10 @@ class FrontView(Protocol):
         """Report that a line was canceled before it had a result."""
         await self.show(Show(text="Cancelled"), line)
 
+    async def may_exit(self) -> bool:
+        """Return whether the session may end, after asking about what still runs."""
+        return True
+
     async def leave(self, line: Line | None) -> None:
         """Handle a line that ends the session."""
         await self.show(Show(text=""), line)
@@ -231,7 +235,8 @@ class Driver:
             case Show():
                 await self._view.show(outcome, line)
             case ExitSession():
-                self.end(0)
+                if await self._view.may_exit():
+                    self.end(0)
             case _:
                 self._lines.put(outcome)
 
@@ -291,8 +296,9 @@ class Driver:
             case Clear() | Resume():
                 return outcome
             case ExitSession():
-                self._lines.end()
-                await self._view.leave(line)
+                if await self._view.may_exit():
+                    self._lines.end()
+                    await self._view.leave(line)
             case _:
                 assert_never(outcome)
         return None

@@ -13,7 +13,9 @@ from tests.fronts.headless.clew_process import clew, transcripts, until
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.headless.test_kept import let_through, listed, output_of, pid_of, waits
 from tests.fronts.headless.test_print import entries
+from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.terminal import Terminal
 from tests.system.process.processes import lives, wait_ended
 
 Json: TypeAlias = dict[str, Any]
@@ -85,6 +87,80 @@ def test_what_was_left_is_not_said_of_the_conversation_that_follows(tmp_path: Pa
         screen.expect("── New session")
         screen.settle()
         assert "background: Serve it" not in screen.picture
+
+
+@pytest.mark.parametrize("leaving", ["/exit\r", "\x04"])
+def test_an_exit_asks_about_what_still_runs_and_can_keep_it(tmp_path: Path, leaving: str) -> None:
+    call = bash(waits("a"), description="Serve it", run_in_background=True)
+    with (
+        serving(by_prompt(answers(call)), strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        pid = pid_of(tmp_path, "a")
+        screen.expect("not waiting")
+        screen.expect_rest()
+        screen.type(leaving)
+        screen.expect("Stay")
+        looks_like(screen, "exit")
+        screen.type("3")
+        screen.expect_gone("Stay")
+        screen.type("hello\r")
+        screen.expect("hello yourself")
+        screen.expect_rest()
+        screen.type(leaving)
+        screen.expect("Stay")
+        screen.type("2")
+        assert screen.end() == 0
+        assert "Still running: shell s1" in screen.text
+        assert lives(pid)
+        let_through(tmp_path, "a")
+        wait_ended(pid)
+
+
+def test_an_exit_stops_what_runs_if_the_user_says_so(tmp_path: Path) -> None:
+    call = bash(waits("a"), description="Serve it", run_in_background=True)
+    with (
+        serving(by_prompt(answers(call)), strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        pid = pid_of(tmp_path, "a")
+        screen.expect("not waiting")
+        screen.expect_rest()
+        screen.type("exit\r")
+        screen.expect("Stay")
+        screen.type("1")
+        assert screen.end() == 0
+        assert "Stopped background task: shell s1" in screen.text
+        wait_ended(pid)
+
+
+def test_an_exit_from_line_mode_asks_about_what_still_runs(tmp_path: Path) -> None:
+    call = bash(waits("a"), description="Serve it", run_in_background=True)
+    with (
+        serving(by_prompt(answers(call)), strict=True) as server,
+        Terminal(tmp_path, server.url, "--allowedTools", "Bash") as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("go\n")
+        pid = pid_of(tmp_path, "a")
+        terminal.expect("not waiting")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        terminal.expect("Enter = Stay: ")
+        terminal.type("\n")
+        terminal.expect("> ")
+        terminal.type("/exit\n")
+        terminal.expect("Enter = Stay: ")
+        terminal.type("k\n")
+        assert terminal.end() == 0
+        assert "Still running: shell s1" in terminal.all
+        assert lives(pid)
+        let_through(tmp_path, "a")
+        wait_ended(pid)
 
 
 def something_runs(picture: str) -> bool:

@@ -151,6 +151,8 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
             screen.expect_rest()
             live = screen.text
             screen.type("\x04")
+            screen.expect("1. Stop")
+            screen.type("1")
             assert screen.end() == 0
         with OnScreen(tmp_path, server.url, *free, "--continue", rows=50) as screen:
             screen.expect("Ready.")

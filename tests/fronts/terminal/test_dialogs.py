@@ -433,6 +433,95 @@ def test_a_change_is_asked_about_as_the_file_would_change(tmp_path: Path) -> Non
     assert "line_20 = 'x'" in (tmp_path / "work" / "a.py").read_text("utf-8")
 
 
+def test_the_answers_fit_a_small_terminal_and_no_answers_at_once(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text(
+        "".join(f"line_{n} = {n}\n" for n in range(30)), "utf-8"
+    )
+    edit = call("Edit", file_path="a.py", old_string="line_20 = 20", new_string="line_20 = 'x'")
+    plan = {"scenario": 1, "answers": [call("Read", file_path="a.py"), edit]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "go", columns=40, rows=10) as screen,
+    ):
+        screen.expect("1. Yes")
+        looks_like(screen, "cramped")
+        screen.type("n")
+        screen.expect_gone("1. Yes")
+        screen.expect_rest()
+    assert "'x'" not in (tmp_path / "work" / "a.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("key", ["\t", "w"])
+def test_instructions_are_typed_in_the_row_of_no(tmp_path: Path, key: str) -> None:
+    with serving(touches("one"), strict=True) as server:
+        with OnScreen(tmp_path, server.url, "go") as screen:
+            screen.expect("1. Yes")
+            screen.type(f"{key}make y instead")
+            screen.expect("instead: make y instead")
+            # Escape leaves the text, and then the question is as it was.
+            screen.type("\x1b")
+            screen.expect("Esc deny and stop")
+            screen.expect("1. Yes")
+            screen.type(f"{key}\r")
+            screen.expect("Done.")
+        assert "make y instead" in results(server)[0]["content"]
+    assert not (tmp_path / "work" / "one").exists()
+
+
+def test_a_plan_can_be_started_with_edits_accepted(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("ExitPlanMode", plan="# Plan\n\n- **Make** it\n\n```python\nx = 1\n```\n"),
+            call("Write", file_path="made.txt", content="made"),
+            {"text": "Done."},
+        ],
+    }
+    options = ("--permission-mode", "plan", "make it")
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, *options) as screen:
+        screen.expect("Start working")
+        looks_like(screen, "plan-markdown")
+        screen.type("2")
+        screen.expect("Done.")
+        screen.expect("accept edits")
+    assert (tmp_path / "work" / "made.txt").read_text("utf-8") == "made"
+
+
+def test_an_earlier_question_can_be_answered_again_before_the_answers_are_sent(
+    tmp_path: Path,
+) -> None:
+    questions = [
+        question | {"header": header}
+        for question, header in zip(QUESTIONS, ("Colour", "Sizes"), strict=True)
+    ]
+    plan = {
+        "scenario": 1,
+        "answers": [call("AskUserQuestion", questions=questions), {"text": "Done."}],
+    }
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
+        screen.expect("[· Colour]")
+        # To the review: nothing is sent while a question has no answer.
+        screen.type("\x1b[C\x1b[C")
+        screen.expect("[Review]")
+        screen.expect("no answer yet")
+        screen.type("\r")
+        screen.expect("[· Colour]")
+        screen.type("\r")
+        screen.expect("[· Sizes]")
+        screen.type("\x1b[D")
+        screen.expect("[✓ Colour]")
+        screen.type("\x1b[B\x1b[Bteal\r")
+        screen.expect("[· Sizes]")
+        screen.type(" \t")
+        screen.expect("[Review]")
+        screen.expect("Which colour? teal")
+        screen.type("\r")
+        screen.expect("Done.")
+        (said,) = results(server)
+    assert said["content"] == "The user answered:\nWhich colour?: teal\nWhich sizes?: S"
+
+
 def settings_of_project(home: Path) -> Path:
     return home / "work" / ".claude" / "settings.local.json"
 

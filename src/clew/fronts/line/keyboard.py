@@ -61,6 +61,11 @@ class LineKeyboard:
             if before is None:
                 self._is_free.set()
 
+    def reopen(self) -> bool:
+        """Read again after Ctrl-D; return False if the input is closed for good."""
+        self._is_over = not (self.is_terminal and os.isatty(self._fd))
+        return not self._is_over
+
     def give_up(self) -> None:
         """Stop waiting for input: pending and later requests return None."""
         self._is_over = True

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from clew.fronts.drive import (
     make_next_options,
 )
 from clew.fronts.ends import HUNG_UP, INTERRUPTED, code_of, hear_signals, run_front
+from clew.fronts.leaving import list_left_tasks, may_exit
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
@@ -86,16 +87,18 @@ async def one_session(
             return options
         if session.resumed is not None:
             telling.history(session.resumed.messages, session.tools.title)
-        view = LineView(session, telling, keyboard)
+        view = LineView(session, telling, keyboard, questions)
         driver = view.driver = Driver(
             session,
-            LineInput(session, telling, keyboard, options.prompt),
+            LineInput(session, telling, keyboard, options.prompt, view.may_exit),
             view,
             idle=Idle(session.parts.hooks, lambda: session.rules.standing.settings),
         )
         hear_signals(view.heed_signal)
         paper.closed = lambda: driver.end(HUNG_UP)
         then = HUNG_UP if paper.is_gone else await driver.run()
+        for line in list_left_tasks(session):
+            telling.line(f"! {line}")
         session.parts.hooks.ending.followed_by(then)
     for notice in session.parting():
         telling.line(f"! {notice}")
@@ -112,12 +115,18 @@ class LineInput(FrontInput):
     """The lines that the user enters. `first` is the prompt given on the command line."""
 
     def __init__(
-        self, session: Session, telling: LineWriter, keyboard: LineKeyboard, first: str
+        self,
+        session: Session,
+        telling: LineWriter,
+        keyboard: LineKeyboard,
+        first: str,
+        may_exit: Callable[[], Awaitable[bool]],
     ) -> None:
         self._session = session
         self._telling = telling
         self._keyboard = keyboard
         self._first = first
+        self._may_exit = may_exit
         # What was requested during a turn and runs after it.
         self._later: list[Taken] = []
         self._news = asyncio.Event()
@@ -135,14 +144,25 @@ class LineInput(FrontInput):
             return self._later.pop(0)
         text: str | None
         text, self._first = self._first, ""
+        is_asked = False
         while not text or not text.strip():
             if self._session.parts.agents.has_news:
                 return News()
             text = await self._line()
-            if text is None or self._is_over:
+            if await self._is_end(text, is_asked=is_asked):
                 return None
+            is_asked = text is None
         self._waiting.answer_offer()
         return typed(text)
+
+    async def _is_end(self, text: str | None, *, is_asked: bool) -> bool:
+        """Return whether the session ends here: at Ctrl-D, or because it was ended meanwhile.
+
+        A second Ctrl-D, or an input that is closed, is not followed by another question.
+        """
+        if text is not None or self._is_over:
+            return self._is_over
+        return is_asked or not self._keyboard.reopen() or await self._may_exit()
 
     async def _line(self) -> str | None:
         """Return the line that the user enters, or an empty line if subagents have news first."""
@@ -179,8 +199,15 @@ class LineView(FrontView):
 
     driver: Driver
 
-    def __init__(self, session: Session, telling: LineWriter, keyboard: LineKeyboard) -> None:
+    def __init__(
+        self,
+        session: Session,
+        telling: LineWriter,
+        keyboard: LineKeyboard,
+        questions: LineQuestions,
+    ) -> None:
         self._session = session
+        self._questions = questions
         self._telling = telling
         self._keyboard = keyboard
         self._is_stopping = False
@@ -233,6 +260,13 @@ class LineView(FrontView):
         elif ended.message != self._told:
             await self.show(Show(text=ended.message, is_error=ended.is_error), None)
         self._telling.ring()
+
+    async def may_exit(self) -> bool:
+        """Ask about running background tasks, if someone can answer."""
+        if not self._keyboard.is_terminal:
+            return True
+        tasks = self._session.parts.tasks
+        return await may_exit(tasks, self._questions.choose, self._telling.line)
 
     async def show(self, outcome: Show, _: Line | None) -> None:
         self._telling.line(f"! {outcome.text}" if outcome.is_error else outcome.text)

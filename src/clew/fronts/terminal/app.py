@@ -230,10 +230,17 @@ class TerminalFront:
 
         While a dialog is open, Ctrl-D never exits.
         """
-        if self.stage.dialog is None and self.stage.prompt.is_empty:
-            self.end(0)
-        else:
+        if self.stage.dialog is not None or not self.stage.prompt.is_empty:
             self.screen.app.current_buffer.delete()
+        elif self.talk is not None:
+            self.begin(self._leave(self.talk))
+        else:
+            self.end(0)
+
+    async def _leave(self, talk: Talk) -> None:
+        """Exit, unless the user decides to stay because of running background tasks."""
+        if await talk.view.may_exit():
+            self.end(0)
 
     def end(self, code: int) -> None:
         self.code = code

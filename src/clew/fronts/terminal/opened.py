@@ -21,7 +21,7 @@ from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 from clew.fronts.drive import make_next_options
-from clew.fronts.render.rows import join_lines
+from clew.fronts.leaving import list_left_tasks
 from clew.fronts.render.theme import detect_abilities
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.app import TerminalFront
@@ -142,11 +142,8 @@ async def while_open(
         if len(session.story.history) and session.story.recorder.is_kept:
             words = f"Resume this session with: clew --resume {session.session_id}"
             note(front, words, "quiet")
-        for task in session.parts.tasks.running:
-            how = "Still running" if task.is_kept else "Stopped background task"
-            name = f"{session.session_id[:8]}/{task.id}"
-            then = f" (stop it with: clew tasks stop {name})" if task.is_kept else ""
-            note(front, f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}", "quiet")
+        for line in list_left_tasks(session):
+            note(front, line, "quiet")
 
 
 async def picked(stage: Stage) -> str | None:

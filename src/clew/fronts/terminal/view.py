@@ -15,8 +15,9 @@ from clew.agent.intake import Raw, Taken
 from clew.core.input import Pick, Rewound, Show, make_content
 from clew.core.ledger.ledger import Spend
 from clew.core.stream.events import TextDelta
-from clew.fronts.dialog import Choice
+from clew.fronts.dialog import Choice, Dialog, DialogAnswer
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
+from clew.fronts.leaving import may_exit
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import Span, escape_controls, format_row, join_lines, wrap_spans
 from clew.fronts.render.stories import describe_turn
@@ -311,6 +312,25 @@ class TerminalView(FrontView):
         chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY, at=pick.at)
         answer = await self._stage.answered(self._stage.show(chooser))
         return "" if answer is None else pick.rows[answer.chosen[0]].line
+
+    async def may_exit(self) -> bool:
+        return await may_exit(self._session.parts.tasks, self._choose, self.say)
+
+    async def _choose(self, dialog: Dialog) -> DialogAnswer | None:
+        """Show a dialog that the user opened."""
+        text = dialog.text.split("\n")
+        chooser = Chooser(
+            dialog.title,
+            dialog.choices,
+            body=lambda width: [
+                format_row(row)
+                for line in text
+                for row in wrap_spans([Span(escape_controls(line))], width)
+            ],
+            at=dialog.at,
+            escape=dialog.escape,
+        )
+        return await self._stage.answered(self._stage.show(chooser))
 
     async def leave(self, _: Line | None) -> None:
         """Show nothing for the line that ends the session."""
