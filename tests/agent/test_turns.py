@@ -2,12 +2,16 @@
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
+from clew.agent.conversation import Conversation
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.agent.events import ToolFinished
 from clew.agent.tools.base import ToolOutcome
+from clew.core.messages import factories
 from tests.agent.world import PERSON, World, asked, denied, says_ok
 from tests.requirements import requirement
 
@@ -315,3 +319,47 @@ async def test_an_answer_cut_at_its_length_is_gone_on_with() -> None:
     ended = await world.submit()
     assert (ended.reason, ended.rounds) == ("completed", 2)
     assert world.story.history[2]["isMeta"] is True
+
+
+@pytest.mark.parametrize(("seconds", "is_recorded"), [(29.0, False), (30.0, True)])
+async def test_a_turn_that_took_long_leaves_its_duration(seconds: float, is_recorded: bool) -> None:
+    moment_s = 100.0
+
+    async def lasts(given: Json) -> ToolOutcome:
+        nonlocal moment_s
+        moment_s += seconds
+        return await says_ok(given)
+
+    world = World({"content": [call("Read")]}, {"text": "Done."}, acts={"Read": lasts})
+    world.conversation = Conversation(
+        replace(
+            world.deps,
+            clock=replace(world.deps.clock, monotonic_s=lambda: moment_s),
+            surroundings=replace(world.deps.surroundings, recorded_from_s=lambda: 30.0),
+        ),
+        world.inbox,
+    )
+    await world.submit()
+    last = world.story.history[-1]
+    assert (last.get("subtype") == "turn_duration") is is_recorded
+    if is_recorded:
+        assert (last["durationMs"], last["messageCount"]) == (30_000, 4)
+    assert world.next_request_complaint() is None
+
+
+async def test_a_note_waits_for_the_first_prompt_and_for_the_end_of_a_turn() -> None:
+    def note(word: str) -> None:
+        at = {"uuid": str(uuid4()), "at": World.now()}
+        world.conversation.note(factories.make_system("informational", word, **at))
+
+    async def notes(given: Json) -> ToolOutcome:
+        note("during")
+        return await says_ok(given)
+
+    world = World({"content": [call("Read")]}, {"text": "Done."}, acts={"Read": notes})
+    note("before")
+    assert len(world.story.history) == 0
+    await world.submit()
+    note("after")
+    kinds = [entry.get("content") or entry["type"] for entry in world.story.history]
+    assert kinds == ["user", "assistant", "user", "assistant", "before", "during", "after"]

@@ -99,6 +99,8 @@ class Conversation:
         self._watch = watch
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._is_interrupted = False
+        # System entries to be recorded once no turn runs.
+        self._notes: list[Json] = []
         # The number of turns started.
         self.turns = 0
         # Whether the running work has steps, so that it can move to the background between two of
@@ -206,6 +208,38 @@ class Conversation:
         await self._keep(self._deps.arrivals.take_messages(), emit)
         return await self.run(emit)
 
+    def note(self, entry: Json) -> None:
+        """Record a system entry, which the model does not see, as soon as no turn runs.
+
+        During a turn it would come between calls and their results. Without a prompt, there is no
+        session to record it in.
+        """
+        self._notes.append(entry)
+        if self._turn is None or self._turn.done():
+            self._record_notes()
+
+    def _record_notes(self) -> None:
+        if self._notes and len(self._deps.story.history):
+            notes, self._notes = self._notes, []
+            self._deps.story.add(notes)
+
+    def _note_duration(self, duration_s: float) -> None:
+        """Record how long a turn took, if it took long or a setting asks for it."""
+        deps = self._deps
+        least_s = deps.surroundings.recorded_from_s()
+        if least_s is None or duration_s < least_s:
+            return
+        self.note(
+            factories.make_system(
+                "turn_duration",
+                uuid=deps.clock.new_id(),
+                at=deps.clock.now(),
+                durationMs=round(duration_s * 1000),
+                messageCount=len(deps.story.history),
+                isMeta=True,
+            )
+        )
+
     async def _keep(self, entries: Sequence[Json], emit: Emit) -> None:
         self._deps.story.add(entries)
         await emit(Recorded(entries=list(entries)))
@@ -221,7 +255,7 @@ class Conversation:
         self._is_interrupted = False
         self.has_steps = has_steps
         self.turns += 1
-        before = self._deps.story.said
+        before, begin_s = self._deps.story.said, self._deps.clock.monotonic_s()
         recorder = self._deps.story.recorder
         recorder.shows("busy")
         async with asyncio.TaskGroup() as group:
@@ -230,6 +264,9 @@ class Conversation:
                 self._turn.cancel()
         turn, self._turn = self._turn, None
         ended = self._stopped(before) if turn.cancelled() else turn.result()
+        if has_steps:
+            self._note_duration(self._deps.clock.monotonic_s() - begin_s)
+        self._record_notes()
         if title and self._deps.story.said > before:
             recorder.last_prompt(title)
         await ensure_saved(self._deps, emit)

@@ -334,6 +334,10 @@ class TurnLimits(Struct, frozen=True, kw_only=True):
     max_parallel: int = 10
 
 
+def records_none() -> None:
+    return None
+
+
 class TurnSurroundings(Struct, frozen=True, kw_only=True):
     """The state of the session that a turn depends on or that its hooks receive."""
 
@@ -343,6 +347,8 @@ class TurnSurroundings(Struct, frozen=True, kw_only=True):
     shell_folder: Callable[[], str] = str
     # Returns, between two steps, whether the turn ends here because it will continue elsewhere.
     should_leave: Callable[[], Awaitable[bool]] = stays
+    # Returns the seconds from which on a turn's duration is recorded; None: not at all.
+    recorded_from_s: Callable[[], float | None] = records_none
 
 
 class Deps(Struct, frozen=True, kw_only=True):

@@ -84,6 +84,10 @@ Taken: TypeAlias = Turn | Show | Clear | Resume | ExitSession | CompactSession |
 RunCommand: TypeAlias = Callable[[TypedCommand], Awaitable[Outcome | None]]
 
 
+def ignore_note(_: Json) -> None:
+    """Record nothing, for an intake without a transcript."""
+
+
 async def no_resource(_: str) -> Fact | None:
     return None
 
@@ -105,6 +109,7 @@ class Intake:
         now: Callable[[], str],
         new_id: Callable[[], str],
         resource: Callable[[str], Awaitable[Fact | None]] = no_resource,
+        note: Callable[[Json], None] = ignore_note,
     ) -> None:
         self._tools = tools
         self._judge = judge
@@ -114,12 +119,23 @@ class Intake:
         self._now = now
         self._new_id = new_id
         self._resource = resource
+        # Records a system entry in the transcript.
+        self._note = note
         # Facts for the model, sent with the next prompt.
         self._waiting: list[Fact] = []
 
     def tell(self, fact: Fact) -> None:
         """Add a fact to those that the model receives with the next prompt."""
         self._waiting.append(fact)
+
+    def remembered(self, path: Path, words: str) -> None:
+        """Record that a memory was saved, and add it to what the model receives."""
+        self.tell(make_note_fact(path, words))
+        self._note(
+            factories.make_system(
+                "memory_saved", uuid=self._new_id(), at=self._now(), writtenPaths=[str(path)]
+            )
+        )
 
     async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
         """Handle `raw` and return the action to take. The turn that follows records it.
@@ -136,7 +152,7 @@ class Intake:
             case Shell():
                 return await self._shell(raw, meant, emit)
             case MemoryNote():
-                return self._note(meant)
+                return self._remember(meant)
             case _:
                 assert_never(meant)
 
@@ -271,14 +287,14 @@ class Intake:
 
     # -- notes and commands
 
-    def _note(self, meant: MemoryNote) -> Show:
+    def _remember(self, meant: MemoryNote) -> Show:
         path = self._memory_file()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             add_line(path, f"- {meant.words}")
         except OSError as error:
             return Show(text=f"can't write {path}: {error}", is_error=True)
-        self._waiting.append(make_note_fact(path, meant.words))
+        self.remembered(path, meant.words)
         return Show(text=f"added to {path}")
 
     async def _command(
@@ -380,6 +396,7 @@ def make_intake(
     tool_session: ToolSession,
     rules: SessionRules,
     resource: Callable[[str], Awaitable[Fact | None]],
+    note: Callable[[Json], None],
 ) -> Intake:
     return Intake(
         tools=tools,
@@ -390,4 +407,5 @@ def make_intake(
         now=get_timestamp,
         new_id=make_id,
         resource=resource,
+        note=note,
     )

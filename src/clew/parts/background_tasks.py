@@ -57,17 +57,32 @@ def find_unended(session: ToolSession) -> list[Json]:
 
 
 def find_news(session: ToolSession) -> list[Json]:
-    """Return undelivered news about tasks as messages, and mark the news as delivered."""
-    return [
-        factories.make_user(
-            remove_secrets(words_of(notice), session.secrets),
-            uuid=make_id(),
-            at=get_timestamp(),
-            origin=origin_of(notice),
-            prompt_source="system",
+    """Return undelivered news about tasks as messages, and mark the news as delivered.
+
+    A system entry that names the schedule precedes each scheduled prompt.
+    """
+    entries: list[Json] = []
+    for notice in session.background.tasks.news(owner=session.background.owner):
+        if is_prompt(notice):
+            entries.append(
+                factories.make_system(
+                    "scheduled_task_fire",
+                    remove_secrets(notice.title, session.secrets),
+                    uuid=make_id(),
+                    at=get_timestamp(),
+                    taskId=notice.task_id,
+                )
+            )
+        entries.append(
+            factories.make_user(
+                remove_secrets(words_of(notice), session.secrets),
+                uuid=make_id(),
+                at=get_timestamp(),
+                origin=origin_of(notice),
+                prompt_source="system",
+            )
         )
-        for notice in session.background.tasks.news(owner=session.background.owner)
-    ]
+    return entries
 
 
 def origin_of(notice: Notice) -> Json:
@@ -82,8 +97,11 @@ def origin_of(notice: Notice) -> Json:
 
 def words_of(notice: Notice) -> str:
     """Return the news about a task as text; a schedule's prompt is returned unchanged."""
-    is_prompt = notice.kind == SCHEDULE and notice.lines
-    return "\n".join(notice.lines) if is_prompt else in_words(notice)
+    return "\n".join(notice.lines) if is_prompt(notice) else in_words(notice)
+
+
+def is_prompt(notice: Notice) -> bool:
+    return notice.kind == SCHEDULE and bool(notice.lines)
 
 
 COMMANDS = ("shell", "monitor")

@@ -154,7 +154,7 @@ async def open_session(
             ),
             hooks=parts.hooks,
             compaction=parts.compaction,
-            surroundings=surroundings_of(tool_session, parts),
+            surroundings=surroundings_of(ground, tool_session, parts),
         )
         context = PartContext(
             ground=ground,
@@ -226,7 +226,12 @@ def session_of(
         ),
         parts=parts,
         intake=make_intake(
-            context.tools, context.judge, tool_session, ground.rules, parts.mcp.resource
+            context.tools,
+            context.judge,
+            tool_session,
+            ground.rules,
+            parts.mcp.resource,
+            context.conversation.note,
         ),
         commands=[],
         notices=notices,
@@ -269,12 +274,23 @@ def model_of(
     )
 
 
-def surroundings_of(tool_session: ToolSession, parts: SessionParts) -> TurnSurroundings:
+# Shorter turns are not recorded by default: their duration says little, and entries cost space.
+LONG_TURN_S = 30.0
+
+
+def surroundings_of(
+    ground: Ground, tool_session: ToolSession, parts: SessionParts
+) -> TurnSurroundings:
+    def recorded_from_s() -> float | None:
+        is_wanted = read_switch(ground.rules.standing.settings, "showTurnDuration")
+        return LONG_TURN_S if is_wanted is None else 0.0 if is_wanted else None
+
     return TurnSurroundings(
         list_background=lambda: list_running(tool_session),
         list_schedules=parts.schedules.rows,
         shell_folder=lambda: tool_session.cwd,
         should_leave=parts.agents.should_leave,
+        recorded_from_s=recorded_from_s,
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load_memory
-from clew.agent.context.nearby import make_note_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, find_notes_file
 from clew.commands.memory import describe_origin, measure
@@ -34,7 +33,7 @@ async def memory(session: Session, arguments: str) -> Outcome:
 async def remember(session: Session, words: str) -> Outcome:
     if words.strip():
         path = keep_words(session.rules.standing.places, session.session_id, words)
-        session.intake.tell(make_note_fact(path, words.strip()))
+        session.intake.remembered(path, words.strip())
         return Show(text=f"Saved in {path}")
     memos = await propose_memos(
         session.story,
@@ -112,7 +111,7 @@ async def _accept(session: Session, names: Sequence[str]) -> Outcome:
     notebook = _notebook(session)
     for memo in _meant(notebook, names):
         path = notebook.accept(memo.name)
-        session.intake.tell(make_note_fact(path, memo.text))
+        session.intake.remembered(path, memo.text)
     return _next(notebook, "accepted")
 
 

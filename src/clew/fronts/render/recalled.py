@@ -26,7 +26,14 @@ from clew.fronts.render.rows import (
     join_lines,
     wrap_spans,
 )
-from clew.fronts.render.stories import STOPPED, CallStory, describe_news, render_stopped, title_of
+from clew.fronts.render.stories import (
+    STOPPED,
+    CallStory,
+    describe_news,
+    describe_note,
+    render_stopped,
+    title_of,
+)
 from clew.fronts.render.theme import Look
 
 Titles: TypeAlias = Callable[[Json], str]
@@ -114,6 +121,8 @@ def _item(
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
         words = "── Earlier messages were compacted ──"
         yield format_row([Span(look.gutter), Span(words, look.theme["quiet"])])
+    elif speaker == "system" and (noted := describe_note(item.entry)):
+        yield from render_note(join_lines(noted), look, "quiet")
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:

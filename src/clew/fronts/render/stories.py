@@ -25,7 +25,7 @@ from clew.agent.events import (
 )
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
-from clew.core.messages.messages import UserMessage
+from clew.core.messages.messages import SystemMessage, UserMessage
 from clew.core.messages.text import (
     describe_notification,
     format_count,
@@ -200,6 +200,21 @@ def describe_closing(ended: TurnEnded) -> str:
     if not ended.message:
         return what
     return ended.message if ended.reason in _SAID else f"{what}: {ended.message}"
+
+
+def describe_note(entry: dict[str, Any]) -> str:
+    """Describe what a system entry records about the session; empty if nothing is to be shown."""
+    match entry.get("subtype"):
+        case "turn_duration":
+            lasted_ms = SystemMessage(entry).duration_ms
+            return f"Done in {format_duration(lasted_ms / 1000)}" if lasted_ms else ""
+        case "memory_saved":
+            paths = entry.get("writtenPaths")
+            return f"Saved in {', '.join(map(str, paths))}" if isinstance(paths, list) else ""
+        case "agents_killed":
+            return SystemMessage(entry).content or ""
+        case _:
+            return ""
 
 
 def describe_turn(lasted_s: float, spend: Spend) -> str:

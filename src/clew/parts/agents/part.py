@@ -19,9 +19,10 @@ from clew.agent.events import EngineEvent
 from clew.agent.subagents.files import read_agent_object
 from clew.agent.subagents.specs import OF_FILES, AgentCatalog, AgentSpec
 from clew.agent.tasks.notice import SCHEDULE
-from clew.agent.tasks.registry import BackgroundTask, Tasks
+from clew.agent.tasks.registry import BackgroundTask, Moment, Tasks
 from clew.agent.tools.base import Delegation, ToolOutcome
 from clew.core.json_object import Json
+from clew.core.messages import factories
 from clew.parts.agents.leaving import Leaving
 from clew.parts.file_history import FileHistory
 from clew.parts.mcp.part import Connected
@@ -31,6 +32,8 @@ from clew.parts.sandbox import SessionSandbox
 from clew.parts.skills.part import SessionSkills
 from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.record import Recorder
+from clew.system.clock import get_timestamp, make_id
+from clew.system.config.mask import remove_secrets
 
 if TYPE_CHECKING:
     from clew.parts.agents.agent import Subagent
@@ -84,6 +87,21 @@ class AgentsPart(Part):
         self.leaving = Leaving(self._begin_itself, context.conversation, context.thread.story)
         if context.thread.loaded is not None:
             self._recall(context.thread.loaded.messages)
+        self.tasks.watchers.append(self._note_stopped)
+
+    def _note_stopped(self, task: BackgroundTask, moment: Moment) -> None:
+        """Record an agent that was stopped, by the user or with what it belonged to."""
+        if moment == "ended" and task.kind == KIND and task.status == "stopped":
+            title = remove_secrets(" ".join(task.title.split()), self._context.ground.secrets)
+            self._context.conversation.note(
+                factories.make_system(
+                    "agents_killed",
+                    f"Agent stopped: {title}",
+                    uuid=make_id(),
+                    at=get_timestamp(),
+                    agentIds=[task.id],
+                )
+            )
 
     def notices(self) -> tuple[str, ...]:
         return self._notices

@@ -120,6 +120,8 @@ KEYS: tuple[SettingKey, ...] = (
     key("theme", STRING, "Color theme in the terminal", choices=THEMES, is_live=True),
     key("editorMode", STRING, "Key bindings of the prompt", choices=("normal", "emacs", "vim"),
         is_live=True),
+    key("showTurnDuration", BOOLEAN,
+        "Record how long each turn took (default: only turns of 30 s or more)", is_live=True),
     key("verbose", BOOLEAN, "Show the full output of tools", has_effect=False),
     key("messageIdleNotifThresholdMs", WHOLE,
         "Idle time in milliseconds before notification hooks run", default=60_000, is_live=True),

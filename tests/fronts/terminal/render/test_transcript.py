@@ -779,3 +779,21 @@ def test_agents_that_are_shown_elsewhere_are_not_in_the_live_rows() -> None:
     fed(shown, FromAgent(event=ToolStarted(block=call(command="ls"), title="Bash"), **about))
     fed(shown, ToolStarted(block=call(command="pwd") | {"id": "t2"}, title="Bash: pwd"))
     assert shown.tail(60, 5) == ["○ Bash: pwd"]
+
+
+def test_what_a_session_recorded_about_itself_is_one_quiet_line_or_none() -> None:
+    def shown(subtype: str, **fields: Any) -> list[str]:
+        entry = {"type": "system", "uuid": "1", "subtype": subtype, **fields}
+        return transcript().history([entry])
+
+    assert shown("turn_duration", durationMs=62_400) == ["", "  Done in 1m02s"]
+    assert shown("turn_duration") == []
+    assert shown("memory_saved", writtenPaths=["/a/b.md"]) == ["", "  Saved in /a/b.md"]
+    assert shown("memory_saved") == []
+    assert shown("agents_killed", content="Agent stopped:\x1b[2J it") == [
+        "",
+        "  Agent stopped:\\x1b[2J it",
+    ]
+    assert shown("agents_killed") == []
+    assert shown("scheduled_task_fire", content="look") == []
+    assert shown("api_error", level="error") == []
