@@ -77,6 +77,13 @@ def test_lines_that_a_narrower_terminal_broke_are_erased_too() -> None:
     assert painter.rewrapped(20).startswith("\x1b[2A")
 
 
+def test_a_hidden_cursor_waits_where_wrapping_does_not_move_it() -> None:
+    painter = Painter()
+    assert painter.paint(Scene(lines=("x" * 30, "y" * 30))).endswith("\r")
+    # 30 columns are two rows of twenty; the cursor stays at the start of the second line.
+    assert painter.rewrapped(20).startswith("\x1b[2A")
+
+
 def test_a_delta_costs_few_bytes_however_long_the_answer_is() -> None:
     """A frame with each delta, below it a prompt: no more is written than what changed."""
     shown, painter, text = Transcript(80, DARK), Painter(), f"{ANSWER}\n\n" * 30

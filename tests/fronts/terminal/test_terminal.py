@@ -193,6 +193,28 @@ def test_a_terminal_that_changes_its_size_keeps_prompt_and_words(tmp_path: Path)
         screen.expect("> still typing")
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_terminal_that_cuts_lines_keeps_one_live_area_and_all_output(
+    tmp_path: Path, *, is_asked: bool
+) -> None:
+    asks = {"content": ["A whole thought.", {"tool": "Bash", "input": {"command": "rm -rf build"}}]}
+    plan = {"scenario": 1, "answers": [asks if is_asked else {"text": "A whole thought."}]}
+    env = {"XTERM_VERSION": "XTerm(400)"}
+    with serving(plan) as server, OnScreen(tmp_path, server.url, "go", env=env) as screen:
+        screen.expect("Run this command?" if is_asked else "Done in")
+        if not is_asked:
+            screen.type("half a thought " * 6 + "ends")
+            screen.expect("ends")
+        for columns in (60, 120, 40, 200, 80, 120):
+            screen.glass.resize(24, columns)
+            screen.resize(columns, 24)
+            screen.expect(lambda text, wide=columns: f"\n{'─' * wide}\n" in text)
+        screen.settle()
+        assert screen.text.count("A whole thought.") == 1
+        assert screen.text.count("Run this command?" if is_asked else "> half a thought") == 1
+        assert sum("─" in row for row in screen.text.split("\n")) == 2, screen.text
+
+
 def test_keys_come_without_ambiguity_where_the_terminal_offers_it(tmp_path: Path) -> None:
     with (
         serving(NEVER_ENDS) as server,

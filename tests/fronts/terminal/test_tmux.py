@@ -268,3 +268,30 @@ def test_an_editor_is_stopped_by_the_shell_and_goes_on_with_clew(
         tmux.expect("\n> from the editor")
         tmux.keys("Enter")
         tmux.expect("Hello!")
+
+
+LOOP = (60, 120, 40, 200, 80, 120)
+LONG = "\n\n".join(f"Paragraph {number} of the answer." for number in range(40))
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_size_that_changes_leaves_no_copy_of_the_live_area(tmux: Tmux, *, is_asked: bool) -> None:
+    asks = {"content": [LONG, {"tool": "Bash", "input": {"command": "rm -rf build"}}]}
+    answer = asks if is_asked else {"text": LONG}
+    with serving({"scenario": 1, "answers": [answer]}) as server:
+        tmux.start(server.url, command())
+        tmux.resize(120, 40)
+        tmux.expect("default")
+        tmux.words("go")
+        tmux.keys("Enter")
+        tmux.expect("Run this command?" if is_asked else "Done in")
+        if not is_asked:
+            tmux.words("a thought " * 12 + "ends")
+            tmux.expect("ends")
+        for columns in LOOP:
+            tmux.resize(columns, 40)
+            tmux.expect(lambda text, columns=columns: f"\n{'─' * columns}\n" in text)
+        drawn = [row for row in tmux.text.split("\n") if "─" in row]
+        assert len(drawn) == 2, tmux.text
+        assert tmux.text.count("Run this command?" if is_asked else "> a thought") == 1
+        assert re.findall(r"Paragraph (\d+) of", tmux.text) == [str(n) for n in range(40)]

@@ -279,8 +279,9 @@ class Screen:
     def erase(self) -> None:
         """Erase the live area, even if a narrower window has wrapped its lines."""
         columns, _ = self.terminal.size
-        narrower, self._columns = columns < self._columns, columns
-        text = self._painter.rewrapped(columns) if narrower else self._painter.erase()
+        is_wrapped = columns < self._columns and self.terminal.wraps_again
+        self._columns = columns
+        text = self._painter.rewrapped(columns) if is_wrapped else self._painter.erase()
         self.terminal.write(text)
 
     def anew(self) -> None:

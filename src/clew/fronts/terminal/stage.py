@@ -135,7 +135,8 @@ class Painter:
 
     def _place(self, cursor: tuple[int, int] | None) -> list[str]:
         if cursor is None:
-            return [HIDE]
+            # In the first column, the cursor's row is known even after the terminal wraps lines.
+            return [HIDE, "\r"]
         row, column = cursor
         aside = f"\x1b[{column}C" if column else ""
         return [f"{self._to_row(row)}\r{aside}{SHOW}"]

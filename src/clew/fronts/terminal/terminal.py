@@ -25,6 +25,8 @@ KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
 PATIENCE_S = 10.0
 # The longest sequence that terminals accept.
 CLIPBOARD_MAX_BYTES = 100_000
+# Variables of terminals that cut lines where others wrap them.
+CUT_BY = ("XTERM_VERSION", "STY")
 # A closed terminal needs no output and no restoring.
 GONE = (OSError, termios.error)
 
@@ -50,6 +52,17 @@ class Terminal:
         # The bytes typed before the terminal was taken over.
         self.typed_ahead = 0
         self._title = ""
+
+    @property
+    def wraps_again(self) -> bool:
+        """Whether the terminal wraps the lines on the screen again when it becomes narrower.
+
+        xterm, GNU screen and the Linux console cut the lines instead. Most others wrap them.
+        """
+        name = self._environ.get("TERM", "")
+        is_screen = name.startswith("screen") and not self._environ.get("TMUX")
+        cuts = any(self._environ.get(variable) for variable in CUT_BY)
+        return not (name == "linux" or is_screen or cuts)
 
     def give_back(self) -> None:
         """Restore the terminal's original mode."""
