@@ -238,15 +238,17 @@ permissions:
   --allow-dangerously-skip-permissions
                              Allow a later change to bypassPermissions
   --allowedTools, --allowed-tools RULES
-                             Rules that allow, such as "Bash(git log:*),Read"
+                             Rules that allow tool calls, such as "Bash(git
+                             log:*),Read"
   --disallowedTools, --disallowed-tools RULES
-                             Rules that deny
+                             Rules that deny tool calls
   --tools NAMES              Built-in tools to offer, such as Read,Bash; "" for
                              none
   --permission-prompt-tool WHO
                              Who approves: the host (stdio) or a tool
                              (mcp__SERVER__TOOL)
-  --permission-prompts WHO   none: deny calls that need approval (host, none)
+  --permission-prompts WHO   host: ask as usual; none: deny calls that need
+                             approval (host, none)
 
 system prompt:
   --system-prompt TEXT       Replace the system prompt

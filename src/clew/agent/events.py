@@ -86,7 +86,7 @@ class Noticed(Struct, frozen=True, kw_only=True):
 
 
 class Signalled(Struct, frozen=True, kw_only=True):
-    """A hook sends a signal to the user's terminal: a title, a notification, the bell."""
+    """A hook sends a signal to the user's terminal: a title, a notification or the bell."""
 
     sequence: str
 

@@ -158,10 +158,10 @@ class Options(Struct, frozen=True, kw_only=True):
             "Allow a later change to bypassPermissions")] = False
     allow: Annotated[tuple[str, ...],
         Flag("--allowedTools, --allowed-tools RULES",
-            'Rules that allow, such as "Bash(git log:*),Read"', values.rules, is_repeatable=True),
+            'Rules that allow tool calls, such as "Bash(git log:*),Read"', values.rules, is_repeatable=True),
         Sdk("allowed_tools")] = ()
     deny: Annotated[tuple[str, ...],
-        Flag("--disallowedTools, --disallowed-tools RULES", "Rules that deny", values.rules,
+        Flag("--disallowedTools, --disallowed-tools RULES", "Rules that deny tool calls", values.rules,
             is_repeatable=True),
         Sdk("disallowed_tools")] = ()
     # None: all tools.
@@ -175,7 +175,7 @@ class Options(Struct, frozen=True, kw_only=True):
     asks: Annotated[str | None,
         Flag("--permission-prompt-tool WHO",
             "Who approves: the host (stdio) or a tool (mcp__SERVER__TOOL)"),
-        Flag("--permission-prompts WHO", "none: deny calls that need approval",
+        Flag("--permission-prompts WHO", "host: ask as usual; none: deny calls that need approval",
             choices=("host", "none"))] = None
     system_prompt: Annotated[str | None, Flag("--system-prompt TEXT", "Replace the system prompt"),
         Flag("--system-prompt-file FILE", "Read the system prompt from a file",

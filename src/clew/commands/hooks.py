@@ -34,7 +34,9 @@ def main(argv: list[str]) -> int:
     parser.add_words(
         {
             "list": GroupWord(
-                run_list, settings, line="List the hooks of this folder's settings and any problems"
+                run_list,
+                settings,
+                line="List the hooks that are active in this folder, and any problems",
             ),
             "events": GroupWord(
                 run_events, line="List all events: when they fire, what they match and block"

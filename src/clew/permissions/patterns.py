@@ -1,8 +1,8 @@
 """The patterns in rules: paths (in gitignore syntax), commands, domains and tool names.
 
-Owns their translation to regular expressions, and the test whether two path patterns can match the
-same file. Every expression built here runs in linear time. Tests compare path patterns with
-gitignore's own implementation.
+Owns their translation to regular expressions, and the check for whether two path patterns can match
+the same file. Every expression built here runs in linear time. Tests compare path patterns with the
+gitignore implementation of the `pathspec` library.
 """
 
 import re

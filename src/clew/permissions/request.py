@@ -217,7 +217,7 @@ def subject_of(request: PermissionRequest) -> str | None:
 
 
 def domain_of(url: str) -> str | None:
-    """Return the lower-case host of a URL without user, port and trailing dot.
+    """Return the host of a URL in lower case, without the user, port or trailing dot.
 
     URL parsers disagree on backslashes, control characters and a second `@`. Return None for a URL
     that could be parsed in two ways.

@@ -525,7 +525,7 @@ async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
 
 
 async def words_of_refusal(exchange: Exchange, timeout_s: float) -> bytes:
-    """Return the body of an error response, as much as arrives in time.
+    """Return the body of an error response, as much of it as arrives in time.
 
     The head already determines the failure, so a body that is cut off, delayed, endless or
     unreadable does not change it.

@@ -203,7 +203,7 @@ async def _several_at_once(make: Make) -> None:
 
 
 async def _cancelled(make: Make) -> None:
-    """Check that an attempt can be cancelled at any wait, and that the next one succeeds."""
+    """Check that an attempt can be canceled wherever it waits, and that the next one succeeds."""
     name = "cancelled"
     for place in ({"at": "headers"}, {"after_events": 3}, {"after_bytes": 500}):
         stalled = {"text": WORDS, "faults": [{**place, "stall_s": "forever"}]}

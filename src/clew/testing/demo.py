@@ -68,7 +68,7 @@ PROJECT = {
 ALLOWED = ("Bash(python3 -m unittest:*)", "Read", "Edit")
 HEAD = (
     "clew demo: clew fixes a failing test.\n"
-    "The model is a script over HTTP on this machine; everything else is real."
+    "The model is scripted, on a local HTTP server; everything else is real."
 )
 
 

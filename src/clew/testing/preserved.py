@@ -3,7 +3,7 @@
 It checks requests independently and deliberately shares no code with `clew.core.normalize.prefix`.
 As with the real service, a block's signature contains what the block is bound to, and every request
 is checked without stored state. The rule is the vendor's, as described by its pages on preserved
-thinking and by `anthropic` 2.12. It must never repair a request. Pure.
+thinking and by `anthropic` 2.12. This service must never repair a request. Pure.
 """
 
 import base64

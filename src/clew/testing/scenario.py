@@ -196,7 +196,10 @@ class ScriptedBlock(Shape, frozen=True):
 
 
 class ScriptedFault(Shape, frozen=True):
-    """A fault at one position of the answer. Positions count bytes of the uncompressed body."""
+    """A fault at one position of the answer: at the headers, or after some events or bytes.
+
+    `after_bytes` counts bytes of the uncompressed body.
+    """
 
     at: Literal["headers"] | None = None
     after_events: Count | None = None

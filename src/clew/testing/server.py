@@ -355,7 +355,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("scenario", help="Scenario file, JSON or YAML")
     parser.add_argument("--port", type=parse_port, default=0, help="Port (default: any free port)")
     parser.add_argument(
-        "--strict", action="store_true", help="Answer 400 to requests that the API refuses"
+        "--strict",
+        action="store_true",
+        help="Reject requests that the real API would reject (HTTP 400)",
     )
     parser.add_argument(
         "--requests", metavar="FILE", help="Append each request to FILE as a JSON line"

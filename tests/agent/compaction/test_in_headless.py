@@ -126,7 +126,7 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
             screen.type("/compact\r")
             screen.expect(why)
             screen.type("/status\r")
-            screen.expect("debug       not written")
+            screen.expect("Debug log")
             assert " ".join(screen.text.split()).count(why) == 1
     assert boundaries(tmp_path) == []
 

@@ -239,11 +239,10 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     found = looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
     assert faults(found) == [*agents, *skills]
     assert found[-1]["words"] == "1 agent and 1 command or skill"
-    told = clew(tmp_path, NOWHERE, "-p", "/agents").stdout.splitlines()
-    assert told[-3:] == [f"! {line}" for line in agents]
-    assert [row for row in told[:-3] if "half.md)" in row] == [
-        f"half             of use (project {folder}/agents/half.md)"
-    ]
+    told = [line.strip() for line in clew(tmp_path, NOWHERE, "-p", "/agents").stdout.splitlines()]
+    assert sorted(line for line in told if line.startswith("!")) == [f"! {line}" for line in agents]
+    (half,) = (row for row in told if row.startswith("half "))
+    assert "of use" in half
     told = clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()
     assert told[-1] == f"! {skills[0]}"
     assert "torn    name: torn (project)" in told

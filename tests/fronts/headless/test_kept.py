@@ -283,7 +283,7 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
         screen.type("\x18\x02")
         screen.expect("Background tasks")
         screen.type("1")
-        screen.expect("k Keep")
+        screen.expect("Keep running")
         screen.type("k")
         screen.expect("clew tasks")
         screen.type("/tasks\r")

@@ -90,8 +90,8 @@ def system_prompt(
 ) -> list[dict[str, str]]:
     """Return the blocks of the system prompt.
 
-    `instead` replaces the entire prompt and `extra` is appended to it; both come from the command
-    line. `style` replaces the section on communication and, unless `keeps_work` is set, also the
+    `instead` replaces the entire prompt and `extra` is appended to it; both are options of the
+    session. `style` replaces the section on communication and, unless `keeps_work` is set, also the
     section on how to work.
     """
     conduct = [WORK, SPEECH]

@@ -52,7 +52,7 @@ class TextLines(Struct, frozen=True, kw_only=True):
 
 class Read(Tool[ReadInput]):
     name = "Read"
-    description = "Read a file: text with line numbers, an image, PDF pages, a notebook"
+    description = "Read a file: text with line numbers, an image, PDF pages or a notebook"
     prompt = (
         "Read a file. Each line of text is returned as its number, a tab and the text. Without "
         f"offset and limit you get the first {DEFAULT_LINES} lines; the result says if there are "
@@ -216,10 +216,9 @@ def not_text(path: Path, size: int) -> ToolError:
 
 
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
-    """Read the lines of a large file in a thread and close the descriptor.
+    """Read the lines of a large file and close `descriptor`, a duplicate made for this thread.
 
-    The thread has its own descriptor: if the call is cancelled, the original descriptor is closed
-    while the thread is still reading.
+    If the call is canceled, the original descriptor is closed while the thread is still reading.
     """
     try:
         return pieces(descriptor, path, first, count)

@@ -66,7 +66,7 @@ class Job:
 
     @property
     def needle(self) -> bytes | None:
-        """The bytes that every matching file contains, if the pattern is a literal."""
+        """The bytes that every matching file contains; None unless the pattern is an exact literal."""
         if not self.pattern or self.ignore_case or not SPECIAL.isdisjoint(self.pattern):
             return None
         return self.pattern.encode("utf-8", "surrogateescape")

@@ -320,7 +320,7 @@ async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     if faults:
-        return make_fault(subject, faults[0], "fix this line of the settings")
+        return make_fault(subject, faults[0], "fix this setting")
     try:
         with closing(Box(SandboxPolicy(write=(str(standing.places.cwd),)), launcher)) as box:
             kind, weakness = await box.kind(), box.weakness
@@ -385,7 +385,7 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     subject = "terminal"
     name = environ.get("TERM", "")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        yield note(subject, "not a terminal: only --linear or -p work here")
+        yield note(subject, "not a terminal: only --linear and -p work here")
     elif name in ("", "dumb"):
         yield note(subject, f"TERM={name or '(empty)'}: sessions use line mode")
     else:

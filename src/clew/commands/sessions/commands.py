@@ -74,7 +74,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "prune": (load_storage, "Delete caches, backups or sessions that you name"),
     "erase": (load_storage, "Permanently erase text from a session"),
     "stats": (load_show, "Show statistics over all sessions"),
-    "relocate": (load_storage, "Move sessions after a project was moved or renamed"),
+    "relocate": (load_storage, "Move sessions after a project has been moved or renamed"),
     "index": (load_repair, "Update or rebuild the search index"),
 }
 

@@ -59,7 +59,7 @@ async def context(session: Session, arguments: str) -> Outcome:
 
 async def cost(session: Session, _: str) -> Outcome:
     ledger = session.ledger()
-    hints = ("/usage shows times and the last days", "clew cost shows all sessions")
+    hints = ("/usage shows times and recent days", "clew cost shows all sessions")
     page = ReportPage(
         title="Cost",
         summary=f"{money(ledger.total)} in this session",

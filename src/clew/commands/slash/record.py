@@ -178,7 +178,7 @@ def ways_from(prompt: BranchPrompt) -> Pick:
     if prompt.live:
         line = f"/rewind {prompt.uuid[:SHORT]} conversation"
         rows.append(
-            PickRow(line=line, label="Before it, to change the prompt; files stay as they are")
+            PickRow(line=line, label="Before this prompt, to change it; files stay as they are")
         )
     if not (prompt.live and prompt.is_leaf):
         line = f"/rewind {prompt.end} conversation"

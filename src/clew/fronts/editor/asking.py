@@ -200,7 +200,7 @@ class EditorQuestions:
 
 
 def explained(question: Json) -> str:
-    """Return the options of a question as text, with their descriptions."""
+    """Return a question as text, followed by the options that have a description."""
     lines = [
         f"- **{option['label']}**: {option['description']}"
         for option in question["options"]

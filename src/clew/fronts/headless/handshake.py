@@ -131,7 +131,7 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 def fitting(entry: Json) -> Json:
     """Return an entry shortened to fit into a line.
 
-    An image that is too large is replaced with text, because models reject part of an image.
+    Embedded media is replaced with text, because models reject truncated images.
     """
     message = entry.get("message")
     if isinstance(message, dict):

@@ -201,7 +201,7 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     async def close(self) -> None:
-        """Finish or drop a pending suggestion, because the session ends."""
+        """Finish or drop a pending suggestion when the session ends."""
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)

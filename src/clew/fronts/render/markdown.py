@@ -186,7 +186,7 @@ class Markdown:
 
 
 def make_markdown(look: Look, width: int | None = None) -> Markdown:
-    """Return a renderer for a look, of another width if one is given."""
+    """Return a renderer for a look; `width`, if given, overrides the look's width."""
     return Markdown(
         look.theme,
         look.width if width is None else width,

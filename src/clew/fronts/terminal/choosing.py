@@ -350,7 +350,7 @@ class Chooser:
         return views, [format_row([Span(words, theme["quiet"])])] if has_marker else []
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the part of the text that fits, followed by a line on how to scroll if needed."""
+        """Return the part of the text that fits, followed, if needed, by a line on how to scroll."""
         if len(body) <= rows or rows < 1:
             return body[: max(0, rows)]
         room = max(1, rows - 1)

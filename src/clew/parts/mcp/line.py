@@ -1,7 +1,8 @@
 """The connections that carry the messages of one server, and their errors.
 
-Each of them implements `ServerConnection`: open, wait for the end, close. The server may be a child
-process, a URL (with either of two transports), or part of the program that started clew.
+Each connection implements `ServerConnection`: open, wait for the end, close. The server may be a
+child process, reached at a URL (with either of two transports), or part of the program that started
+clew.
 """
 
 import asyncio

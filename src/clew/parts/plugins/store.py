@@ -102,7 +102,10 @@ class Store:
         return read_json(self.folder / "installed.json").get("trustedOthers")
 
     def _others(self) -> Iterator[Installed]:
-        """Yield the plugins in other tools' `plugins/installed_plugins.json`, in both formats."""
+        """Yield the plugins that other tools installed, for this project or for all projects.
+
+        `plugins/installed_plugins.json` maps a plugin to an entry or to a list of entries.
+        """
         data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
         for plugin_id, value in members(data.get("plugins")):
             for entry in value if isinstance(value, list) else [value]:

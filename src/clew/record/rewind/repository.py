@@ -39,7 +39,7 @@ class Objects:
     def blob(self, oid: bytes) -> bytes | None:
         """Return the content with the name `oid`.
 
-        Returns None if the content is missing, too large or does not match its name.
+        Returns None if the content is missing or too large, or does not match its name.
         """
         try:
             data = self._loose(oid)

@@ -1,8 +1,8 @@
 """Record the file changes of tool calls: contents are stored before a call, changes after it.
 
 The files that a tool or command line names are stored beforehand, and so are those that earlier
-calls touched. Other changes in the working folder are found by scanning it before and after, and
-contents come from a snapshot.
+calls touched. Other changes in the working folder are found by scanning it before and after; the
+earlier contents of those files come from a snapshot.
 """
 
 import os

@@ -69,7 +69,10 @@ def choose(
 
 
 def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
-    """Return the last offset at which the file names this leaf as the end of the conversation."""
+    """Return the offset of the leaf, or of the newest known marker if that names it and comes later.
+
+    The offset of ROOT is 0.
+    """
     if leaf == ROOT:
         return 0
     marker = _newest_known(links, markers)

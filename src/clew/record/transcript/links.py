@@ -143,7 +143,7 @@ def _unique(
             continue
         old, later = (unique[first], node) if again is None else (node, again)
         superseded.append(old)
-        notes.append(_note("duplicate-uuid", old, f"line {later.number} has its uuid again"))
+        notes.append(_note("duplicate-uuid", old, f"line {later.number} has the same uuid"))
         if again is None:
             unique[first] = node
     return unique, index, superseded, notes

@@ -215,7 +215,7 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
 
 
 def rehearse_repair(planned: RepairPlan) -> RepairReport:
-    """Return the result of a plan without carrying it out; temporary files are deleted again.
+    """Return the result that a plan would have, without carrying it out.
 
     Raises `WouldLoseError` as `carry_out` would.
     """
