@@ -84,8 +84,8 @@ def format_page(page: ReportPage, *, has_bars: bool = False) -> str:
 def lay_out(page: ReportPage, width: int, *, has_bars: bool = True) -> Iterator[list[Piece]]:
     """Yield the lines of a page. The last piece of a line may be too long, for the caller to wrap."""
     yield [(page.title, "heading"), (f"  {page.summary}" if page.summary else "", "quiet")]
-    texts = [row.label for group in page.groups if not group.columns for row in group.rows]
-    common = max(map(_cells, texts), default=0)
+    rows = [row for group in page.groups if not group.columns for row in group.rows]
+    common = max((_cells(row.label) for row in rows if row.note or row.cells), default=0)
     for group in page.groups:
         yield []
         if group.title and not group.columns:

@@ -49,7 +49,7 @@ def test_who_declines_stays_in_a_session_and_nothing_is_set(tmp_path: Path) -> N
         terminal.type("\n")
         terminal.expect("> ")
         terminal.type("/status\n")
-        terminal.expect("transcript")
+        terminal.expect("Transcript")
         terminal.expect("> ")
         terminal.type("\x04")
         assert terminal.end() == 0

@@ -133,8 +133,8 @@ REMEDIES = {
 }
 
 
-async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
-    """Request the list of models, which is free and shows whether the key is valid."""
+async def request_models(endpoint: Endpoint, environment: Environment) -> int:
+    """Request the list of models, which is free, and return the status of the response."""
     transport = HttpTransport(read_network(environment))
     request = HttpRequest(
         method="GET",
@@ -144,7 +144,16 @@ async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding
     exchange = transport.exchange(request)
     try:
         async with asyncio.timeout(WAIT_S):
-            head = await exchange.open()
+            return (await exchange.open()).status
+    finally:
+        await exchange.close()
+        await transport.aclose()
+
+
+async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
+    """Return whether the service can be reached, and accepts the key."""
+    try:
+        status = await request_models(endpoint, environment)
     except TransportError as error:
         return make_fault(
             SUBJECT,
@@ -157,10 +166,7 @@ async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding
             f"no response from {endpoint.shown} within {WAIT_S:.0f} s",
             "check whether a firewall blocks the connection",
         )
-    finally:
-        await exchange.close()
-        await transport.aclose()
-    return answered(endpoint, head.status)
+    return answered(endpoint, status)
 
 
 def answered(endpoint: Endpoint, status: int) -> DoctorFinding:

@@ -68,6 +68,13 @@ def set_to(session: Session, key: str, value: Any) -> str:
     return "\n".join([f"{done.path}: {key} set", *done.faults, *noticed])
 
 
+async def log_out(session: Session, _: str) -> Outcome:
+    from clew.commands.login import delete_key
+
+    done = delete_key(session.rules.standing.places)
+    return Show(text=f"{done[0].upper()}{done[1:]}. This session keeps its key until it ends.")
+
+
 async def key_bindings(session: Session, _: str) -> Outcome:
     """Show where key bindings are listed and configured, in a front end without a screen."""
     path = session.rules.standing.places.config_home / "keybindings.json"
@@ -262,6 +269,7 @@ HANDLERS: SlashHandlers = {
     "effort": effort,
     "hooks": hooks,
     "keybindings": key_bindings,
+    "logout": log_out,
     "output-style": output_style,
     "plugin": plugins,
     "reload-plugins": reload,

@@ -35,7 +35,6 @@ SHOWN_MISSES = 5
 # Commands that users look for under /, and where to find them.
 DONE_ELSEWHERE = {
     "login": "Run `clew login` in a shell to save an API key.",
-    "logout": "Run `clew logout` in a shell to delete the API key.",
     "theme": "Use /config theme NAME, such as dark or light.",
 }
 
@@ -286,6 +285,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     SlashCommand(name="help", description="Show help, or explain one command", run=explain, hint="[COMMAND]"),
     later("hooks", load_setup, "List the hooks of this session"),
     later("keybindings", load_setup, "Show key bindings and where to customize them", aliases=("keys",)),
+    later("logout", load_setup, "Delete the saved API key", is_interactive=True),
     later("loop", load_tasks, "Repeat a prompt on a schedule", hint="[5m] PROMPT", is_interactive=True),
     later("mcp", load_mcp, "Show and manage MCP servers", hint="[SERVER]"),
     later("memory", load_memory, "View and manage memory; choose where notes are saved", hint="[to | list | show | forget | review | accept | drop]"),

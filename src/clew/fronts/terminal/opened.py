@@ -63,7 +63,18 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
 
         return show_page(make_keys_page(front.bindings, where))
 
+    async def login(session: Session, _: str) -> Outcome:
+        from clew.fronts.terminal.login import log_in
+
+        return await log_in(front, session)
+
     return [
+        SlashCommand(
+            name="login",
+            description="Save an API key, after checking it",
+            run=login,
+            is_interactive=True,
+        ),
         SlashCommand(
             name="copy",
             description="Copy the last response to the clipboard",

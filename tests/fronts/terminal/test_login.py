@@ -1,0 +1,75 @@
+"""`/login` and `clew login` at a terminal: the key is hidden, checked, and used at once."""
+
+from pathlib import Path
+
+import pytest
+
+from clew.commands.login import KEYS_URL, RejectedKeyError, check_key, check_saved_key
+from clew.providers.endpoint import read_endpoint
+from clew.system.config.environment import freeze
+from clew.testing.server import serving
+from tests.fronts.terminal.pictures import looks_like
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.test_first_run import NO_KEY
+from tests.fronts.terminal.test_linear import HELLO
+from tests.fronts.terminal.test_screen import READY
+
+KEY = "sk-ant-right-0123456789abcd"
+# The default API, over a proxy that nobody runs: nothing leaves this machine.
+OFFLINE = NO_KEY | {"HTTPS_PROXY": "http://127.0.0.1:9", "OLLAMA_HOST": "127.0.0.1:9"}
+
+
+def saved(tmp_path: Path) -> Path:
+    return tmp_path / "config" / "clew" / "credentials.json"
+
+
+def test_a_key_is_typed_hidden_saved_and_used_by_the_session_at_once(tmp_path: Path) -> None:
+    with OnScreen(tmp_path, "", env=OFFLINE, columns=160) as screen:
+        screen.expect("No model configured")
+        screen.expect(READY)
+        screen.type("/login\r")
+        screen.expect("Esc cancel")
+        screen.type("\x1b")
+        screen.expect("nothing was saved")
+        screen.type("/login\r")
+        screen.expect("Esc cancel")
+        screen.type(f"\x1b[200~{KEY}\x1b[201~")
+        screen.expect("•••")
+        looks_like(screen, "login")
+        screen.type("\r")
+        screen.expect("cannot be reached")
+        screen.expect("saved ...abcd")
+        screen.expect("New session")
+        screen.expect(READY)
+        assert saved(tmp_path).stat().st_mode & 0o777 == 0o600
+        # The new session has the key.
+        assert screen.text.count("No model configured") == 1
+        assert KEY.encode() not in screen.raw
+        screen.type("/logout\r")
+        screen.expect("Deleted the API key")
+        assert not saved(tmp_path).exists()
+
+
+def test_clew_login_names_where_keys_come_from_and_hides_what_is_typed(tmp_path: Path) -> None:
+    with OnScreen(tmp_path, "", "login", env=OFFLINE, columns=160) as screen:
+        screen.expect("hidden")
+        assert KEYS_URL in screen.text
+        screen.type(f"{KEY}\n")
+        assert screen.end() == 0
+        assert "cannot be reached" in screen.text
+        assert KEY.encode() not in screen.raw
+    assert KEY in saved(tmp_path).read_text("utf-8")
+
+
+async def test_a_key_is_checked_with_a_request_that_asks_no_model() -> None:
+    with serving(HELLO, api_key=KEY) as server:
+        environment = freeze({"ANTHROPIC_BASE_URL": server.url})
+        endpoint = read_endpoint(environment)
+        assert "accepted" in await check_key(KEY, environment, endpoint)
+        with pytest.raises(RejectedKeyError, match="401"):
+            await check_key("sk-ant-wrong-0123456789", environment, endpoint)
+        # A saved key never goes to another address, so it is not checked there.
+        assert "not checked" in await check_saved_key("sk-ant-other", environment)
+        assert "sk-ant-other" not in str([request.headers for request in server.requests])
+        assert not any(request.body for request in server.requests)
+    assert "not checked" in await check_key(KEY, environment, endpoint)
