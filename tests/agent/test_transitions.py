@@ -6,6 +6,7 @@ from clew.agent.transitions import (
     MAX_RECOVERIES,
     Continue,
     Recoveries,
+    Repetition,
     TurnEnd,
     TurnReply,
     choose_transition,
@@ -67,3 +68,13 @@ def test_a_tool_that_ran_gives_every_recovery_back() -> None:
 def test_every_ending_the_stream_knows_is_decided() -> None:
     for ending in ENDINGS.values():
         assert isinstance(choose_transition(TurnReply(ending=ending), SPENT), Continue | TurnEnd)
+
+
+def test_a_pardon_holds_for_the_same_call_and_once() -> None:
+    repetition = Repetition()
+    call = {"id": "1", "name": "Bash", "input": {"command": "ls"}}
+    assert not repetition.take_pardon(call)
+    repetition.pardon(call)
+    assert not repetition.take_pardon(call | {"input": {"command": "pwd"}})
+    assert repetition.take_pardon(call | {"id": "2"})
+    assert not repetition.take_pardon(call)

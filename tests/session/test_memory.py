@@ -151,6 +151,32 @@ def test_by_setting_a_session_leaves_proposals_behind_when_it_ends(trip: Trip) -
     assert "Tests run with nox" not in json.dumps(bodies[0]["messages"])
 
 
+@requirement("R275")
+def test_the_summary_for_who_comes_back_is_recorded_with_the_first_turn(trip: Trip) -> None:
+    trip.turn("write it")
+    path = trip.transcript
+    path.write_text(path.read_text("utf-8").replace('"timestamp":"20', '"timestamp":"19'), "utf-8")
+    arguments = ("--linear", "--resume", trip.session)
+    with serving(ALWAYS, strict=True) as server:
+        with Terminal(trip.home, server.url, *arguments) as terminal:
+            terminal.expect("you were away for ")
+            terminal.type("/exit\n")
+            assert terminal.end() == 0
+        assert "away_summary" not in path.read_text("utf-8")
+        with Terminal(trip.home, server.url, *arguments) as terminal:
+            terminal.expect("you were away for ")
+            terminal.type("go on\n")
+            terminal.expect("Done in ")
+            terminal.type("/exit\n")
+            assert terminal.end() == 0
+        assert "you were away" not in json.dumps(server.requests[-1].body)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    (away,) = (line for line in lines if line.get("subtype") == "away_summary")
+    assert away["content"].startswith("you were away for ")
+    assert "your last prompt: write it" in away["content"]
+    assert next(x for x in lines if x.get("uuid") == away["parentUuid"])["type"] == "assistant"
+
+
 def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Trip) -> None:
     trip.turn("write it", write("a.txt", "mine"))
     path = trip.transcript

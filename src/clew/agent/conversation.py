@@ -208,14 +208,15 @@ class Conversation:
         await self._keep(self._deps.arrivals.take_messages(), emit)
         return await self.run(emit)
 
-    def note(self, entry: Json) -> None:
+    def note(self, entry: Json, *, after_turn: bool = False) -> None:
         """Record a system entry, which the model does not see, as soon as no turn runs.
 
         During a turn it would come between calls and their results. Without a prompt, there is no
-        session to record it in.
+        session to record it in. With `after_turn`, wait until a turn has run, so that a session
+        that is only looked at does not change.
         """
         self._notes.append(entry)
-        if self._turn is None or self._turn.done():
+        if not after_turn and (self._turn is None or self._turn.done()):
             self._record_notes()
 
     def _record_notes(self) -> None:

@@ -218,7 +218,10 @@ class ToolExecutor:
         """
         outcome = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
         self._take(call, outcome)
-        return MAY_RETRY if outcome.may_retry else ""
+        if not outcome.may_retry:
+            return ""
+        self._repetition.pardon(call.block)
+        return MAY_RETRY
 
     async def _before(self, call: PendingCall) -> Said:
         """Run PreToolUse hooks.
@@ -357,6 +360,8 @@ class ToolExecutor:
 
     async def _run(self, call: PendingCall, *, is_confined: bool) -> None:
         call.is_running = True
+        if self._repetition.take_pardon(call.block):
+            self._note_retry(call)
         await self._emit(ToolStarted(block=call.block, title=call.bound.title))
 
         async def progress(data: Any) -> None:
@@ -393,6 +398,20 @@ class ToolExecutor:
             raise
         self._take(call, hook_outcome)
         await self._finish(call, outcome, content=replace_result(call.block, outcome, hook_outcome))
+
+    def _note_retry(self, call: PendingCall) -> None:
+        """Record that a call runs that was denied before; the entry follows its result."""
+        command = call.block["input"].get("command")
+        call.beside.append(
+            factories.make_system(
+                "permission_retry",
+                f"Allowed: {call.bound.title}",
+                uuid=self._deps.clock.new_id(),
+                at=self._deps.clock.now(),
+                commands=[command] if isinstance(command, str) else [],
+                toolUseID=call.block["id"],
+            )
+        )
 
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
         """Ask whether a command that the read-only sandbox blocked may run without the sandbox."""

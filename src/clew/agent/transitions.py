@@ -31,16 +31,32 @@ END_AT = 15
 
 
 class Repetition:
-    """Counts how often in a row a turn made the same call (same name and input)."""
+    """Counts how often in a row a turn made the same call (same name and input).
+
+    Also remembers the denied calls that a hook then allowed the model to make again.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[str, Any] | None = None
         self._count = 0
+        self._pardoned: list[tuple[str, Any]] = []
 
     def note(self, block: Json) -> None:
         this = (block["name"], block["input"])
         self._count = self._count + 1 if this == self._last else 1
         self._last = this
+
+    def pardon(self, block: Json) -> None:
+        """Remember a denied call that the model may make again."""
+        self._pardoned.append((block["name"], block["input"]))
+
+    def take_pardon(self, block: Json) -> bool:
+        """Return whether a call was denied and may be made again; do so once."""
+        this = (block["name"], block["input"])
+        if this not in self._pardoned:
+            return False
+        self._pardoned.remove(this)
+        return True
 
     def forgive(self) -> None:
         """Reset the count, because the user approved the call."""

@@ -44,6 +44,7 @@ from clew.agent.tools.file_names import FileNames
 from clew.agent.tools.registry import Toolbox
 from clew.agent.toolset import SessionTools
 from clew.core.json_object import Json
+from clew.core.messages.factories import make_system
 from clew.core.normalize.repairs import from_record
 from clew.parts.agents.places import kinds_of
 from clew.parts.background_tasks import find_news, list_running
@@ -57,7 +58,7 @@ from clew.parts.toolset import is_lasting, new_tool_session, new_toolset, offere
 from clew.permissions.decision import Decision
 from clew.providers.preferences import apply_preferences
 from clew.record.transcript.record import Mirror
-from clew.session.notices import collect_notices
+from clew.session.notices import collect_notices, describe_return
 from clew.session.observers import watch_for_display
 from clew.session.parts import SessionParts, make_parts
 from clew.session.session import Session, SessionCosts, SessionModelAccess, Workspace
@@ -184,7 +185,14 @@ async def open_session(
         await parts.open(context)
         await parts.hooks.begin_session(parts.skills.reload)
         opened.push_async_callback(parts.hooks.end_session)
+        absence = describe_return(ground, thread)
+        if absence:
+            context.conversation.note(
+                make_system("away_summary", "\n".join(absence), uuid=make_id(), at=get_timestamp()),
+                after_turn=True,
+            )
         notices = (
+            *absence,
             *collect_notices(ground, thread, [tool.name for tool in toolbox]),
             *service.provider.adjustments(beginning.request),
             *beginning.notices,

@@ -18,7 +18,6 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
         *ground.environment.faults,
         *ground.began.complaints,
         *ground.service.problems,
-        *describe_return(ground, thread),
         *check_budget(ground.options, thread.model),
         *find_unused_names(ground.options, ground.began, offered, is_new=thread.loaded is None),
         *describe_left_checkout(ground, thread),

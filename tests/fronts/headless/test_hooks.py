@@ -575,6 +575,27 @@ def test_a_move_of_the_shell_is_told_and_variables_that_hooks_leave_are_the_shel
     assert (told["old_cwd"], told["new_cwd"]) == (str(work), f"{work}/sub")
 
 
+@requirement("R274")
+def test_a_denied_call_that_a_hook_allows_again_is_recorded_when_it_runs(tmp_path: Path) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
+    body = f"echo '{json.dumps(answer)}'"
+    settings(tmp_path, at("PermissionDenied", command(body)), sandbox={"enabled": False})
+    no = {"text": '{"verdict": "unsafe", "why": "it removes"}'}
+    yes = {"text": '{"verdict": "safe", "why": "it was allowed"}'}
+    done = {"text": "Done.", "times": "always"}
+    answers = {"scenario": 1, "answers": [bash("touch it"), no, bash("touch it"), yes, bash("touch other"), yes, done]}  # fmt: skip
+    _, messages = run(tmp_path, answers, "--permission-mode", "auto")
+    assert (tmp_path / "work" / "it").exists()
+    (path,) = transcripts(tmp_path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    (retried,) = (line for line in lines if line.get("subtype") == "permission_retry")
+    assert retried["commands"] == ["touch it"]
+    result = next(line for line in lines if line.get("uuid") == retried["parentUuid"])
+    assert result["message"]["content"][0]["tool_use_id"] == retried["toolUseID"]
+    assert any(line.get("parentUuid") == retried["uuid"] for line in lines)
+    assert "permission_retry" not in json.dumps(messages)
+
+
 def test_a_reviewers_no_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
     answer = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
     body = f"{note(tmp_path)['command']}; echo '{json.dumps(answer)}'"
