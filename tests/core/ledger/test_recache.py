@@ -1,5 +1,7 @@
 """What a request costs whose beginning is no longer the cached one."""
 
+from decimal import Decimal
+
 from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.spending import TokenCounts, estimate_recaching, find_last_size
 
@@ -34,7 +36,10 @@ def test_it_is_said_what_is_sent_anew_and_what_it_costs() -> None:
     assert str(cost) == (
         "about 1,000,000 tokens will be sent and cached again: $5.0000 instead of $0.1000"
     )
+    assert cost.extra_usd is not None
+    assert round(cost.extra_usd, 4) == Decimal("4.9")
     unknown = estimate_recaching(
         last, model="of-tomorrow", before="of-tomorrow", at=AT, catalog=CATALOG
     )
+    assert unknown.extra_usd is None
     assert str(unknown) == "about 1,000,000 tokens will be sent and cached again"

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_dialogs import settings
@@ -33,6 +36,22 @@ def test_a_hint_leaves_the_status_line_where_it_is(tmp_path: Path) -> None:
         screen.type("\x18\x02")
         screen.expect("No background tasks")
         assert "plan mode" in screen.picture
+
+
+@pytest.mark.parametrize(("tokens", "is_told"), [(100, False), (10_000, True)])
+def test_a_lost_cache_is_told_if_it_costs_more_than_a_cent(
+    tmp_path: Path, tokens: int, *, is_told: bool
+) -> None:
+    usage = {"input_tokens": tokens, "output_tokens": 10}
+    plan = {"scenario": 1, "answers": [{"text": "Fine.", "usage": usage, "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "go").returncode == 0
+        args = ("--continue", "--append-system-prompt", "Rhyme.")
+        with OnScreen(tmp_path, server.url, *args) as screen:
+            screen.expect("default")
+            screen.expect("Fine.")
+            screen.settle()
+            assert ("cache can't be used" in " ".join(screen.text.split())) == is_told
 
 
 def test_a_narrow_terminal_keeps_model_and_mode(tmp_path: Path) -> None:

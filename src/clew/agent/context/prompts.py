@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp
 from clew.system.files import is_there
 from clew.version import VERSION
+
+# A loss that costs less is not worth a notice.
+LEAST_NEWS_USD = Decimal("0.01")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -278,5 +282,7 @@ def describe_cache_loss(
     if not changed or last is None or not last.total:
         return ()
     cost = estimate_recaching(last, model=model, before=before, at=get_timestamp(), catalog=catalog)
+    if cost.extra_usd is not None and cost.extra_usd <= LEAST_NEWS_USD:
+        return ()
     what = " and ".join(changed)
     return (f"{what} changed since the last request, so its cache can't be used: {cost}",)

@@ -120,6 +120,13 @@ class Recached(Struct, frozen=True, kw_only=True):
     usd: Decimal | None
     cached_usd: Decimal | None
 
+    @property
+    def extra_usd(self) -> Decimal | None:
+        """The additional cost, or None without a known price."""
+        if self.usd is None or self.cached_usd is None:
+            return None
+        return self.usd - self.cached_usd
+
     def __str__(self) -> str:
         text = f"about {self.tokens:,} tokens will be sent and cached again"
         if self.usd is None or self.cached_usd is None:
