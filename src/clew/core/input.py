@@ -103,14 +103,15 @@ class PickRow(Struct, frozen=True, kw_only=True):
 class Pick(Struct, frozen=True, kw_only=True):
     """A list of choices, with `text` shown above it. Canceling changes nothing.
 
-    `of` names the collection that the rows are part of, so that a front end can search all of it.
+    `of` names the collection that the rows are part of, so that a front end can search all of it,
+    or show what a theme looks like.
     `at` is the index of the row to select first.
     """
 
     title: str
     rows: tuple[PickRow, ...]
     text: str = ""
-    of: Literal["", "sessions", "all sessions"] = ""
+    of: Literal["", "sessions", "all sessions", "themes"] = ""
     at: int = 0
 
 

@@ -261,6 +261,25 @@ def test_commands_typed_during_a_turn_are_done_and_the_model_does_not_hear_them(
         assert terminal.end() == 0
 
 
+def test_a_theme_is_set_by_its_name(tmp_path: Path) -> None:
+    with (
+        serving({"scenario": 1, "answers": []}) as server,
+        Terminal(tmp_path, server.url, *HEAD) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("/theme\n")
+        terminal.expect("Dark, color-blind safe")
+        terminal.expect("Choose a theme (number; Enter to cancel): ")
+        terminal.type("\n")
+        terminal.expect("> ")
+        terminal.type("/theme plain\n")
+        terminal.expect("theme set")
+        terminal.type("exit\n")
+        assert terminal.end() == 0
+    (place,) = tmp_path.rglob("settings.json")
+    assert '"theme": "plain"' in place.read_text("utf-8")
+
+
 def test_words_that_a_turn_ended_without_are_answered_next_and_after_a_stop_given_back(
     tmp_path: Path,
 ) -> None:

@@ -1,5 +1,6 @@
 """What is said, on the real screen: painted as it comes, once, harmless, and whole where it was folded."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,42 @@ def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
         screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)
         screen.type("/config theme lihgt\r")
         screen.expect('did you mean "light"')
+
+
+def test_a_theme_is_chosen_by_its_preview(tmp_path: Path) -> None:
+    env = {"NO_COLOR": "", "COLORTERM": "truecolor"}
+    with (
+        serving({"scenario": 1, "answers": []}) as server,
+        OnScreen(tmp_path, server.url, env=env, answers=PLAIN) as screen,
+    ):
+
+        def ground(words: str) -> str:
+            rows = [y for y, text in enumerate(screen.glass.display) if words in text]
+            return screen.glass.buffer[rows[0]][screen.glass.columns - 1].bg if rows else ""
+
+        screen.expect(READY)
+        screen.type("/theme\r")
+        screen.expect("Choose a theme")
+        screen.settle()
+        assert ground("+     return sum(coins)") == "1a3222"
+        screen.type("\x1b[B" * 4)
+        screen.expect(lambda _: ground("+     return sum(coins)") == "ddeeff")
+        screen.type("\x1b[B" * 2)
+        screen.expect(lambda _: ground("+     return sum(coins)") == "default")
+        screen.type("\x1b[A" * 2 + "\r")
+        screen.expect("theme set")
+        screen.expect(lambda _: b"38;5;23m> " in screen.raw)
+        (place,) = tmp_path.rglob("settings.json")
+        assert json.loads(place.read_text("utf-8"))["theme"] == "light-daltonized"
+        screen.type("/theme dark\r")
+        screen.expect(lambda _: json.loads(place.read_text("utf-8"))["theme"] == "dark")
+        screen.type("/theme drak\r")
+        screen.expect('did you mean "dark"')
+        screen.type("/theme\r")
+        screen.expect("> 2. Dark")
+        screen.type("\x1b\x1b")
+        screen.expect(lambda text: "Choose a theme" not in text)
+        assert json.loads(place.read_text("utf-8"))["theme"] == "dark"
 
 
 def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from clew.system.config.load import (
     where,
 )
 from clew.system.config.paths import Places
-from clew.system.config.settings import KEYS, SettingKey, find_nearest_key, is_known
+from clew.system.config.settings import KEYS, SettingKey, find_nearest_key, is_known, read_text
 from clew.system.files import is_there
 from clew.version import VERSION
 
@@ -368,6 +368,28 @@ def make_settings_page(places: Places) -> ReportPage:
     )
 
 
+# `/theme`
+
+THEME_LABELS = {
+    "auto": "Auto (follows the terminal's background)",
+    "dark": "Dark",
+    "light": "Light",
+    "dark-daltonized": "Dark, color-blind safe (blue and orange)",
+    "light-daltonized": "Light, color-blind safe (blue and orange)",
+    "dark-ansi": "The terminal's own 16 colors",
+    "plain": "No colors",
+}
+
+
+async def theme(session: Session, name: str) -> Outcome:
+    if name:
+        return Show(text=await set_value(session, "theme", name))
+    rows = [PickRow(line=f"/theme {name}", label=label) for name, label in THEME_LABELS.items()]
+    current = read_text(session.rules.standing.settings, "theme") or "auto"
+    at = [*THEME_LABELS].index(current) if current in THEME_LABELS else 0
+    return Pick(title="Choose a theme", rows=tuple(rows), of="themes", at=at)
+
+
 HANDLERS: SlashHandlers = {
     "config": config,
     "context": context,
@@ -375,5 +397,6 @@ HANDLERS: SlashHandlers = {
     "model": model,
     "permissions": permissions,
     "status": status,
+    "theme": theme,
     "usage": usage,
 }

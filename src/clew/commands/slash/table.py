@@ -35,7 +35,6 @@ SHOWN_MISSES = 5
 # Commands that users look for under /, and where to find them.
 DONE_ELSEWHERE = {
     "login": "Run `clew login` in a shell to save an API key.",
-    "theme": "Use /config theme NAME, such as dark or light.",
 }
 
 
@@ -303,6 +302,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("status", load_pages, "Show the session's status"),
     later("statusline", load_setup, "Configure the status line", hint="[COMMAND | off]"),
     later("tasks", load_tasks, "List and manage background tasks", hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
+    later("theme", load_pages, "Choose the colors, with a preview", hint="[NAME]"),
     later("todos", load_record, "Show the todo list"),
     later("tree", load_record, "Show all branches of this session and continue from any prompt", hint="[MESSAGE]"),
     later("usage", load_pages, "Show tokens, times and changed lines", aliases=("stats",)),

@@ -121,6 +121,11 @@ class Chooser:
         return current is not None and (current.asks_words or self._is_writing)
 
     @property
+    def selected(self) -> int:
+        """The index of the selected choice, of all choices; the first if none matches the text."""
+        return next(iter(self.found[self._at : self._at + 1]), 0)
+
+    @property
     def _current(self) -> Choice | None:
         indices = self.found
         return self.choices[indices[self._at]] if self._at < len(indices) else None

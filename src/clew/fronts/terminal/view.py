@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from clew.agent.events import EngineEvent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken
@@ -285,7 +285,18 @@ class TerminalView(FrontView):
             self._stage.prompt.put_back(SubmittedText(text=rewound.prompt))
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
-        text = await (self._picked_session(pick) if pick.of else self._picked(pick))
+        match pick.of:
+            case "sessions" | "all sessions":
+                text = await self._picked_session(pick)
+            case "themes":
+                from clew.fronts.terminal.theme_picker import pick_theme
+
+                is_light = self._screen.terminal.is_light
+                text = await pick_theme(self._stage, pick, is_light=is_light)
+            case "":
+                text = await self._picked(pick)
+            case _:
+                assert_never(pick.of)
         return as_typed(SubmittedText(text=text)) if text else None
 
     async def _picked_session(self, pick: Pick) -> str:
