@@ -28,6 +28,7 @@ from clew.commands.doctor.finding import (
     note,
 )
 from clew.commands.doctor.transcripts import check_transcripts
+from clew.commands.styled import Piece, print_pieces
 from clew.core.messages.text import format_count
 from clew.parts.mcp.config import StdioServer
 from clew.parts.mcp.scopes import find_configured_servers
@@ -431,8 +432,13 @@ def main(argv: list[str]) -> int:
         report = {"ok": not count_faults(findings), "findings": msgspec.to_builtins(findings)}
         sys.stdout.write(mask(msgspec.json.encode(report).decode()) + "\n")
     else:
-        sys.stdout.write(mask(format_findings(findings)) + "\n")
+        for line in format_findings(findings):
+            print_pieces(*map(mask_piece, line))
     return 1 if count_faults(findings) else 0
+
+
+def mask_piece(piece: Piece) -> Piece:
+    return mask(piece) if isinstance(piece, str) else (piece[0], mask(piece[1]))
 
 
 def arguments() -> argparse.ArgumentParser:

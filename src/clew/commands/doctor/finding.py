@@ -1,11 +1,15 @@
 """The findings of `clew doctor`: one line for each fact, and a remedy for each fault. Pure."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.core.messages.text import format_count
+
 State: TypeAlias = Literal["fine", "note", "fault"]
+STYLES: dict[State, str] = {"fine": "good", "note": "warning", "fault": "bad"}
 MARKS: dict[State, str] = {"fine": "ok", "note": "--", "fault": "!!"}
 
 
@@ -34,15 +38,29 @@ def count_faults(findings: Iterable[DoctorFinding]) -> int:
     return sum(finding.state == "fault" for finding in findings)
 
 
-def format_findings(findings: Iterable[DoctorFinding]) -> str:
-    """Format the findings as text, grouped by subject in order."""
-    lines: list[str] = []
+def format_plain(findings: Iterable[DoctorFinding]) -> str:
+    """Return the findings as text without styles."""
+    lines = format_findings(findings)
+    return "\n".join("".join(p if isinstance(p, str) else p[1] for p in line) for line in lines)
+
+
+def format_findings(
+    findings: Iterable[DoctorFinding],
+) -> Iterator[list[str | tuple[str, str]]]:
+    """Yield the lines for the findings, grouped by subject in order, and a summary.
+
+    A line consists of texts, and of pairs of a style and a text.
+    """
+    counts: Counter[State] = Counter()
     last = ""
     for finding in findings:
+        counts[finding.state] += 1
         if finding.subject != last:
             last = finding.subject
-            lines.append(last)
-        lines.append(f"  {MARKS[finding.state]} {finding.words}")
+            yield [("strong", last)]
+        yield ["  ", (STYLES[finding.state], MARKS[finding.state]), f" {finding.words}"]
         if finding.remedy:
-            lines.append(f"     {finding.remedy}")
-    return "\n".join(lines)
+            yield [f"     {finding.remedy}"]
+    faults = format_count(counts["fault"], "problem") if counts["fault"] else "no problems"
+    notes = f", {format_count(counts['note'], 'note')}" if counts["note"] else ""
+    yield [("bad" if counts["fault"] else "good", f"{faults}{notes}")]

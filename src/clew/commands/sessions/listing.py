@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from clew.commands.sessions.output import (
     say_closed,
     say_json,
 )
+from clew.commands.styled import print_pieces
 from clew.core.messages.text import format_count, format_size
 from clew.record.library.listing import (
     ListingFilter,
@@ -69,13 +71,26 @@ def run_list(options: argparse.Namespace) -> int:
         shown_count += 1
         elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != folder else ""
         tag = f"  #{outline.tag}" if outline.tag else ""
-        say(
-            f"{outline.session_id}  {clock.format_local(outline.modified_at)}  {format_size(outline.size_bytes):>8}"
-            f"  {' '.join(outline.title.split())}{tag}{elsewhere}{by(running.get(outline.session_id))}"
+        when = clock.format_local(outline.modified_at)
+        print_pieces(
+            ("quiet", f"{outline.session_id}  {when}  {format_size(outline.size_bytes):>8}"),
+            ("strong", f"  {' '.join(outline.title.split())}"),
+            ("good", tag),
+            ("quiet", elsewhere),
+            ("warning", by(running.get(outline.session_id))),
         )
+    if shown_count and sys.stdout.isatty():
+        # Only for people: scripts count and cut lines.
+        print_pieces(("quiet", _sum_up(shown_count, options)))
     if not shown_count and not is_closed:
         _none(is_narrowed=wanted != ListingFilter(), everywhere=options.all)
     return FINE
+
+
+def _sum_up(count: int, options: argparse.Namespace) -> str:
+    where = "in all folders" if options.all else "in this folder; --all lists all folders"
+    is_cut = options.limit > 0 and count == options.limit
+    return f"{'the newest ' if is_cut else ''}{format_count(count, 'session')} {where}"
 
 
 def open_now() -> dict[str, Running]:

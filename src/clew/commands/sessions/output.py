@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from clew.commands.styled import clean
 from clew.core.messages.errors import describe_error
-from clew.core.messages.text import replace_unprintable
 from clew.record.transcript import choose
 from clew.record.transcript.paths import get_projects_dir
 from clew.system.command_groups import argument, switch
@@ -120,8 +120,7 @@ def say_closed(*, everywhere: bool) -> bool:
 
 def say(line: str) -> None:
     """Print a line of text with its control characters replaced."""
-    clean = replace_unprintable(line, kept="\n\t")
-    sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
+    sys.stdout.write(f"{clean(line)}\n")
 
 
 def format_groups(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:

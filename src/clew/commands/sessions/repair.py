@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from clew.commands.sessions.output import (
     say_json,
     say_unsaved,
 )
+from clew.commands.styled import print_pieces
 from clew.core.messages.text import format_count, format_size
 from clew.record.library.database import find_database
 from clew.record.library.indexing import update
 from clew.record.transcript import choose, light, paths
-from clew.record.transcript.check import RULES
+from clew.record.transcript.check import BY_NAME, ORDER, RULES, BrokenRule, Severity
 from clew.record.transcript.examine import examine
 from clew.record.transcript.light import read_outline
 from clew.record.transcript.repair import (
@@ -75,23 +77,77 @@ def run_check(options: argparse.Namespace) -> int:
             )
             if not options.json:
                 bar.hide()
-                state = (
-                    "ok"
-                    if not examination.problems
-                    else format_count(len(examination.problems), "problem")
-                )
-                live = f"{state}, {len(examination.loaded.messages)} live messages"
-                say(f"{path}: {'empty, no conversation' if is_empty else live}")
-                for line in format_groups((problem.rule, f"  {problem}") for problem in problems):
-                    say(line)
+                if is_empty:
+                    say(f"{path}: empty, no conversation")
+                else:
+                    style = "bad" if examination.problems else "good"
+                    live = f", {len(examination.loaded.messages)} live messages"
+                    print_pieces(f"{path}: ", (style, _count_by_severity(problems)), live)
+                _say_groups(problems)
             bar(number, len(files))
     if options.json:
         say_json(reports)
     elif not files and not is_unread:
         say("no sessions to check" if options.all else NONE_HERE)
+    elif len(reports) > 1:
+        broken = sum(not report["ok"] for report in reports)
+        words = f"{broken} with problems" if broken else "no problems"
+        counted = format_count(len(reports), "session")
+        print_pieces(f"{counted} checked: ", ("bad" if broken else "good", words))
     if is_unread:
         return CANNOT
     return FINE if all(report["ok"] for report in reports) else FOUND
+
+
+# The style of each severity, the worst first.
+_STYLES: dict[Severity, str] = {"error": "bad", "warning": "warning", "note": "quiet"}
+_WORST = list(_STYLES)
+# The most details shown for a rule, and line ranges for a detail.
+MOST_DETAILS, MOST_RANGES = 5, 8
+
+
+def _count_by_severity(problems: Sequence[BrokenRule]) -> str:
+    counts = Counter(problem.severity for problem in problems)
+    counted = ", ".join(format_count(counts[s], s) for s in _WORST if counts[s])
+    return counted if counts.keys() - {"note"} else f"ok, {counted}".removesuffix(", ")
+
+
+def _say_groups(problems: Sequence[BrokenRule]) -> None:
+    """Print the problems by rule: the worst first, and among equals the rarest."""
+    groups: dict[str, list[BrokenRule]] = {}
+    for problem in problems:
+        groups.setdefault(problem.name, []).append(problem)
+
+    def place(group: list[BrokenRule]) -> tuple[int, int, int]:
+        return _WORST.index(group[0].severity), len(group), ORDER[group[0].name]
+
+    for group in sorted(groups.values(), key=place):
+        first = group[0]
+        times = f" ({len(group):,} times)" if len(group) > 1 else ""
+        label = _STYLES[first.severity], f"{first.rule} {first.severity}"
+        print_pieces("  ", label, f": {BY_NAME[first.name].broken_when}{times}")
+        details: dict[str, list[int]] = {}
+        for problem in group:
+            details.setdefault(problem.detail, []).append(problem.line)
+        for detail, lines in list(details.items())[:MOST_DETAILS]:
+            print_pieces(f"    {format_lines(lines)}", ("quiet", f": {detail}" if detail else ""))
+        rest = sum(map(len, list(details.values())[MOST_DETAILS:]))
+        if rest:
+            print_pieces(("quiet", f"    and {rest:,} more; --json lists all"))
+
+
+def format_lines(numbers: Sequence[int]) -> str:
+    """Return line numbers in order, with consecutive ones as a range: `lines 2, 4-9`."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    texts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:MOST_RANGES]]
+    rest = sum(b - a + 1 for a, b in ranges[MOST_RANGES:])
+    more = f" and {rest:,} more" if rest else ""
+    return f"{'line' if len(set(numbers)) == 1 else 'lines'} {', '.join(texts)}{more}"
 
 
 def _of_folder(*, everywhere: bool) -> Iterator[Path]:

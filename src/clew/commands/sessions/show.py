@@ -1,6 +1,7 @@
 """`clew sessions show`: the conversation as resumed; also `search`, `tree`, `stats` and `du`."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,17 +21,19 @@ from clew.commands.sessions.output import (
     say_copies,
     say_json,
 )
+from clew.commands.styled import Piece, print_pieces
 from clew.core.messages.encoding import encode
 from clew.core.messages.text import format_count, format_size
 from clew.record.library.branches import format_tree, read_tree
 from clew.record.library.keeping import measure_sizes
 from clew.record.library.listing import compute_stats
 from clew.record.library.places import list_worktrees
-from clew.record.library.search import Scope, folders_of, format_hits, search
-from clew.record.library.words import query_of, strip_tags
+from clew.record.library.search import Scope, SearchHits, folders_of, search
+from clew.record.library.words import Query, pattern_of, query_of, strip_tags
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
 from clew.record.transcript.recovery import list_all_copies, load_with_unsaved
+from clew.system.clock import format_local_timestamp
 from clew.system.command_groups import GroupWord, argument, switch
 
 
@@ -107,8 +110,7 @@ def run_search(options: argparse.Namespace) -> int:
             }
         )
         return FINE if result.hits else FOUND
-    for line in format_hits(result):
-        say(line)
+    _say_hits(result, query)
     if result.behind_bytes > 0 and not options.no_index:
         say(
             f"({format_size(result.behind_bytes)} not indexed yet; update with clew sessions index)"
@@ -116,6 +118,43 @@ def run_search(options: argparse.Namespace) -> int:
     if len(result.hits) == limit:
         say(f"(the newest {format_count(limit, 'match', 'matches')}; use --limit for more)")
     return FINE if result.hits else FOUND
+
+
+SHORT = 8
+
+
+def _say_hits(result: SearchHits, query: Query) -> None:
+    """Print the matches by session, with the matching words highlighted."""
+    last = None
+    for hit in result.hits:
+        if hit.path != last:
+            last = hit.path
+            agent = f", subagent {hit.agent}" if hit.agent else ""
+            place = ("quiet", f"  ({hit.cwd})")
+            print_pieces(
+                ("quiet", hit.session_id[:SHORT]), ("strong", f"  {hit.title}{agent}"), place
+            )
+        head = f"  {format_local_timestamp(hit.timestamp or '')} {(hit.uuid or '-')[:SHORT]} "
+        print_pieces(("quiet", head), f"{hit.speaker}: ", *_highlight(hit.snippet, query))
+    if not result.hits:
+        say("no matches")
+        return
+    matches = format_count(len(result.hits), "match", "matches")
+    sessions = format_count(len({hit.session_id for hit in result.hits}), "session")
+    print_pieces(("quiet", f"{matches} in {sessions}"))
+
+
+def _highlight(text: str, query: Query) -> Iterator[Piece]:
+    patterns = [
+        pattern_of(words, is_prefix=is_prefix).pattern
+        for words, is_prefix in zip(query.phrases, query.prefix, strict=True)
+    ]
+    at = 0
+    for match in re.finditer("|".join(patterns), text, re.IGNORECASE):
+        yield text[at : match.start()]
+        yield "match", match[0]
+        at = match.end()
+    yield text[at:]
 
 
 def _say_unsearched(scope: Scope) -> None:

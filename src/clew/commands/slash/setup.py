@@ -143,20 +143,20 @@ async def hooks(session: Session, _: str) -> Outcome:
 
 async def doctor(session: Session, arguments: str) -> Outcome:
     from clew.commands.doctor.checks import look
-    from clew.commands.doctor.finding import count_faults, format_findings
+    from clew.commands.doctor.finding import count_faults, format_plain
 
     findings = await look(
         session.rules.standing,
         offline=arguments.strip() == "--offline",
         launcher=session.workspace.launcher,
     )
-    return Show(text=mask(format_findings(findings)), is_error=bool(count_faults(findings)))
+    return Show(text=mask(format_plain(findings)), is_error=bool(count_faults(findings)))
 
 
 async def bug_report(session: Session, name: str) -> Outcome:
     """Write a bug report to a file. It contains no messages, and nothing is sent."""
     from clew.commands.doctor.checks import look, made_of
-    from clew.commands.doctor.finding import format_findings
+    from clew.commands.doctor.finding import format_plain
     from clew.system.files import replace
 
     standing = session.rules.standing
@@ -177,7 +177,7 @@ async def bug_report(session: Session, name: str) -> Outcome:
     findings = await look(standing, offline=True, launcher=session.workspace.launcher)
     text = (
         f"# What went wrong\n\n(describe what you did, what you expected and what happened)\n\n"
-        f"# The session\n\n{format_table(rows)}\n\n# The setup\n\n{format_findings(findings)}\n"
+        f"# The session\n\n{format_table(rows)}\n\n# The setup\n\n{format_plain(findings)}\n"
     )
     replace(target, mask(text), mode=0o600)
     return Show(text=f"Saved {target}. Review it before sharing; clew does not upload it.")
