@@ -238,7 +238,17 @@ def test_the_models_to_choose_from(tmp_path: Path) -> None:
         screen.expect(READY)
         screen.type("/model\r")
         screen.expect("Select a model")
+        screen.expect("effort: auto")
         looks_like(screen, "model-command")
+        screen.type("\x1b[C\x1b[C\x1b[C")
+        screen.expect("effort: high")
+        screen.type("\x1b[D")
+        screen.expect("effort: medium")
+        screen.type("\r")
+        screen.expect("Model set to claude-sonnet-5-5, effort medium")
+        screen.type("hi\r")
+        screen.expect("Hello!")
+        assert server.requests[-1].body["output_config"]["effort"] == "medium"
 
 
 def test_the_first_run_without_a_key(tmp_path: Path) -> None:

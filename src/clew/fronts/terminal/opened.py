@@ -68,7 +68,19 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
 
         return await log_in(front, session)
 
+    async def model(session: Session, name: str) -> Outcome:
+        if name:
+            from clew.commands.slash import pages
+
+            return await pages.model(session, name)
+        from clew.fronts.terminal.models import pick_model
+
+        return await pick_model(front, session)
+
     return [
+        SlashCommand(
+            name="model", description="Show or select the model", run=model, hint="[MODEL]"
+        ),
         SlashCommand(
             name="login",
             description="Save an API key, after checking it",
