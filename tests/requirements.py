@@ -336,7 +336,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R269", "A closed terminal (SIGHUP) flushes and ends in a defined state", "done"),
     Record("R270", "At the end of a turn a turn_duration system entry is written with its time, if the turn took longer than a threshold or a setting asks for it.", "done"),
     Record("R271", "Each failed request that is tried again or given up leaves an api_error system entry with status, attempt and delay.", "done"),
-    Record("R272", "api_metrics (time to first token, tokens per second) is written where a setting asks for it.", "deferred: step 23"),
+    Record("R272", "api_metrics (time to first token, tokens per second) is written where a setting asks for it.", "done"),
     Record("R273", "A memory that was saved leaves memory_saved with its file.", "done"),
     Record("R274", "A call that runs after its refusal was taken back leaves permission_retry.", "done"),
     Record("R275", "A user who comes back after an absence sees a summary, and away_summary records it.", "done"),

@@ -7,9 +7,11 @@ from clew.agent.transitions import (
     Continue,
     Recoveries,
     Repetition,
+    ResponseSpeed,
     TurnEnd,
     TurnReply,
     choose_transition,
+    make_speed_entry,
 )
 from clew.core.messages.text import AFTER_MAX_TOKENS
 from clew.core.stream.events import ENDINGS
@@ -78,3 +80,11 @@ def test_a_pardon_holds_for_the_same_call_and_once() -> None:
     assert not repetition.take_pardon(call | {"input": {"command": "pwd"}})
     assert repetition.take_pardon(call | {"id": "2"})
     assert not repetition.take_pardon(call)
+
+
+def test_the_speed_of_several_responses_is_their_median() -> None:
+    speeds = [ResponseSpeed(first_ms=ms, tokens_per_s=ms / 10) for ms in (300, 100, 900)]
+    at = {"uuid": "u", "at": "2026-01-01T00:00:00.000Z"}
+    entry = make_speed_entry(speeds, **at)
+    assert (entry["ttftMs"], entry["otps"], entry["isP50"]) == (300, 30.0, True)
+    assert make_speed_entry(speeds[:1], **at)["isP50"] is False

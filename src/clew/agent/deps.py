@@ -349,6 +349,8 @@ class TurnSurroundings(Struct, frozen=True, kw_only=True):
     should_leave: Callable[[], Awaitable[bool]] = stays
     # Returns the seconds from which on a turn's duration is recorded; None: not at all.
     recorded_from_s: Callable[[], float | None] = records_none
+    # Returns whether the speed of a turn's responses is recorded.
+    records_speed: Callable[[], bool] = lambda: False
 
 
 class Deps(Struct, frozen=True, kw_only=True):

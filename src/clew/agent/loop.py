@@ -30,6 +30,7 @@ from clew.agent.transitions import (
     Continue,
     Recoveries,
     Repetition,
+    ResponseSpeed,
     TokenBudget,
     Transition,
     TurnEnd,
@@ -37,6 +38,7 @@ from clew.agent.transitions import (
     choose_transition,
     describe_api_error,
     make_failure_entry,
+    make_speed_entry,
     with_advice,
 )
 from clew.core.json_object import Json
@@ -56,6 +58,8 @@ from clew.core.stream.events import (
     BlockFinished,
     MessageFinished,
     MessageStarted,
+    TextDelta,
+    ThinkingDelta,
     ToolUseReady,
     ToolUseUnusable,
 )
@@ -95,9 +99,12 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
     repetition = Repetition()
     rounds = 0
     before = tokens_said(deps)
+    speeds: list[ResponseSpeed] = []
     while True:
         rounds += 1
         reply = await run_round(deps, emit, repetition)
+        if reply.speed is not None:
+            speeds.append(reply.speed)
         step = choose_transition(reply, recoveries)
         if tokens is not None:
             step = tokens.onward(step, tokens_said(deps) - before)
@@ -120,6 +127,9 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         if isinstance(step, Continue) and await deps.surroundings.should_leave():
             step = TurnEnd(reason="left")
         if isinstance(step, TurnEnd):
+            if speeds and deps.surroundings.records_speed():
+                uuid, at = deps.clock.new_id(), deps.clock.now()
+                deps.story.add([make_speed_entry(speeds, uuid=uuid, at=at)])
             return TurnEnded(
                 reason=step.reason,
                 message=step.message,
@@ -317,6 +327,9 @@ class Hearing:
         self._answer: AnswerDriver = deps.model.new_answer()
         self._took = ApiTimed(duration_ms=0)
         self._attempt_s = deps.clock.monotonic_s()
+        # When the first token and the end of the response arrived.
+        self._first_s: float | None = None
+        self._end_s = self._attempt_s
         self._asked_model = ""
         self._attempt = 1
         self._begin()
@@ -349,7 +362,7 @@ class Hearing:
         try:
             return await self._answer.run(request, self._heard, self._for_fallback)
         finally:
-            end_s = deps.clock.monotonic_s()
+            end_s = self._end_s = deps.clock.monotonic_s()
             self._took = ApiTimed(
                 duration_ms=(end_s - begin_s) * 1000,
                 without_retries_ms=(end_s - self._attempt_s) * 1000,
@@ -393,6 +406,9 @@ class Hearing:
         match event:
             case Asking():
                 self._attempt_s, self._attempt = self._deps.clock.monotonic_s(), event.attempt
+                self._first_s = None
+            case TextDelta() | ThinkingDelta() if self._first_s is None:
+                self._first_s = self._deps.clock.monotonic_s()
             case Retrying():
                 most = event.max_attempts
                 self._note_failed(event.failure, max_attempts=most, delay_s=event.delay_s)
@@ -404,6 +420,7 @@ class Hearing:
                     self._deps, self._emit, self._deps.model.thoughts.dropped(event.message)
                 )
             case BlockFinished():
+                self._first_s = self._first_s or self._deps.clock.monotonic_s()
                 self._blocks.append(event.block)
                 self._uuids.append(self._deps.clock.new_id())
             case FellBack():
@@ -556,6 +573,7 @@ class Hearing:
             stop_reason=message.stop_reason,
             is_complete=failure is None,
             is_empty=message.is_empty,
+            speed=self._speed(message),
         )
         if failure is None:
             return reply
@@ -568,6 +586,14 @@ class Hearing:
             status=failure.status,
             error=category_of(failure),
             error_type=failure.error_type,
+        )
+
+    def _speed(self, message: AssistantMessage) -> ResponseSpeed | None:
+        if self._first_s is None or self._end_s <= self._first_s:
+            return None
+        return ResponseSpeed(
+            first_ms=(self._first_s - self._attempt_s) * 1000,
+            tokens_per_s=message.usage.output_tokens / (self._end_s - self._first_s),
         )
 
     async def _failed(

@@ -8,6 +8,7 @@ Decision: docs/decisions/004-turn-loop.md
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -159,6 +160,27 @@ Cause: TypeAlias = Literal[
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
+class ResponseSpeed(Struct, frozen=True, kw_only=True):
+    """How fast one response arrived: the time to its first token, and tokens per second."""
+
+    first_ms: float
+    tokens_per_s: float
+
+
+def make_speed_entry(speeds: Sequence[ResponseSpeed], *, uuid: str, at: str) -> Json:
+    """Return the entry for the speed of a turn's responses; for several, the medians."""
+    middle = len(speeds) // 2
+    return factories.make_system(
+        "api_metrics",
+        uuid=uuid,
+        at=at,
+        ttftMs=round(sorted(speed.first_ms for speed in speeds)[middle]),
+        otps=round(sorted(speed.tokens_per_s for speed in speeds)[middle], 1),
+        isP50=len(speeds) > 1,
+        isMeta=True,
+    )
+
+
 class TurnReply(Struct, frozen=True, kw_only=True):
     """The facts about a response and its calls that a transition depends on."""
 
@@ -179,6 +201,7 @@ class TurnReply(Struct, frozen=True, kw_only=True):
     # The category of the failure, in the terms of hooks and transcripts.
     error: str = "unknown"
     error_type: str | None = None
+    speed: ResponseSpeed | None = None
 
 
 class Continue(Struct, frozen=True, kw_only=True):

@@ -299,6 +299,7 @@ def surroundings_of(
         shell_folder=lambda: tool_session.cwd,
         should_leave=parts.agents.should_leave,
         recorded_from_s=recorded_from_s,
+        records_speed=lambda: bool(read_switch(ground.rules.standing.settings, "apiMetrics")),
     )
 
 

@@ -67,6 +67,24 @@ def test_a_turn_leaves_its_duration_if_a_setting_asks_for_it(tmp_path: Path) -> 
     assert "durationMs" not in json.dumps(bodies[-1])
 
 
+@requirement("R272")
+def test_the_speed_of_responses_is_recorded_where_a_setting_asks_for_it(tmp_path: Path) -> None:
+    measured = ("--settings", '{"apiMetrics": true}')
+    look = uses({"tool": "LS", "input": {"path": "."}})
+    answers = [{"text": "One."}, {"text": "Two."}, look, {"text": "Three.", "times": "always"}]
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "unmeasured")
+        assert noted(tmp_path, "api_metrics") == []
+        for prompt in ("one response", "two responses"):
+            ran = clew(tmp_path, server.url, "-p", prompt, "--continue", *measured)
+            assert ran.returncode == 0, ran.stderr
+        assert "ttftMs" not in json.dumps([request.body for request in server.requests])
+    one, two = noted(tmp_path, "api_metrics")
+    assert (one["isP50"], two["isP50"]) == (False, True)
+    assert all(entry["ttftMs"] >= 0 and entry["otps"] > 0 for entry in (one, two))
+    assert {one["uuid"], two["uuid"]} <= live(tmp_path)
+
+
 @requirement("R273")
 def test_a_saved_memory_leaves_its_file(tmp_path: Path) -> None:
     with serving(PLAN, strict=True) as server, Hosted(tmp_path, server.url) as host:
