@@ -11,7 +11,7 @@ from tests.requirements import requirement
 
 # Those that need no more than a session in which one thing was said.
 SHOWN = (
-    "search", "add-dir", "agents", "config", "cost", "diff", "effort", "hooks", "mcp",
+    "search", "add-dir", "agents", "cost", "diff", "effort", "hooks", "mcp",
     "memory", "output-style", "permissions", "plugin", "rename", "skills", "status",
     "statusline", "tasks", "todos", "usage", "vim",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """What a person chooses from, as it looks: sessions, messages, models, and the ways to get going."""
 
+import json
 import os
 from pathlib import Path
 
@@ -249,6 +250,43 @@ def test_the_models_to_choose_from(tmp_path: Path) -> None:
         screen.type("hi\r")
         screen.expect("Hello!")
         assert server.requests[-1].body["output_config"]["effort"] == "medium"
+
+
+def test_settings_are_searched_toggled_chosen_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "settings.json"
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/config\r")
+        screen.expect("user settings")
+        screen.type("autoCompactE")
+        screen.expect("autoCompactEnabled: true (default)")
+        looks_like(screen, "settings")
+        screen.type("\r")
+        screen.expect("autoCompactEnabled = false")
+        screen.expect("user settings")
+        screen.type("editorM")
+        screen.expect("> editorMode: not set")
+        screen.type("\r")
+        screen.expect("3. vim")
+        screen.type("2")
+        screen.expect("editorMode = emacs")
+        screen.expect("user settings")
+        screen.type("\x1b[C\x1b[C")
+        screen.expect("local settings")
+        screen.type("language")
+        screen.expect("> language: not set")
+        screen.type("\r")
+        screen.expect("a string")
+        screen.type("German\r")
+        screen.expect("language = German")
+        screen.type("\x1b")
+        screen.expect("language set")
+    assert json.loads(path.read_text("utf-8")) == {
+        "autoCompactEnabled": False,
+        "editorMode": "emacs",
+    }
+    local = tmp_path / "work" / ".claude" / "settings.local.json"
+    assert json.loads(local.read_text("utf-8")) == {"language": "German"}
 
 
 def test_the_first_run_without_a_key(tmp_path: Path) -> None:

@@ -77,7 +77,19 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
 
         return await pick_model(front, session)
 
+    async def config(session: Session, arguments: str) -> Outcome:
+        if arguments:
+            from clew.commands.slash import pages
+
+            return await pages.config(session, arguments)
+        from clew.fronts.terminal.settings import edit_settings
+
+        return await edit_settings(front, session)
+
     return [
+        SlashCommand(
+            name="config", description="Show or change settings", run=config, hint="[KEY [VALUE]]"
+        ),
         SlashCommand(
             name="model", description="Show or select the model", run=model, hint="[MODEL]"
         ),
