@@ -17,6 +17,7 @@ from clew.core.messages.text import format_count
 from clew.core.normalize.target import find_references, select_definitions
 from clew.core.page import PageGroup, PageRow, ReportPage, format_share, format_tokens, pairs
 from clew.permissions.in_session import of_own
+from clew.permissions.modes import describe_mode
 from clew.session.session import Session
 from clew.system.clock import format_local_timestamp, get_timestamp, local_time
 from clew.system.config.layers import Layer, Scope, find_origins, find_value, merge, select_active
@@ -256,7 +257,7 @@ async def permissions(session: Session, word: str) -> Outcome:
         page = ReportPage(title="Sandbox", groups=(pairs(await session.parts.sandbox.page()),))
         return show_page(page)
     if word:
-        return Show(text=f"Permission mode: {session.rules.set_mode(word)}")
+        return Show(text=f"Permission mode: {describe_mode(session.rules.set_mode(word))}")
     standing = session.rules.standing
     groups = []
     for behavior in ("allow", "ask", "deny"):
@@ -265,7 +266,7 @@ async def permissions(session: Session, word: str) -> Outcome:
         groups.append(pairs(rows, behavior.capitalize()))
     page = ReportPage(
         title="Permissions",
-        summary=f"mode {session.mode}",
+        summary=describe_mode(session.mode),
         groups=tuple(groups),
         hints=(
             "/permissions MODE changes the mode",
@@ -296,7 +297,7 @@ async def status(session: Session, _: str) -> Outcome:
                 [
                     ("Model", session.model.id),
                     ("Effort", describe_effort(session)),
-                    ("Mode", session.mode),
+                    ("Mode", describe_mode(session.mode)),
                     ("Tools", f"{len(session.tools.toolbox)} ({deferred} loaded on demand)"),
                 ],
                 "Model and tools",
