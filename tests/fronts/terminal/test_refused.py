@@ -51,7 +51,7 @@ def test_a_session_goes_on_after_each_kind_of_refusal(tmp_path: Path) -> None:
         screen.expect("Compacted")
         screen.expect("Gone on.")
         screen.type("no money\r")
-        screen.expect("the account has no credit")
+        screen.expect("account has no credit")
         screen.type("come later\r")
         screen.expect("asks to wait 2 h: try again at")
         screen.type("now?\r")
