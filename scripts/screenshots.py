@@ -76,6 +76,14 @@ SCENARIO = {
 }
 
 
+# The pages that commands show, each with words that are on it.
+PAGES = {
+    "theme": "Choose a theme",
+    "model": "Select a model",
+    "context": "lists the messages",
+}
+
+
 def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     for theme in GROUNDS:
@@ -100,7 +108,9 @@ def pictures(theme: str) -> Iterator[tuple[str, str]]:
                 env=env, columns=COLUMNS, rows=ROWS,
             ) as screen,
         ):  # fmt: skip
-            screen.expect("default")
+            screen.expect("default mode")
+            screen.settle()
+            yield "welcome", svg(screen.glass, theme)
             screen.type("The check fails. Find out why and fix it.\r")
             screen.expect("+2 -1")
             screen.settle()
@@ -109,6 +119,13 @@ def pictures(theme: str) -> Iterator[tuple[str, str]]:
             screen.expect("assertEqual(total(coins)")
             screen.settle()
             yield "answer", svg(screen.glass, theme)
+            for command, words in PAGES.items():
+                screen.type(f"/{command}\r")
+                screen.expect(words)
+                screen.settle()
+                yield command, svg(screen.glass, theme)
+                screen.type("\x1b")
+                screen.settle()
 
 
 def svg(glass: Any, theme: str) -> str:
