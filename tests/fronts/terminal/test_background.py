@@ -158,7 +158,7 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
             screen.expect("Ready.")
             again = screen.text
     for text in (live, again):
-        rows = [row.partition(" (ctrl+o")[0] for row in text.split("\n")]
+        rows = [row.partition(" (ctrl+o")[0].partition(" · ")[0] for row in text.split("\n")]
         # News come between two steps, after whichever.
         assert sorted(row for row in rows if row in shown) == sorted(shown), text
         for advice in ("TaskStop ends", "TaskOutput shows", "has something to say"):

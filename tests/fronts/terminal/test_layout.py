@@ -6,6 +6,7 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
+from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_screen import READY
 
@@ -121,3 +122,66 @@ def test_prose_is_capped_in_a_wide_window_and_the_prompt_is_on_a_band(tmp_path: 
         grounds = {screen.glass.buffer[at][x].bg for x in range(180)}
         assert len(grounds) == 1
         assert grounds != {"default"}
+
+
+def calls(*tools: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"content": [{"tool": tool, "input": given} for tool, given in tools]}
+
+
+def test_reads_fold_paths_are_relative_and_ctrl_o_names_them(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("a.py", "b.py"):
+        (work / name).write_text(f"in_{name[0]} = 1\n", "utf-8")
+    one = calls(("Read", {"file_path": str(work / "a.py")}), ("Grep", {"pattern": "in_b"}))
+    two = calls(("Read", {"file_path": str(work / "b.py")}))
+    missing = calls(("Read", {"file_path": str(work / "c.py")}), ("LS", {"path": str(work)}))
+    parted = calls(("Read", {"file_path": str(work / "a.py")}))
+    parted["content"].insert(0, {"text": "And then."})
+    with (
+        serving(plan(one, two, parted, missing)) as server,
+        OnScreen(tmp_path, server.url, rows=40) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("Done in ")
+        screen.expect_rest()
+        looks_like(screen, "reads")
+        assert str(work) not in screen.text
+        screen.type("\x0f")
+        screen.expect(lambda text: text.count("searched 1 pattern") == 2)
+        screen.type("\x1b")
+        screen.expect(lambda text: text.count("searched 1 pattern") == 1)
+        screen.type("\x04")
+        assert screen.end() == 0
+    with serving(plan()) as server, OnScreen(tmp_path, server.url, "-c", rows=40) as screen:
+        screen.expect("Hello!")
+        assert "● Read 2 files, searched 1 pattern" in screen.picture
+        assert str(work) not in screen.text
+
+
+def test_an_approved_change_is_named_and_a_new_file_shows_its_first_lines(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.py").write_text("x = 1\n", "utf-8")
+    change = {"file_path": str(work / "a.py"), "old_string": "x = 1", "new_string": "x = 2"}
+    content = "".join(f"line_{n} = {n}\n" for n in range(40))
+    write = {"file_path": str(work / "new.py"), "content": content}
+    answers = plan(calls(("Read", {"file_path": str(work / "a.py")})), calls(("Edit", change)),
+                   calls(("Write", write)))  # fmt: skip
+    with (
+        serving(answers) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Write", rows=40) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("x = 2")
+        screen.type("y")
+        screen.expect("Done in ")
+        screen.expect_rest()
+        rows = [row.strip() for row in screen.rows]
+        assert "● Edit: a.py" in rows
+        assert not any("x = 2" in row for row in rows)
+        assert sum("line_" in row for row in rows) == 10
+        assert any(row.startswith("… +30 lines") for row in rows)
+    assert (work / "a.py").read_text("utf-8") == "x = 2\n"

@@ -34,6 +34,7 @@ from clew.fronts.leaving import list_left_tasks, may_exit
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import describe_closing, describe_turn
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
@@ -73,6 +74,8 @@ async def one_session(
         questions.cwd = session.workspace.where
         questions.mode_before_plan = lambda: session.parts.planning.mode_before
         session.commands.extend([see(telling)])
+        home = os.environ.get("HOME", "")
+        telling.folders = Folders(cwd=session.workspace.cwd, home=home)
         channel = read_text(session.rules.standing.settings, "preferredNotifChannel")
         telling.rings = channel != "notifications_disabled"
         for notice in session.notices:

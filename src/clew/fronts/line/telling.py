@@ -7,6 +7,7 @@ from typing import TextIO
 from clew.agent.events import EngineEvent, Signalled
 from clew.core.json_object import Json
 from clew.core.stream.events import BlockDropped, BlockFinished, TextDelta
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.recalled import MODEL, Titles
 from clew.fronts.render.rows import Flow, Line, escape_controls, wrap_text
 from clew.fronts.render.theme import BARE
@@ -89,6 +90,15 @@ class LineWriter:
         `titles` returns the title of a tool call.
         """
         self._lines(self._transcript.history(messages, RECALLED_ROWS, titles))
+
+    @property
+    def folders(self) -> Folders:
+        """The folders to which paths are relative."""
+        return self._transcript.folders
+
+    @folders.setter
+    def folders(self, folders: Folders) -> None:
+        self._transcript.folders = folders
 
     @property
     def folded(self) -> list[str]:

@@ -21,6 +21,9 @@ KEPT = 200
 # The most rows of a diff or a plan, which have their own colors.
 CUT_ROWS = 40
 
+# The rows beyond a cut that are counted.
+COUNTED_ROWS = 500
+
 # Paints something in full, in rows of the given width.
 Whole: TypeAlias = Callable[[int], Iterable[Row]]
 
@@ -78,13 +81,20 @@ def lines_of(text: str) -> list[str]:
 
 
 def fold_text(
-    text: str, title: str, look: Look, folds: Folds, *, part: str = "quiet"
+    text: str,
+    title: str,
+    look: Look,
+    folds: Folds,
+    *,
+    part: str = "quiet",
+    ends: tuple[int, int] = (HEAD_LINES, TAIL_LINES),
 ) -> Iterator[Row]:
     """Yield the rows of an output.
 
     A short output is shown in full. Of a long one, only the first and last lines are shown, with the
-    number of lines between them.
+    number of lines between them; `ends` says how many.
     """
+    head, tail = ends
     lines = lines_of(text)
     style, width = look.theme[part], look.width
 
@@ -92,7 +102,7 @@ def fold_text(
         for line in lines:
             yield from _rows(line, width, style)
 
-    between = len(lines) - HEAD_LINES - TAIL_LINES
+    between = len(lines) - head - tail
     if between <= 1:
         rows_by_line = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
         yield from (row for line_rows in rows_by_line for row in line_rows[:LINE_ROWS])
@@ -102,22 +112,35 @@ def fold_text(
             else ""
         )
     else:
-        yield from (r for line in lines[:HEAD_LINES] for r in _rows(line, width, style, LINE_ROWS))
+        yield from (r for line in lines[:head] for r in _rows(line, width, style, LINE_ROWS))
         what = format_count(between, "more line")
     if what:
         yield from wrap_spans(
             [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])], width
         )
     if between > 1:
-        yield from (r for line in lines[-TAIL_LINES:] for r in _rows(line, width, style, LINE_ROWS))
+        yield from (r for line in lines[-tail:] for r in _rows(line, width, style, LINE_ROWS))
 
 
-def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds) -> Iterator[Row]:
-    """Yield the first rows of content whose rows are painted on demand, and a hint if more follow."""
+def cut(
+    rows: Iterable[Row],
+    title: str,
+    render: Whole,
+    look: Look,
+    folds: Folds,
+    most: int = CUT_ROWS,
+) -> Iterator[Row]:
+    """Yield the first rows of content whose rows are painted on demand, and a hint if more follow.
+
+    The hint says how many rows follow, up to a number that is quickly painted.
+    """
     rows = iter(rows)
-    yield from islice(rows, CUT_ROWS)
-    if next(rows, None) is not None:
-        note = Span(f"… more{folds.keep(title, render)}", look.theme["quiet"])
+    yield from islice(rows, most)
+    left = sum(1 for _ in islice(rows, COUNTED_ROWS))
+    if left:
+        count = f"+{left}" if left < COUNTED_ROWS else f"more than {left}"
+        words = f"… {count} {'line' if left == 1 else 'lines'}"
+        note = Span(f"{words}{folds.keep(title, render)}", look.theme["quiet"])
         yield from wrap_spans([note], look.width)
 
 

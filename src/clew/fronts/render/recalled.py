@@ -14,7 +14,9 @@ from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, format_count
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.fronts.render.folding import Folds, fold_text
+from clew.fronts.render.grouping import CallGroup, can_fold
 from clew.fronts.render.markdown import make_markdown
+from clew.fronts.render.results import ToolResultView
 from clew.fronts.render.rows import (
     GUTTER,
     Line,
@@ -86,13 +88,46 @@ def _told(
     """Yield the lines of each message and call, spaced as they were when first shown."""
     items = for_display(messages)
     was_call = False
+    group = CallGroup()
     for number, item in enumerate(items):
-        lines = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
-        if lines:
-            is_call = _kind(item) == "tool_use"
-            is_close = (was_call and is_call) or _is_printed(item)
-            yield lines if is_close else ["", *lines]
-            was_call = is_call
+        behind = items[number + 1 : number + 12]
+        is_call = _kind(item) == "tool_use"
+        if is_call and not look.says_who and (answer := _looked(item, behind, look, titles)):
+            group.add(answer)
+            continue
+        lines = list(_item(item, behind, look, folds, titles))
+        if not lines or (group and _kind(item) == "thinking"):
+            continue
+        if group:
+            yield group.take(look, folds) if was_call else ["", *group.take(look, folds)]
+            was_call = True
+        is_close = (was_call and is_call) or _is_printed(item)
+        yield lines if is_close else ["", *lines]
+        was_call = is_call
+    if group:
+        yield group.take(look, folds) if was_call else ["", *group.take(look, folds)]
+
+
+def _looked(
+    item: DisplayItem, behind: list[DisplayItem], look: Look, titles: Titles
+) -> ToolResultView | None:
+    """Return the result of a call that folds with others of its kind, or None."""
+    story = CallStory(item.block)
+    story.runs(item.block, titles(item.block))
+    entry = _result(item.block, behind)
+    if entry is None:
+        return None
+    answer = story.answer(entry, "", look, is_seen=False)
+    return answer if can_fold(answer) else None
+
+
+def _result(block: Json, behind: list[DisplayItem]) -> Json | None:
+    """Return the message with the result of a call."""
+    for item in behind:
+        result = item.block if isinstance(item.block, dict) else {}
+        if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
+            return item.entry
+    return None
 
 
 def _kind(item: DisplayItem) -> Any:
@@ -144,15 +179,15 @@ def _call(
 ) -> Iterator[Line]:
     story = CallStory(block)
     story.runs(block, title)
-    for item in behind:
-        result = item.block if isinstance(item.block, dict) else {}
-        if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
-            story.conclude(item.entry, look, folds)
-            yield from story.head(look, is_error=result.get("is_error") is True)
-            yield from story.told(item.entry, "", look, folds)
-            return
-    yield from story.head(look, is_error=True)
-    yield render_stopped(look)
+    entry = _result(block, behind)
+    if entry is None:
+        yield from story.head(look, is_error=True)
+        yield render_stopped(look)
+        return
+    answer = story.answer(entry, "", look, is_seen=False)
+    story.conclude(entry, look, folds)
+    yield from story.head(look, is_error=answer.is_error)
+    yield from story.told(answer, look, folds)
 
 
 def answered(text: str, look: Look) -> Iterator[Line]:

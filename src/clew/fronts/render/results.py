@@ -24,7 +24,16 @@ from clew.fronts.render.displays import (
     strip_agent_note,
     strip_hint,
 )
-from clew.fronts.render.folding import LINE_ROWS, Folds, Whole, cut, fold_text, lines_of
+from clew.fronts.render.folders import Folders
+from clew.fronts.render.folding import (
+    CUT_ROWS,
+    LINE_ROWS,
+    Folds,
+    Whole,
+    cut,
+    fold_text,
+    lines_of,
+)
 from clew.fronts.render.markdown import make_markdown
 from clew.fronts.render.rows import (
     Line,
@@ -299,12 +308,31 @@ AGENTS = frozenset({"Agent", "Task"})
 # Tools whose changes the pinned todo list shows.
 _LISTED = frozenset({"TaskCreate", "TaskUpdate"})
 _DISPLAYED_CHARACTERS = 200
+# Tools whose titles and errors name files and folders; those of other tools are shown unchanged.
+PATH_TOOLS = frozenset({
+    "Read", "Edit", "MultiEdit", "Write", "NotebookRead", "NotebookEdit", "Grep", "Glob", "LS",
+})  # fmt: skip
+# The rows of a new file, and the lines of the output of a failed call.
+NEW_FILE_ROWS = 10
+FAILED_HEAD, FAILED_TAIL = 2, 3
 
 
 class ToolResultView:
-    """A tool result in the conversation: its content block, and the data that is kept for programs."""
+    """A tool result in the conversation: its content block, and the data that is kept for programs.
 
-    def __init__(self, name: str, title: str, entry: Json, display: str = "") -> None:
+    `is_seen` means that the user saw the call's effect in its permission prompt.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        entry: Json,
+        display: str = "",
+        *,
+        folders: Folders | None = None,
+        is_seen: bool = False,
+    ) -> None:
         self.name = name
         self.title = title
         block = _block(entry)
@@ -319,6 +347,10 @@ class ToolResultView:
         text = "\n".join(texts)
         self.text = strip_hint(_plain(text), raw) if self.is_error else text
         self.display = display
+        self.is_seen = is_seen
+        if folders is not None and name in PATH_TOOLS:
+            self.display = folders.shorten(display)
+            self.text = folders.shorten(self.text) if self.is_error else text
 
 
 def _block(entry: Json) -> Json:
@@ -396,7 +428,8 @@ def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
         yield from rows
     else:
         yield from fold_text(first, answer.title, look, folds, part="error")
-    yield from fold_text(rest, answer.title, look, folds)
+    ends = (FAILED_HEAD, FAILED_TAIL)
+    yield from fold_text(rest, answer.title, look, folds, ends=ends)
 
 
 def _plain(text: str) -> str:
@@ -404,11 +437,16 @@ def _plain(text: str) -> str:
     return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
 
 
-def _about(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
+def describe_result(answer: ToolResultView) -> str:
+    """Describe a result that is meant for the model in a few words."""
     count = len(lines_of(answer.text))
     first = answer.text.partition("\n")[0]
     text = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
-    words = join_lines(text[:_DISPLAYED_CHARACTERS]) or format_count(count, "line")
+    return join_lines(text[:_DISPLAYED_CHARACTERS]) or format_count(count, "line")
+
+
+def _about(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
+    words = describe_result(answer)
 
     def whole(width: int) -> Iterator[Row]:
         for line in lines_of(answer.text):
@@ -426,9 +464,7 @@ def _change(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] |
     def whole(width: int) -> Iterator[Row]:
         return rows_of(patch, _path(answer), look.theme, width)
 
-    return _counted(
-        describe_change(patch), cut(whole(look.width), answer.title, whole, look, folds), look
-    )
+    return _counted(describe_change(patch), whole, answer, look, folds)
 
 
 def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
@@ -440,12 +476,20 @@ def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]
         return render_created(content, _path(answer), look.theme, width)
 
     words = f"new, +{len(lines_of(content))}"
-    return _counted(words, cut(whole(look.width), answer.title, whole, look, folds), look)
+    return _counted(words, whole, answer, look, folds, NEW_FILE_ROWS)
 
 
-def _counted(words: str, rows: Iterator[Row], look: Look) -> Iterator[Row]:
-    yield [Span(words, look.theme["quiet"])]
-    yield from rows
+def _counted(
+    words: str, whole: Whole, answer: ToolResultView, look: Look, folds: Folds, most: int = CUT_ROWS
+) -> Iterator[Row]:
+    """Yield the rows of a change below its size.
+
+    What the user has just approved is only named.
+    """
+    more = folds.keep(answer.title, whole) if answer.is_seen else ""
+    yield from wrap_spans([Span(f"{words}{more}", look.theme["quiet"])], look.width)
+    if not answer.is_seen:
+        yield from cut(whole(look.width), answer.title, whole, look, folds, most)
 
 
 def _path(answer: ToolResultView) -> str:

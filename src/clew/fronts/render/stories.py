@@ -35,7 +35,7 @@ from clew.core.messages.text import (
 from clew.core.normalize.repairs import describe_repairs
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.fronts.render.folding import Folds, lines_of
-from clew.fronts.render.results import AGENTS, ToolResultView, describe_report
+from clew.fronts.render.results import AGENTS, PATH_TOOLS, ToolResultView, describe_report
 from clew.fronts.render.results import render_result as result_lines
 from clew.fronts.render.rows import (
     GUTTER,
@@ -70,6 +70,7 @@ class AgentLine:
         self.is_done = False
         self._doing = ""
         self._said = ""
+        self._names_paths = False
 
     @property
     def counted(self) -> str:
@@ -82,6 +83,7 @@ class AgentLine:
             case ToolStarted():
                 self.calls += 1
                 self._doing, self._said = event.title, ""
+                self._names_paths = event.block.get("name") in PATH_TOOLS
             case ToolFinished():
                 self._doing = ""
             case TextDelta():
@@ -94,7 +96,8 @@ class AgentLine:
 
     def live(self, look: Look) -> Row:
         last_line = self._said.strip().rpartition("\n")[2]
-        parts = (self.counted if self.calls else "", join_lines(self._doing or last_line))
+        doing = look.folders.shorten(self._doing) if self._names_paths else self._doing
+        parts = (self.counted if self.calls else "", join_lines(doing or last_line))
         beside = "".join(f" · {part}" for part in parts if part)
         mark = Span("↳ ", look.theme["running"])
         return clip_spans([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
@@ -301,9 +304,23 @@ class CallStory:
             notice = f"{finished.name} hook {finished.outcome}: {words or finished.title}"
             self._hooks.append((words, notice))
 
-    def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
+    def answer(self, entry: Json, display: str, look: Look, *, is_seen: bool) -> ToolResultView:
+        """Return the result of the finished call."""
+        name, title = str(self.block.get("name", "")), self.titled(look)
+        return ToolResultView(name, title, entry, display, folders=look.folders, is_seen=is_seen)
+
+    def titled(self, look: Look) -> str:
+        """Return the title, with relative paths if the tool names files."""
+        is_of_paths = self.block.get("name") in PATH_TOOLS
+        return look.folders.shorten(self.title) if is_of_paths else self.title
+
+    @property
+    def has_more(self) -> bool:
+        """True if hooks or subagents have something to show with the result."""
+        return bool(self._hooks or self.agents)
+
+    def told(self, answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
         """Return the lines below the title of a finished call."""
-        answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
         inner = look.narrowed(len(GUTTER))
         below = [format_row(row) for row in self._beside(inner, answer)] + result_lines(
             answer, inner, folds
@@ -312,7 +329,7 @@ class CallStory:
 
     def head(self, look: Look, *, is_error: bool = False) -> list[Line]:
         mark = Span("✗ ", look.theme["error"]) if is_error else Span("● ", look.theme["done"])
-        rows = wrap_spans([Span(self.title, look.theme["tool"])], look.width - len(GUTTER))
+        rows = wrap_spans([Span(self.titled(look), look.theme["tool"])], look.width - len(GUTTER))
         return [format_row(row) for row in mark_rows(mark, rows)]
 
     def stopped(self, look: Look, folds: Folds) -> list[Line]:
@@ -343,7 +360,7 @@ class CallStory:
         if self.state == "writing" and self.written > 1000:
             state = f" … {self.written // 1000:,} kB"
         mark = Span("○ ", look.theme["running"])
-        return clip_spans([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
+        return clip_spans([mark, Span(self.titled(look), look.theme["tool"]), Span(state, look.theme["quiet"])],
                        look.width)  # fmt: skip
 
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.rows import GUTTER
 
 # The features of a terminal, as far as the environment reveals them. Pure.
@@ -279,6 +281,8 @@ class Look(Struct, frozen=True):
     abilities: Abilities = Abilities()
     # Whether text names its speaker, for users who see neither color nor position.
     says_who: bool = False
+    # The folders to which paths are relative.
+    folders: Folders = Folders()
 
     @property
     def prose_cells(self) -> int:
@@ -297,4 +301,4 @@ class Look(Struct, frozen=True):
 
     def narrowed(self, cells: int) -> "Look":
         """Return a look that is narrower by this number of cells."""
-        return Look(max(1, self.width - cells), self.theme, self.abilities, self.says_who)
+        return replace(self, width=max(1, self.width - cells))

@@ -37,7 +37,9 @@ from clew.core.stream.events import (
     ToolUseReady,
 )
 from clew.fronts.render import stories as notices
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.folding import Folds
+from clew.fronts.render.grouping import CallGroup, can_fold
 from clew.fronts.render.markdown import Markdown, make_markdown
 from clew.fronts.render.recalled import (
     Titles,
@@ -106,6 +108,7 @@ class Transcript:
         announces: bool = False,
         says_waits: bool = False,
         shows_agents: bool = True,
+        folders: Folders | None = None,
     ) -> None:
         """Create a transcript.
 
@@ -117,6 +120,8 @@ class Transcript:
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
+        # The folders to which paths are relative.
+        self.folders = folders or Folders()
         self._folds = Folds(see_with)
         self._before: Voice = "room"
         # The open text block, and whether a row of it has been returned.
@@ -127,6 +132,10 @@ class Transcript:
         self._stories: dict[str, CallStory] = {}
         self._places: dict[int, str] = {}
         self._agents: dict[str, AgentLine] = {}
+        # The finished reads and searches that the next one may join.
+        self._group = CallGroup()
+        # The calls whose effect the user saw in a permission prompt.
+        self._seen: set[str] = set()
         self._waits = ""
         self._says_waits = says_waits
         # The last failed attempt of the current request.
@@ -138,7 +147,7 @@ class Transcript:
 
     @property
     def _look(self) -> Look:
-        return Look(max(2, self.width), self.theme, self.abilities, self._announces)
+        return Look(max(2, self.width), self.theme, self.abilities, self._announces, self.folders)
 
     def resize(self, width: int) -> None:
         """Use a new width for later output."""
@@ -230,13 +239,22 @@ class Transcript:
         inner, gutter = look.inner, look.gutter
         lines = [gutter + format_row(clip_spans(row, inner.width), links=False) for row in above]
         lines += below
-        is_apart = bool(lines) and not self._has_words and self._before != "room"
+        is_call = bool(self._group) or not above
+        if self._group:
+            lines = [*self._group.live(look), *([""] if above else []), *lines]
+        is_close = self._before == "room" or (is_call and self._before == "call")
+        is_apart = bool(lines) and not self._has_words and not is_close
         return (["", *lines] if is_apart else lines)[-rows:]
 
     def prompt(self, text: str) -> list[Line]:
         """Return the lines of a prompt."""
+        group = self._fold()
         self._before = "words"
-        return ["", *render_prompt(text, self._look)]
+        return [*group, "", *render_prompt(text, self._look)]
+
+    def saw(self, call_id: str) -> None:
+        """Record that the user sees a call's effect in its permission prompt."""
+        self._seen.add(call_id)
 
     def interrupted(self) -> None:
         """Record that the caller has written other output below the last returned lines."""
@@ -305,6 +323,10 @@ class Transcript:
     def _think_over(self) -> list[Line]:
         """End the display of the model's thinking; return the line that replaces it."""
         text, self._thought = "".join(self._thought), []
+        if self._group:
+            # It can be expanded, but does not part the calls of a group.
+            list(render_thought(text, self._look, self._folds))
+            return []
         return self._out("note", list(render_thought(text, self._look, self._folds)))
 
     def _stands(self, block: Json) -> list[Line]:
@@ -376,8 +398,14 @@ class Transcript:
         call_id = str(event.block.get("id", ""))
         del self._stories[call_id]
         story.conclude(event.entry, self._look, self._folds)
+        is_seen = call_id in self._seen
+        self._seen.discard(call_id)
+        answer = story.answer(event.entry, event.display, self._look, is_seen=is_seen)
+        if can_fold(answer) and not story.has_more and not self._announces:
+            self._group.add(answer)
+            return []
         head = [] if self._begun == call_id else story.head(self._look, is_error=event.is_error)
-        below = story.told(event.entry, event.display, self._look, self._folds)
+        below = story.told(answer, self._look, self._folds)
         return self._out("call", [*head, *below])
 
     def _agent(self, event: FromAgent) -> list[Line]:
@@ -393,7 +421,8 @@ class Transcript:
         return self._out("call", [format_row(row) for row in wrap_spans([words], self._look.width)])
 
     def _turn_ended(self, event: TurnEnded) -> list[Line]:
-        out = self._closed()
+        out = [*self._closed(), *self._fold()]
+        self._seen.clear()
         stories, self._stories = self._stories, {}
         # A background agent gets a new live line with its next event.
         self._agents = {}
@@ -423,7 +452,17 @@ class Transcript:
         """Return finished lines, with a blank line above them where their kind needs one."""
         if not lines:
             return []
+        group = self._fold()
         self._begun = ""
         is_close = self._before == "room" or (self._before == voice and voice in _CLOSE)
         self._before = voice
+        return [*group, *(lines if is_close else ["", *lines])]
+
+    def _fold(self) -> list[Line]:
+        """End the group of reads and searches, if there is one; return its lines."""
+        if not self._group:
+            return []
+        lines = self._group.take(self._look, self._folds)
+        is_close = self._before in ("room", "call")
+        self._before = "call"
         return lines if is_close else ["", *lines]

@@ -42,7 +42,13 @@ class AttachedAgent:
         self._flows = flows
         self._agent = agent
         self._task = task
-        self._shown = Transcript(stage.transcript.width, stage.theme, see_with="", says_waits=True)
+        self._shown = Transcript(
+            stage.transcript.width,
+            stage.theme,
+            see_with="",
+            says_waits=True,
+            folders=stage.transcript.folders,
+        )
         self._lines: list[Line] = self._recalled(titles)
 
     def _recalled(self, titles: Titles) -> list[Line]:

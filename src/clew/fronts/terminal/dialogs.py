@@ -167,6 +167,8 @@ class Dialogs(Questions):
 
     def draw(self, question: Question) -> Body:
         """Draw the complete call, the reason for asking, and the parts of a compound command."""
+        if self._stage.transcript is not None:
+            self._stage.transcript.saw(str(question.block.get("id", "")))
         proposed = Proposed(question.block["name"], question.block["input"], self.cwd())
 
         def body(width: int) -> Sequence[Line]:

@@ -22,6 +22,7 @@ from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 from clew.fronts.drive import make_next_options
 from clew.fronts.leaving import list_left_tasks
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.theme import detect_abilities
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.app import TerminalFront
@@ -220,6 +221,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
         stage.theme,
         detect_abilities(os.environ),
         shows_agents=False,
+        folders=Folders(cwd=session.workspace.cwd, home=os.environ.get("HOME", "")),
     )
     stage.agents.follow(session)
     keys = front.bindings.keys_of("chat:cycleMode")

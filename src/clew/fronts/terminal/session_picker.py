@@ -25,6 +25,7 @@ from clew.core.messages.errors import ClewError, CommandLineError
 from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size, replace_unprintable
 from clew.fronts.dialog import Choice, DialogAnswer
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.folding import Folds
 from clew.fronts.render.recalled import render_recalled
 from clew.fronts.render.rows import Line, Row, Span, clip_spans, format_row, join_lines, wrap_spans
@@ -58,7 +59,8 @@ def render_glimpse(outline: Outline, look: Look) -> list[Line]:
     branch = "" if outline.git_branch == "HEAD" else outline.git_branch
     facts = (below_home(outline.cwd or ""), branch, outline.tag, format_size(outline.size_bytes))
     about = join_lines(" · ".join(filter(None, [*facts, outline.session_id[:8]])))
-    rows = render_recalled(ending(outline), SHOWN_ROWS, look, Folds(""))
+    folders = Folders(cwd=outline.cwd or "", home=str(Path("~").expanduser()))
+    rows = render_recalled(ending(outline), SHOWN_ROWS, replace(look, folders=folders), Folds(""))
     return [format_row(clip_spans([Span(about, look.theme["quiet"])], look.width)), *rows]
 
 

@@ -44,6 +44,7 @@ from clew.core.stream.events import (
     ThinkingDelta,
     ToolUseReady,
 )
+from clew.fronts.render.folders import Folders
 from clew.fronts.render.rows import count_cells
 from clew.fronts.render.stories import describe_turn
 from clew.fronts.render.theme import BARE, DARK, Abilities
@@ -205,15 +206,148 @@ def test_a_new_file_is_shown_to_a_bound() -> None:
     raw = {"type": "create", "filePath": "a.py", "content": content, "structuredPatch": []}
     out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
     assert out[:3] == ["● Write: a.py", "  new, +100", "    1 + x = 0"]
-    assert out[-1] == "  … more (ctrl+o to expand)"
+    assert len(out) == 13
+    assert out[-1] == "  … +90 lines (ctrl+o to expand)"
     assert len(shown.see("1")) == 100
+    # Not all rows of an endless file are painted to be counted.
+    raw = {"type": "create", "filePath": "a.py", "content": "x\n" * 5000, "structuredPatch": []}
+    out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
+    assert out[-1] == "  … more than 500 lines (ctrl+o to expand)"
+
+
+def test_a_change_that_was_just_approved_is_not_shown_again() -> None:
+    shown, block = transcript(), call("Edit", file_path="a.py")
+    shown.saw("t1")
+    raw = {"filePath": "a.py", "structuredPatch": PATCH}
+    assert fed(shown, finished(block, "done", raw)) == [
+        "● Edit: a.py",
+        "  +2 -1 (ctrl+o to expand)",
+    ]
+    assert len(shown.see("1")) == 8
+    assert len(fed(shown, finished(block, "done", raw))) == 10
+    # An approval counts in its own turn only.
+    shown.saw("t1")
+    fed(shown, TurnEnded(reason="completed"))
+    assert len(fed(shown, finished(block, "done", raw))) == 10
 
 
 def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
     shown = transcript()
-    out = fed(shown, finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines"))
-    assert out == ["● Read: a.py", "  2 lines (ctrl+o to expand)"]
+    read = finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines")
+    assert fed(shown, read) == []
+    assert shown.tail(60, 5) == ["● Read: a.py"]
+    assert fed(shown, Noticed(messages=("Mind this",))) == [
+        "● Read: a.py · 2 lines (ctrl+o to expand)",
+        "",
+        "! Mind this",
+    ]
     assert shown.see("1") == ["1    x", "2    y"]
+
+
+LOOKED = [
+    call("Read", file_path="/w/a.py") | {"id": "r1"},
+    call("Grep", pattern="x") | {"id": "r2"},
+    call("Read", file_path="/w/b.py") | {"id": "r3"},
+    call("Read", file_path="/w/a.py") | {"id": "r4"},
+    call("LS", path="/w") | {"id": "r5"},
+]
+
+
+def test_reads_and_searches_in_a_row_are_one_line() -> None:
+    shown = transcript(100, folders=Folders(cwd="/w"))
+    fed(shown, *words("Let me look."))
+    for block in LOOKED:
+        assert fed(shown, ToolStarted(block=block, title="")) == []
+        assert fed(shown, ThinkingDelta(index=0, thinking="hm"), finished(block, "text")) == []
+    assert fed(shown, BlockFinished(index=0, block={"type": "thinking"})) == []
+    row = "● Read 2 files, searched 1 pattern, listed 1 folder"
+    assert shown.tail(100, 5) == ["", row]
+    fed(shown, TextDelta(index=0, text="So it is"))
+    assert shown.tail(100, 5) == ["", row, "", "  So it is"]
+    out = fed(shown, *words(""), TurnEnded(reason="completed"))
+    assert out == ["", f"{row} (ctrl+o to expand)", "", "  So it is"]
+    (name,) = [name for name in shown.folded if "Read 2 files" in name]
+    whole = shown.see(name)
+    assert whole[:5] == ["Read: a.py", "text", "", "Grep: x", "text"]
+    assert whole[-2:] == ["LS: .", "text"]
+    # The thoughts between them can be expanded too.
+    assert any("Thinking" in name for name in shown.folded)
+
+
+def test_failures_are_not_folded_away() -> None:
+    shown = transcript(folders=Folders(cwd="/w", home="/home/u"))
+    fed(shown, finished(LOOKED[0], "text"))
+    fed(shown, finished(LOOKED[2], "File not found: /w/b.py", is_error=True))
+    out = shown.prompt("next")
+    assert out == [
+        "✗ Read 1 file, 1 failed (ctrl+o to expand)", "  Read: b.py", "  File not found: b.py", "", "> next",
+    ]  # fmt: skip
+    for block in LOOKED[:2]:
+        fed(shown, finished(block, "No.", is_error=True))
+    out = fed(shown, TurnEnded(reason="completed"))
+    assert out == [
+        "", "✗ 2 calls failed", "  Read: a.py", "  No.", "  Grep: x", "  No.",
+    ]  # fmt: skip
+    fed(shown, finished(LOOKED[0], "No.", is_error=True))
+    assert fed(shown, TurnEnded(reason="completed")) == ["✗ Read: a.py", "  No."]
+    # A denial is an event of its own.
+    denied = finished(LOOKED[0], describe_user_rejection("not now"), is_error=True)
+    denied.entry["toolDenialKind"] = "user-rejected"
+    assert fed(shown, denied) == ["✗ Read: a.py", "  Denied: not now"]
+
+
+def test_a_session_that_goes_on_folds_its_reads_as_it_did() -> None:
+    blocks = [*LOOKED, call(command="ls")]
+    results = [finished(block, "text").entry for block in blocks]
+    history = [{"type": "assistant", "message": {"content": blocks}}, *results]
+    shown = transcript(100, folders=Folders(cwd="/w"))
+    row = "● Read 2 files, searched 1 pattern, listed 1 folder"
+    assert shown.history(history) == [
+        "",
+        f"{row} (ctrl+o to expand)",
+        "● Bash: ls",
+        "  text",
+    ]
+    history = [{"type": "assistant", "message": {"content": blocks[:2]}}, *results[:2]]
+    only = transcript(folders=Folders(cwd="/w")).history(history)
+    assert only == ["", "● Read 1 file, searched 1 pattern (ctrl+o to expand)"]
+    linear = transcript(announces=True).history(history)
+    assert len(linear) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/w/p/a.py", "a.py"),
+        ("* in /w/p", "* in ."),
+        ("/w/p/", "."),
+        ("/w/other/x.py:3", "../other/x.py:3"),
+        ("/home/u/.zshrc", "~/.zshrc"),
+        ("see /home/u.", "see ~."),
+        ("/w/pp/a.py", "../pp/a.py"),
+        ("/tmp/w/p/a.py", "/tmp/w/p/a.py"),
+        ("/etc/passwd", "/etc/passwd"),
+        ("none", "none"),
+    ],
+)
+def test_paths_are_relative_to_the_sessions_folder(text: str, shown: str) -> None:
+    assert Folders(cwd="/w/p", home="/home/u").shorten(text) == shown
+
+
+def test_unknown_folders_and_the_root_shorten_nothing() -> None:
+    assert Folders().shorten("/a/b") == "/a/b"
+    assert Folders(cwd="/", home="/").shorten("/a/b") == "/a/b"
+    # A neighbor in the home folder is named from there.
+    assert Folders(cwd="/home/u/w", home="/home/u").shorten("/home/u/x") == "~/x"
+
+
+def test_a_failure_shows_few_lines_of_its_output() -> None:
+    text = "Exit code 1\n" + "\n".join(f"line {i}" for i in range(500))
+    out = fed(transcript(), finished(call(command="make"), text, is_error=True))
+    assert out == [
+        "✗ Bash: make", "  Exit code 1", "  line 0", "  line 1", "  … 495 more lines (ctrl+o to expand)",
+        "  line 497", "  line 498", "  line 499",
+    ]  # fmt: skip
 
 
 def test_changes_of_the_todo_list_take_a_line_where_the_list_is_pinned() -> None:
@@ -632,7 +766,7 @@ def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
     out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
     assert out == ["", "● Agent: look", "  It is there."]
     fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))
-    assert shown.tail(60, 5) == ["", "↳ explore: look · on"]
+    assert shown.tail(60, 5) == ["↳ explore: look · on"]
     ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
     fed(shown, told(ended, "a2", "elsewhere"))
     assert shown.tail(60, 5) == []
