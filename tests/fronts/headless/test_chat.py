@@ -128,7 +128,7 @@ def test_a_whole_address_is_taken_as_it_is(tmp_path: Path) -> None:
     [
         ((401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}), "Incorrect API key"),
         ((404, {"error": {"message": "The model gpt-9 does not exist"}}), "does not exist"),
-        ((400, {"error": {"message": "no", "code": "unsupported_value"}}), "HTTP 400: no"),
+        ((400, {"error": {"message": "no", "code": "unsupported_value"}}), "400 no"),
     ],
 )
 def test_a_refusal_is_said_in_the_services_words(tmp_path: Path, answer: Any, says: str) -> None:

@@ -93,7 +93,7 @@ def test_a_person_whom_an_answer_waits_for_is_told_of_once(tmp_path: Path, is_dr
     with serving(plan(), strict=True) as server, front(tmp_path, server.url, is_drawn) as terminal:
         terminal.expect("default")
         terminal.type(f"/help{ENTER[is_drawn]}")
-        terminal.expect("/vim")
+        terminal.expect("@FILE")
         assert noted(tmp_path) == []
         terminal.type(f"go{ENTER[is_drawn]}")
         terminal.expect("Done.")

@@ -42,7 +42,7 @@ def on_the_screen(home: Path, url: str) -> str:
         screen.expect("All seen.")
         screen.expect_rest()
         screen.type("\x1b[A")
-        screen.expect(f"> {WORD}")
+        screen.expect(f"> {WORD}\n──")
         screen.type("\x03")
         screen.type("\x04")
         assert screen.end() == 0

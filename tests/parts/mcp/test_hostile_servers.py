@@ -90,7 +90,7 @@ def test_what_a_server_would_put_for_a_word_disturbs_nobody_who_types(
         screen.type("/mcp reconnect memo\r")
         screen.expect("memo: ready")
         screen.type("/mcp__memo__rev")
-        screen.expect("[file]")
+        screen.expect("> /mcp__memo__review")
         screen.type("iew ")
         for typed in ("a", "ab"):
             screen.type(typed[-1])

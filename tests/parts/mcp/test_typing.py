@@ -28,7 +28,7 @@ def test_a_servers_prompt_is_completed_argument_by_argument(tmp_path: Path) -> N
     with serving(YES, strict=True) as server, OnScreen(tmp_path, server.url, *memo()) as screen:
         ready(screen)
         screen.type("/mcp__memo__rev")
-        screen.expect("<file> [tone]")
+        screen.expect("Reviews a file.")
         screen.type("\t")
         screen.expect("main.py")
         screen.expect("map.py")
@@ -69,9 +69,9 @@ def test_a_server_that_does_not_answer_holds_no_key(tmp_path: Path, typed: str) 
     ):
         ready(screen)
         screen.type("/mcp__memo__rev")
-        screen.expect("<file> [tone]")
+        screen.expect("Reviews a file.")
         screen.type("\x15")
-        screen.expect_gone("<file> [tone]")
+        screen.expect_gone("Reviews a file.")
         for key in typed:
             screen.type(key)
         screen.expect(typed)

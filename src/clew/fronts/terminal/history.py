@@ -45,12 +45,13 @@ class PromptHistory:
         self._at = 0
         if not entry.text.strip():
             return
-        if self._entries is not None:
+        # A prompt that is not saved exists in this list only, so the list is read first.
+        if self._entries is not None or not self.is_kept:
             self._entries = [
                 entry,
                 *(
                     earlier_entry
-                    for earlier_entry in self._entries
+                    for earlier_entry in self.entries
                     if earlier_entry.text != entry.text
                 ),
             ]
