@@ -106,7 +106,7 @@ def test_a_hosts_copy_goes_on_as_the_session_did_and_keeps_its_name(
     # The host's line with the name has an id, as an entry of the conversation has.
     clew(tmp_path, server.url, "-p", "four", "--resume", copy, "--fork-session", *free)
     titles = sorted(title for title, _ in listed(tmp_path, server.url).values())
-    assert titles == ["A copy", "A copy (fork)", "two"]
+    assert titles == ["A copy", "A copy (fork)", "one"]
 
 
 def test_a_session_that_a_host_deletes_while_it_runs_is_there_again_with_all_of_it(

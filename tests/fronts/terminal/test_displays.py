@@ -49,7 +49,7 @@ FOR_THE_MODEL = (
     "hook error",
 )
 FOR_THE_USER = (
-    "all is calm",
+    "look around",
     "Added task #1: Read the code",
     "Task #1: now in_progress",
     "Message shown",

@@ -232,9 +232,9 @@ def test_a_command_stands_above_what_it_says(tmp_path: Path) -> None:
         screen.expect("> /todos\n\n")
         screen.type("/help\r")
         screen.expect("@FILE")
-        screen.expect(lambda _: "> /help\n\n  /add-dir" in screen.text)
+        screen.expect(lambda _: "> /help\n\n  Help\n" in screen.text)
         # A second column stays one, in eighty columns too.
-        assert re.search(r"\n  /memory [^\n]*\n(?: {36}\S[^\n]*\n)+", screen.text)
+        assert re.search(r"\n    /review [^\n]*\n(?: {21}\S[^\n]*\n)+", screen.text)
 
 
 def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
