@@ -277,7 +277,7 @@ def test_a_retry_is_counted_down(tmp_path: Path) -> None:
 
 
 def test_every_key_is_listed(tmp_path: Path) -> None:
-    with serving(HELLO) as server, OnScreen(tmp_path, server.url, rows=60, columns=160) as screen:
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url, rows=80, columns=160) as screen:
         screen.expect(READY)
         screen.type("/keys\r")
         screen.expect("next permission mode")
