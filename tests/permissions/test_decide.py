@@ -6,7 +6,14 @@ import pytest
 
 from clew.permissions.decide import may_read
 from clew.permissions.decision import Ask, NeedsReview, describe_reason
-from clew.permissions.modes import MODES, RefusedMode, apply_review, enter_mode, find_disabled_modes
+from clew.permissions.modes import (
+    MODES,
+    RefusedMode,
+    apply_review,
+    describe_mode,
+    enter_mode,
+    find_disabled_modes,
+)
 from clew.permissions.request import ResolvedPath
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import PermissionRule, RuleSet, RuleSource, parse_rule
@@ -558,3 +565,8 @@ def test_what_lies_behind_a_folder_that_is_not_there_and_back_is_still_looked_at
 
 def test_a_pattern_that_ends_at_the_root_is_judged(world: World) -> None:
     assert world.bash("cat /[a]/..") == "ask"
+
+
+def test_modes_have_names_for_people() -> None:
+    assert describe_mode("acceptEdits") == "accept edits"
+    assert describe_mode("unheard") == "unheard"

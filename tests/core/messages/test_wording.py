@@ -7,6 +7,7 @@ from clew.core.messages.text import (
     describe_user_rejection,
     for_person,
     rejected_in_subagent,
+    replace_unprintable,
 )
 
 
@@ -31,3 +32,16 @@ def test_a_person_reads_what_became_of_a_call_and_no_advice_for_the_model(
     told: str, shown: str
 ) -> None:
     assert for_person(told) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\U0001f469\u200d\U0001f467", "\U0001f469\u200d\U0001f467"),
+        ("a\u200db\x1b", "a\ufffdb\ufffd"),
+        ("two\nlines", "two\nlines"),
+    ],
+)
+def test_joiners_stay_between_the_signs_that_they_join(text: str, shown: str) -> None:
+    assert replace_unprintable(text, kept="\n") == shown

@@ -36,7 +36,14 @@ from clew.system.config.load import (
     trusts,
 )
 from clew.system.config.paths import Places, find_places
-from clew.system.config.settings import KEYS, NO_EFFECT, check, find_nearest_key, find_nearest_part
+from clew.system.config.settings import (
+    KEYS,
+    NO_EFFECT,
+    check,
+    find_nearest_key,
+    find_nearest_part,
+    is_known,
+)
 from tests.requirements import requirement
 
 
@@ -423,3 +430,11 @@ def test_trust_in_a_folder_and_in_rules_are_kept_apart(places: Places) -> None:
     for text in ('{"rules": 3}', '{"rules": {"/x": 3}}', "[]"):
         places.trust.write_text(text, "utf-8")
         assert read_saved_rules(places) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("model", True), ("env.ANY", True), ("modle", False), ("model.part", False)],
+)
+def test_a_key_is_known_by_its_name_or_by_the_object_around_it(name: str, known: bool) -> None:
+    assert is_known(name) is known

@@ -349,8 +349,7 @@ class _Painter:
     @property
     def _room(self) -> int:
         leaf = self._leaf
-        if leaf is None:
-            return self._width
+        assert leaf is not None
         is_prose = self._prose_cells and leaf.kind not in _WIDE
         width = min(self._width, self._prose_cells) if is_prose else self._width
         return max(min(WIDTH_LEAST, width), width - sum(map(_indent, leaf.path)))

@@ -33,6 +33,7 @@ from clew.core.ledger.ledger import Spend
 from clew.core.ledger.spending import TokenCounts
 from clew.core.messages.text import describe_user_rejection
 from clew.core.normalize.repairs import Repair, describe_repairs
+from clew.core.page import PageGroup, PageRow, ReportPage
 from clew.core.stream.events import (
     BlockDropped,
     BlockFinished,
@@ -45,9 +46,11 @@ from clew.core.stream.events import (
     ToolUseReady,
 )
 from clew.fronts.render.folders import Folders
+from clew.fronts.render.folding import Folds
+from clew.fronts.render.grouping import CallGroup
 from clew.fronts.render.rows import count_cells
 from clew.fronts.render.stories import describe_turn
-from clew.fronts.render.theme import BARE, DARK, Abilities
+from clew.fronts.render.theme import BARE, DARK, Abilities, Look
 from clew.fronts.render.transcript import Transcript
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 from clew.providers.base import Failure
@@ -242,6 +245,43 @@ def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
         "! Mind this",
     ]
     assert shown.see("1") == ["1    x", "2    y"]
+
+
+def test_a_page_of_the_web_is_a_line_that_can_be_opened() -> None:
+    shown = transcript()
+    read = finished(call("WebFetch", url="https://a.b"), "first\nsecond\n", display="2 lines")
+    assert fed(shown, read)[-1] == "  2 lines (ctrl+o to expand)"
+    assert shown.see("1") == ["first", "second"]
+
+
+def test_a_page_wraps_its_notes_below_their_start() -> None:
+    rows = (PageRow(label="name", note="a note that is too long for the width of a page"),)
+    page = ReportPage(title="Title", groups=(PageGroup(rows=rows),))
+    lines = transcript(40).page(page)
+    note = next(line for line in lines if "name" in line)
+    after = lines[lines.index(note) + 1]
+    assert lines[0].strip() == "Title"
+    assert note.index("a note") == len(after) - len(after.lstrip())
+    narrow = transcript(16).page(page)
+    assert any(line.strip().startswith("name") for line in narrow)
+
+
+def test_a_hooks_status_is_shown_while_it_runs() -> None:
+    shown = transcript(says_waits=True)
+    assert fed(shown, HookStarted(hook_id="h", name="n", event="e", status="Linting")) == []
+    assert any("Linting" in line for line in shown.tail(60, 5))
+
+
+def test_a_group_without_calls_has_no_lines() -> None:
+    look = Look(theme=BARE, width=60)
+    assert CallGroup().take(look, Folds("")) == []
+    assert CallGroup().live(look) == []
+
+
+def test_a_persons_shell_line_is_said_in_line_mode() -> None:
+    block = {"type": "bash", "id": "", "name": "Bash", "input": {"command": "ls"}}
+    told = fed(transcript(announces=True), ToolStarted(block=block, title="! ls"))
+    assert told[-1] == "! ls"
 
 
 LOOKED = [
