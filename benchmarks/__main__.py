@@ -2,6 +2,7 @@
 
 import platform
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +19,21 @@ def line(figure: Figure) -> str:
     return f"  {figure.name:<58} {figure.value:>10.4g} {figure.unit:<8} {goal:<16} {verdict:<8} {figure.note}".rstrip()
 
 
+def measure(subject: str) -> tuple[int, int, bool]:
+    """Print the figures of a benchmark; return the goals met, all goals, and whether it ended."""
+    met = goals = 0
+    try:
+        for figure in import_module(f"benchmarks.bench_{subject}").figures():
+            print(line(figure), flush=True)
+            goals += figure.met is not None
+            met += figure.met is True
+    except (AssertionError, LookupError, OSError, RuntimeError, ValueError):
+        # The other benchmarks still run, and the last line names this one.
+        traceback.print_exc()
+        return met, goals, False
+    return met, goals, True
+
+
 def main() -> int:
     subjects = sorted(
         p.stem.removeprefix("bench_") for p in Path(__file__).parent.glob("bench_*.py")
@@ -29,11 +45,15 @@ def main() -> int:
         )
         return 2
     print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}")
+    met = goals = 0
+    broken = []
     for subject in sys.argv[1:] or subjects:
-        print(f"\n{subject}")
-        for figure in import_module(f"benchmarks.bench_{subject}").figures():
-            print(line(figure), flush=True)
-    return 0
+        print(f"\n{subject}", flush=True)
+        met_here, goals_here, ended = measure(subject)
+        met, goals = met + met_here, goals + goals_here
+        broken += [] if ended else [subject]
+    print(f"\n{met} of {goals} goals met" + (f"; broken: {', '.join(broken)}" if broken else ""))
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

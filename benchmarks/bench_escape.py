@@ -49,14 +49,14 @@ def shell(typist: Typist) -> None:
 
 def summarising(typist: Typist) -> None:
     typist.type("/compact\r")
-    typist.until(b"shortening")
+    typist.until(b"Compacting")
 
 
 def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
     """Yield each state: its name, the answers, the settings, and how to reach it."""
     free = {"permissions": {"allow": ["Bash"]}}
     yield "an answer streams", [STREAM], {}, asked(b"sentence")
-    yield "a tool runs", [CALL], free, asked(b"running")
+    yield "a tool runs", [CALL], free, asked(b"Running")
     yield (
         "a hook runs before a tool",
         [CALL],
@@ -71,7 +71,7 @@ def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
     )
     starting = {"hooks": {"SessionStart": [PROMPT_HOOK]}}
     yield "a hook runs at the start", [STREAM], starting, asked(b"to interrupt")
-    yield "waiting to retry a request", [BUSY], {}, asked(b"retrying")
+    yield "waiting to retry a request", [BUSY], {}, asked(b"Retrying")
     yield "the service is silent", [SILENT], {}, asked(b"Waiting for the model")
     yield "a shell command runs", [STREAM], {}, shell
     yield "the conversation is compacted", [BRIEF, SILENT], {}, summarising
@@ -93,12 +93,12 @@ def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> It
             for _ in range(TIMES):
                 begin(typist)
                 time.sleep(0.3)  # measure Escape in the middle of the state, not at its beginning
-                yield pressed_ms(typist)
+                yield pressed_ms(typist, b"Cancelled" if begin is shell else b"Interrupted")
         finally:
             typist.close()
 
 
-def pressed_ms(typist: Typist, words: bytes = b"Interrupted") -> float:
+def pressed_ms(typist: Typist, words: bytes) -> float:
     while typist.read(0):
         pass
     typist.wrote = b""
@@ -121,7 +121,7 @@ def at_the_start(replies: bytes = ATTRIBUTES) -> float:
         try:
             typist.until(b">")
             typist.type("early\r")
-            typist.until(b"at the start: ")
+            typist.until(b"Queued for")
             return pressed_ms(typist, b"early")
         finally:
             typist.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
-from clew.commands.cost import gather
 from clew.core.catalog.added import load_models
+from clew.record.library.costs import gather
 
 AT = "2026-01-02T03:04:05.678Z"
 BLOCKS = 3  # lines that repeat the usage of each response

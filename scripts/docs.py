@@ -8,6 +8,8 @@
   ```python no-run is only compiled.
 - `<!-- generated: command -->` ... `<!-- end -->` contains the output of the command.
 - Every relative link must lead to an existing file.
+
+The programs in examples/ are run like python fences.
 """
 
 import argparse
@@ -43,7 +45,12 @@ def pages() -> list[Path]:
         ROOT / name
         for name in ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
     )
-    return [p for p in (*roots, *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
+    found = (
+        *roots,
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "examples").glob("*.py")),
+    )
+    return [p for p in found if p.exists()]
 
 
 def environment(home: str) -> dict[str, str]:
@@ -120,6 +127,11 @@ def python(body: str, flags: str, folder: str) -> Iterator[tuple[int, str]]:
 
 def check_page(path: Path) -> Iterator[Fault]:
     text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        with tempfile.TemporaryDirectory() as folder:
+            for offset, what in python(text, "", folder):
+                yield Fault(path, 1 + offset, what)
+        return
 
     def line_of(position: int) -> int:
         return text.count("\n", 0, position) + 1
@@ -160,6 +172,8 @@ def main() -> int:
     chosen = [p.resolve() for p in options.pages] or pages()
     if options.write:
         for page in chosen:
+            if page.suffix == ".py":
+                continue
             page.write_text(regenerated(page.read_text("utf-8")), "utf-8")
         return 0
     faults = [fault for page in chosen for fault in check_page(page)]

@@ -23,6 +23,17 @@ from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
 from clew.agent.tools.registry import make_builtin_tools, outline
 from clew.cli import COMMANDS
 from clew.core.json_object import Json
+from clew.core.messages import kinds as entry_kinds
+from clew.core.messages.views import (
+    CountField,
+    Field,
+    FlagField,
+    ListField,
+    NumberField,
+    ObjectField,
+    TextField,
+    View,
+)
 from clew.session.flags import FlagRow, flag_rows
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, BY_FIELD, VARIABLES
@@ -107,6 +118,42 @@ def sdk_source() -> str:
     return "".join(lines)
 
 
+# The generated part of the docstring of `ClewOptions`.
+DOCUMENTED = re.compile(r"(?<=\n) {8}continue_conversation: .*?(?=    \"\"\")", re.S)
+
+
+def sdk_docs() -> str:
+    """Return what the docstring of `ClewOptions` says about the options of the command line."""
+    lines: list[str] = []
+    for field in Options.__struct_fields__:
+        for sdk in notes(field, Sdk):
+            flag = next(notes(field, Flag))
+            name = sdk.name or field
+            words = SAID_OTHERWISE.get(name) or f"{meaning(flag)}."
+            lines += textwrap.wrap(
+                f"{name}: {words}", 100, initial_indent=" " * 8, subsequent_indent=" " * 12
+            )
+    return "".join(f"{line}\n" for line in lines)
+
+
+# Options that the command line describes as switches or with its own words.
+SAID_OTHERWISE = {
+    "resume": "Resume a session by ID, title or file.",
+    "add_dirs": "Additional working folders.",
+    "persists": "Whether the session is saved.",
+    "permission_mode": "The permission mode.",
+    "allowed_tools": "Rules that allow tool calls, such as `Bash(git log:*)`.",
+    "tools": "Built-in tools to offer; an empty list for none.",
+    "settings": "Extra settings that override the settings files: JSON or a file.",
+    "setting_sources": "Where settings, memory, skills and servers are read from; an empty list for "
+    "nowhere.",
+    "strict_mcp_config": "Use only the servers in `mcp_servers`.",
+    "plugin_dirs": "Plugins to load and trust for this session.",
+    "agents": "Agents by name, with their description, prompt, tools and so on.",
+    "thinking": "`clew.Adaptive`, `clew.ThinkingBudget` or `clew.Off`.",
+}
+
+
 # The JSON Schema of each kind of setting.
 TEXT: Json = {"type": "string"}
 MORE_THAN_0: Json = {"type": "number", "exclusiveMinimum": 0}
@@ -174,7 +221,7 @@ def limits(known: SettingKey) -> Iterator[str]:
     if known.managed_only:
         yield "managed settings only"
     if not known.has_effect:
-        yield "no effect in clew"
+        yield f"not supported: {known.unsupported}"
 
 
 def schema_source() -> str:
@@ -188,28 +235,88 @@ def schema_source() -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
+def transcript_source() -> str:
+    """Return the JSON Schema of transcript lines, from the fields of their views.
+
+    It allows further fields and unknown kinds, because clew preserves them.
+    """
+    written = {
+        tag: kind for tag, kind in entry_kinds.KINDS.items() if kind.place != entry_kinds.LIVE
+    }
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "A line of a clew transcript",
+        "type": "object",
+        "properties": {"type": {"type": "string"}},
+        "required": ["type"],
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"const": tag}}},
+                "then": {
+                    "description": cut_docstring(kind.view),
+                    "properties": dict(view_properties(kind.view)),
+                },
+            }
+            for tag, kind in written.items()
+        ],
+    }
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def cut_docstring(view: type[View]) -> str:
+    return (view.__doc__ or "").strip().split("\n\n")[0]
+
+
+def view_properties(view: type[View]) -> Iterator[tuple[str, Json]]:
+    """Yield the members that a view reads, with their types; any may be null."""
+    inner: dict[str, dict[str, Json]] = {}
+    for base in reversed(view.__mro__):
+        for field in vars(base).values():
+            if not isinstance(field, Field):
+                continue
+            kinds = next((kinds for of, kinds in JSON_TYPES.items() if isinstance(field, of)), None)
+            member: Json = {} if kinds is None else {"type": [kinds, "null"]}
+            if field.inside is None:
+                yield field.key, member
+            else:
+                inner.setdefault(field.inside, {})[field.key] = member
+    for key, members in inner.items():
+        yield key, {"properties": members}
+
+
 def tools_source() -> str:
     """Return the definitions of the built-in tools, which sessions use before they load the code."""
     return json.dumps(list(map(outline, make_builtin_tools())), indent=1, ensure_ascii=False) + "\n"
 
 
+JSON_TYPES: dict[type[Field], str] = {
+    TextField: "string",
+    FlagField: "boolean",
+    CountField: "integer",
+    NumberField: "number",
+    ObjectField: "object",
+    ListField: "array",
+}
 SCHEMA = "system/config/settings.schema.json"
+TRANSCRIPT = "core/messages/transcript.schema.json"
 OUTLINES = "agent/tools/builtin_tools.json"
 SOURCES: dict[str, Callable[[], str]] = {
     "cli.py": help_source,
     "fronts/sdk/options.py": sdk_source,
     SCHEMA: schema_source,
+    TRANSCRIPT: transcript_source,
     OUTLINES: tools_source,
 }
 
 
 def current(name: str) -> str:
     """Return a source file with its generated part up to date."""
-    if name in (SCHEMA, OUTLINES):
+    if name in (SCHEMA, TRANSCRIPT, OUTLINES):
         return SOURCES[name]()
     text = (SRC / name).read_text("utf-8")
     (made,) = MADE.finditer(text)
-    return text[: made.start("text")] + SOURCES[name]() + text[made.end("text") :]
+    text = text[: made.start("text")] + SOURCES[name]() + text[made.end("text") :]
+    return DOCUMENTED.sub(sdk_docs(), text) if name == "fronts/sdk/options.py" else text
 
 
 def stale() -> list[str]:

@@ -27,6 +27,12 @@ def run_acp(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_attach(argv: list[str]) -> int:
+    from clew.fronts.remote.attach import main
+
+    return main(argv)
+
+
 def run_completion(argv: list[str]) -> int:
     from clew.completion import main
 
@@ -75,6 +81,12 @@ def run_keys(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_link(argv: list[str]) -> int:
+    from clew.commands.link import main
+
+    return main(argv)
+
+
 def run_login(argv: list[str]) -> int:
     from clew.commands.login import main
 
@@ -99,6 +111,12 @@ def run_memory(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_pair(argv: list[str]) -> int:
+    from clew.fronts.remote.pairing import main
+
+    return main(argv)
+
+
 def run_permissions(argv: list[str]) -> int:
     from clew.commands.permissions import main
 
@@ -109,6 +127,13 @@ def run_plugin(argv: list[str]) -> int:
     from clew.commands.plugins import main
 
     return main(argv)
+
+
+def run_serve(argv: list[str]) -> int:
+    from clew.commands.sessions.output import find_home
+    from clew.serve.run import main
+
+    return main(argv, find_home())
 
 
 def run_sessions(argv: list[str]) -> int:
@@ -126,6 +151,7 @@ def run_tasks(argv: list[str]) -> int:
 # Each function imports its module when called, so that `clew --version` loads none of them.
 COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "acp": (run_acp, "Serve an editor over the Agent Client Protocol"),
+    "attach": (run_attach, "Follow and use a session on another machine"),
     "completion": (run_completion, "Print a shell completion script (bash, zsh, fish)"),
     "config": (run_config, "Show, explain and change settings; trust folders"),
     "context": (run_context, "Show what fills the next request of a session"),
@@ -134,12 +160,15 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "doctor": (run_doctor, "Check this installation and suggest fixes"),
     "hooks": (run_hooks, "List and test hooks"),
     "keys": (run_keys, "List key bindings and check yours"),
+    "link": (run_link, "Let programs that look for claude start clew"),
     "login": (run_login, "Save an API key in a file only you can read"),
     "logout": (run_logout, "Delete the stored API key"),
     "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
     "memory": (run_memory, "Show which memory files are loaded, and why"),
+    "pair": (run_pair, "Give another machine access to remote sessions"),
     "permissions": (run_permissions, "Check what may run, and why; edit rules"),
     "plugin": (run_plugin, "Install, list, trust and remove plugins"),
+    "serve": (run_serve, "Run a server for sessions, viewers and remote answers"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
     "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
 }
@@ -181,6 +210,7 @@ A coding agent for your terminal.
 
 commands:
   acp          Serve an editor over the Agent Client Protocol
+  attach       Follow and use a session on another machine
   completion   Print a shell completion script (bash, zsh, fish)
   config       Show, explain and change settings; trust folders
   context      Show what fills the next request of a session
@@ -189,12 +219,15 @@ commands:
   doctor       Check this installation and suggest fixes
   hooks        List and test hooks
   keys         List key bindings and check yours
+  link         Let programs that look for claude start clew
   login        Save an API key in a file only you can read
   logout       Delete the stored API key
   mcp          Add, list, approve and log in to MCP servers
   memory       Show which memory files are loaded, and why
+  pair         Give another machine access to remote sessions
   permissions  Check what may run, and why; edit rules
   plugin       Install, list, trust and remove plugins
+  serve        Run a server for sessions, viewers and remote answers
   sessions     List, search, check, repair and move sessions
   tasks        Manage background tasks that still run after clew exited
 
@@ -226,7 +259,7 @@ model:
   --max-thinking-tokens N    Limit thinking to N tokens; 0: off
   --betas NAMES              Beta features to request
   --max-turns N              Stop after N model responses
-  --max-budget-usd USD       Stop after the response that reaches this cost
+  --max-budget-usd USD       Maximum cost of the session, its subagents included
   --task-budget TOKENS       Token budget for the task, as stated to the model
   --autocompact TOKENS       Compact to stay within a window of this size
 
@@ -288,6 +321,7 @@ setup and debugging:
   --debug-to-stderr          Write the debug log to standard error
   -d, --debug[=KINDS]        Write a debug log; KINDS are api, tools, hooks,
                              session
+  --remote [URL]             Let viewers use this session through a clew serve
 
 output and hosts:
   --output-format FORMAT     Output format of --print; stream-json requires
@@ -303,6 +337,8 @@ output and hosts:
   --forward-subagent-text    Include the text of subagents, not only their tool
                              calls
   --session-mirror           Send every transcript entry to the host
+  --max-frame-bytes N        Longest line of the output in bytes (default: 1
+                             MiB)
   --prompt-suggestions [SWITCH]
                              Suggest the next prompt after each turn
   --await-initialize         Wait for the host's initialize request
@@ -486,7 +522,9 @@ def front(options: "Options") -> "Callable[[Options], int]":
 
     gc.disable()
     try:
-        if options.is_print:
+        if options.remote is not None:
+            from clew.fronts.remote.worker import main
+        elif options.is_print:
             from clew.fronts.headless.run import main
         elif options.is_linear or not can_draw():
             from clew.fronts.line.linear import main

@@ -1,3 +1,5 @@
 """The version of clew, in a module of its own so that reading it imports nothing else."""
 
 VERSION = "0.1.0"
+# The name that programs expect in a package.
+__version__ = VERSION

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -19,7 +20,6 @@ from clew.agent.deps import (
     Granted,
     Hooks,
     ModelAccess,
-    MoneyBudget,
     Question,
     TurnClock,
     TurnLimits,
@@ -28,6 +28,7 @@ from clew.agent.deps import (
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.requests import Requests
+from clew.agent.spending_cap import SpendingCap
 from clew.agent.story import Story
 from clew.agent.tools.base import QuestionKind, Tool, ToolContext, ToolOutcome, make_failure
 from clew.core.catalog.lookup import CATALOG
@@ -83,6 +84,9 @@ class NoHooks:
 
 class NoCompaction:
     """A conversation that does not fit ends."""
+
+    async def make_sendable(self, _deps: Deps, _emit: Emit, /) -> bool:
+        return False
 
     async def make_room(self, _deps: Deps, _request: ModelRequest, _emit: Emit, /) -> bool:
         return False
@@ -224,7 +228,7 @@ class World:
         max_rounds: int | None = None,
         home: Path = Path("/nowhere"),
         log: Log | None = None,
-        budget: MoneyBudget | None = None,
+        budget_usd: str = "",
         hooks: Hooks | None = None,
     ) -> None:
         self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
@@ -252,12 +256,20 @@ class World:
                 initial_model="claude-sonnet-5-5",
             )
         )
+        cap = None
+        if budget_usd:
+            cap = SpendingCap(
+                Decimal(budget_usd),
+                spent=lambda: self.session.ledger.total.usd,
+                catalog=CATALOG,
+                now=self.now,
+            )
         self.deps = Deps(
             story=self.story,
             model=ModelAccess(
                 prepare=self.requests,
                 new_answer=lambda: Answering(
-                    self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"
+                    self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}", cap=cap
                 ),
                 measure=unmeasured,
                 thoughts=NoThoughts(),
@@ -269,7 +281,7 @@ class World:
             arrivals=Arrivals(take_messages=self.inbox.take, after_results=lambda _: ()),
             clock=TurnClock(now=self.now, new_id=lambda: str(uuid4()), monotonic_s=time.monotonic),
             spending=self.session,
-            limits=TurnLimits(max_rounds=max_rounds, budget=budget),
+            limits=TurnLimits(max_rounds=max_rounds, cap=cap),
             hooks=hooks or NoHooks(),
             compaction=NoCompaction(),
         )

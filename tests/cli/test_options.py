@@ -18,11 +18,15 @@ from clew.system.config.settings import BY_NAME
 UUID = "6a3c5c1e-0f43-4c1c-9d3a-0d4f1f1c8a01"
 SCHEMA = {"type": "object", "properties": {}}
 # What is made from the rows alone, and what a program says in other words.
-OF_PROGRAMS = {"cwd", "env", "can_use_tool", "hooks", "functions", "mcp_servers"}
+OF_PROGRAMS = {
+    "cwd", "env", "can_use_tool", "hooks", "functions", "mcp_servers", "home", "inherit_env",
+    "provider", "prepare", "compact", "session_store",
+}  # fmt: skip
 # One argument that each flag takes, where its choices do not give one.
 ARGUMENTS = {
     "--session-id": UUID,
     "--max-budget-usd": "2.50",
+    "--max-frame-bytes": "90000",
     "--json-schema": '{"type": "object", "properties": {}}',
     "--agents": '{"a": {}}',
     "--setting-sources": "user",
@@ -166,7 +170,10 @@ def test_every_option_of_programs_comes_from_the_table_and_reaches_the_session()
         given, meant = SAMPLES[rest.partition(" = ")[0].replace('"', "'")]
         given = False if rest.endswith("= True") else given
         meant = False if rest.endswith("= True") else meant
-        found = ClewOptions(**{name: given}).as_options()
+        if name == "session_id":
+            given = meant = UUID
+        resumed = {"resume": "x"} if name in ("fork_session", "resume_at") else {}
+        found = ClewOptions(**{name: given}, **resumed).as_options()
         assert getattr(found, shared[name]) == meant
         assert getattr(usual, shared[name]) != meant
 

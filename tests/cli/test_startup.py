@@ -168,4 +168,4 @@ def test_a_full_disk_leaves_nothing_that_the_next_start_fails_over(tmp_path: Pat
     run(*NO_ROOM)
     assert list(tmp_path.rglob("*.pyc")), "nothing was kept at all"
     done = run()
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stderr, done.returncode) == ("", 0)

@@ -1,13 +1,17 @@
 """What the tables name is what the source reads, and the other way round."""
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from clew.agent.options import Options
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, VARIABLES
 from clew.system.config.settings import BY_NAME, KEYS
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
 from tests.gates.house import SRC
 
 ENVIRONMENTS = ("environ", "environment", "env")
@@ -88,6 +92,32 @@ def test_every_setting_of_the_table_is_read_or_said_to_have_no_effect() -> None:
     assert not read & OF_A_LAYER.keys()
     counting = {key.name for key in KEYS if key.has_effect}
     assert read | OF_A_LAYER.keys() | OF_NOBODY == counting
+
+
+def test_settings_that_are_not_supported_are_named_by_the_start_and_the_doctor(
+    tmp_path: Path,
+) -> None:
+    values: dict[str, Any] = {settings.STRING: "x", settings.WHOLE: 3, settings.OBJECT: {"a": 1}}
+    unsupported = [key for key in KEYS if not key.has_effect]
+    data: dict[str, Any] = {"permissions": {}, "model": "haiku"}
+    fulfilled: dict[str, Any] = {"permissions": {}}
+    for key in unsupported:
+        *above, name = key.name.split(".")
+        value = not key.fulfilled if key.kind == settings.BOOLEAN else values[key.kind]
+        for holder, held in ((data, value), (fulfilled, key.fulfilled)):
+            if held is not None:
+                (holder[above[0]] if above else holder)[name] = held
+    folder = tmp_path / "config"
+    folder.mkdir()
+    names = {key.name for key in unsupported}
+    for held, expected in ((data, names), (fulfilled, set())):
+        (folder / "settings.json").write_text(json.dumps(held), "utf-8")
+        with serving({"scenario": 1, "answers": [{"text": "Fine."}]}) as server:
+            start = clew(tmp_path, server.url, "-p", "hi")
+            report = clew(tmp_path, server.url, "doctor")
+        assert start.returncode == 0
+        for told in (start.stderr, report.stdout):
+            assert {name for name in names if name in told} == expected
 
 
 def test_settings_are_read_by_their_readers_alone() -> None:

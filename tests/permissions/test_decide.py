@@ -570,3 +570,25 @@ def test_a_pattern_that_ends_at_the_root_is_judged(world: World) -> None:
 def test_modes_have_names_for_people() -> None:
     assert describe_mode("acceptEdits") == "accept edits"
     assert describe_mode("unheard") == "unheard"
+
+
+def test_a_blocked_file_outside_is_denied_except_for_plan_and_memory(world: World) -> None:
+    outside, memory = world.home.parent / "elsewhere" / "x.py", world.home / "memory"
+    plan = str(world.home / "plan.md")
+    rules = world.rules(allow=["Write", "Read"])
+
+    def verdict(path: object, tool: str = "Write") -> str:
+        return world.verdict(
+            tool,
+            {"file_path": str(path)},
+            rules,
+            "bypassPermissions",
+            plan_file=plan,
+            memory=str(memory),
+            blocks_writes_outside=True,
+        )
+
+    assert verdict(outside) == "deny"
+    assert verdict(world.cwd / "link-to-home" / "y.py") == "deny"
+    assert verdict(outside, "Read") == "allow"
+    assert [verdict(path) for path in ("a.py", plan, memory / "note.md")] == ["allow"] * 3

@@ -8,9 +8,9 @@ from clew.core.catalog.models import Model, make_unknown_model
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Adaptive, Failure, ModelRequest
 from clew.providers.chat import ChatProvider
+from clew.providers.chat_body import build_chat
 from clew.providers.endpoint import read_endpoint, request_headers
 from clew.providers.failure_kinds import Overflow, overflow_of
-from clew.providers.request_body import build_chat
 from clew.system.config.environment import freeze
 from tests.system.transport.servers import network
 
@@ -69,7 +69,7 @@ def test_a_choice_without_tools_is_left_out() -> None:
 
 def test_what_has_no_name_there_is_said_to_be_left_out() -> None:
     request = ModelRequest(model="gpt-9", messages=[], thinking=Adaptive(), task_budget_tokens=9)
-    how, budget = build_chat(request, make_unknown_model("gpt-9")).adjusted
+    budget, how = build_chat(request, make_unknown_model("gpt-9")).adjusted
     assert "thinking mode" in how
     assert "task budgets" in budget
 

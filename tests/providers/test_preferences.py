@@ -3,7 +3,12 @@
 import pytest
 
 from clew.providers.base import Adaptive, ModelRequest, Off, ThinkingBudget
-from clew.providers.preferences import Preferences, apply_preferences, read_preferences
+from clew.providers.preferences import (
+    Preferences,
+    apply_preferences,
+    limit_effort,
+    read_preferences,
+)
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import freeze
 
@@ -67,3 +72,11 @@ def test_a_request_keeps_what_it_says_itself() -> None:
     )
     own = ModelRequest(model="m", messages=[], max_tokens=1, thinking=Adaptive(), cache="1h")
     assert apply_preferences(own, asked) == own
+
+
+def test_effort_is_lowered_to_the_highest_one_allowed() -> None:
+    assert limit_effort("max", None) == "max"
+    assert limit_effort("max", "low") == "low"
+    assert limit_effort(None, "low") == "low"
+    assert limit_effort("low", "high") == "low"
+    assert limit_effort(None, "high") is None

@@ -30,7 +30,7 @@ def charge(
         return
     message_id = str(message.get("id") or "")
     cost: Json = {
-        "messageId": message_id,
+        "message_id": message_id,
         "requestId": request_id or message_id,
         "model": model,
         "usage": usage,

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.agent.deferred_calls import repeat_deferred_calls
 from clew.agent.deps import Deps, Emit, ensure_saved
 from clew.agent.events import Noticed, Recorded, TurnEnded
 from clew.agent.hooked import BLOCKED_PROMPT, fire_event, make_hook_entries, report_notices
@@ -20,6 +21,7 @@ from clew.agent.loop import run_turn
 from clew.agent.transitions import TokenBudget, read_wished_tokens
 from clew.core.input import CompactSession, as_typed
 from clew.core.json_object import Json
+from clew.core.ledger.state import Interacted
 from clew.core.messages import factories
 from clew.core.messages.messages import UserMessage
 from clew.record.transcript.record import Recorder
@@ -152,8 +154,16 @@ class Conversation:
         if hook_outcome.block is not None or hook_outcome.halt is not None:
             return await self._refused(hook_outcome, text, emit)
         message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
+        try:
+            ended = await repeat_deferred_calls(deps, emit)
+        except asyncio.CancelledError:
+            deps.story.add([message, *context])
+            raise
         around = [*make_hook_entries(deps, outcome), *make_hook_entries(deps, hook_outcome)]
         await self._keep([*deps.arrivals.take_messages(), message, *context, *around], emit)
+        if ended is not None:
+            await ensure_saved(deps, emit)
+            return ended
         wished = read_wished_tokens(text)
         tokens = None if wished is None else TokenBudget(wished)
         return await run_turn(deps, emit, tokens)
@@ -297,10 +307,12 @@ class Conversation:
         self._inbox.put(self._message(prompt, said_by, uuid), context)
 
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
+        at = self._deps.clock.now()
+        self._deps.spending.change(Interacted(at=at))
         return factories.make_user(
             prompt,
             uuid=uuid or self._deps.clock.new_id(),
-            at=self._deps.clock.now(),
+            at=at,
             prompt_source=said_by.source,
             origin=said_by.origin,
             permission_mode=said_by.mode,

@@ -5,7 +5,6 @@ returned as values: nothing here may raise anything but CancelledError.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -20,7 +19,6 @@ from clew.agent.tools.base import QuestionKind, ToolOutcome
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.input import CompactSession
 from clew.core.json_object import Json
-from clew.core.ledger.ledger import Spend, is_spent
 from clew.core.ledger.state import SessionTracker
 from clew.core.messages.history import History
 from clew.core.normalize.prefix import Bound
@@ -33,6 +31,7 @@ from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
 from clew.providers.base import ModelRequest
 
 if TYPE_CHECKING:
+    from clew.agent.spending_cap import SpendingCap
     from clew.permissions.reading import CommandLine
 
 Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
@@ -59,6 +58,10 @@ class AnswerDriver(Protocol):
 
         `for_fallback` rebuilds the request for another model.
         """
+        ...
+
+    def release(self) -> None:
+        """End the reservation of the response's cost; call this once the cost is charged."""
         ...
 
 
@@ -151,13 +154,15 @@ class Granted(Struct, frozen=True, kw_only=True):
 class Refused(Struct, frozen=True, kw_only=True):
     """A rejection. The model reads `words`; with `stop`, the turn ends too.
 
-    `is_nobodys` is set if there was no user to ask.
+    `is_nobodys` is set if there was no user to ask. With `is_deferred`, the call waits until the
+    session goes on, if it can.
     """
 
     words: str
     stop: bool = False
     by_person: bool = True
     is_nobodys: bool = False
+    is_deferred: bool = False
 
 
 Verdict: TypeAlias = Granted | Refused
@@ -207,6 +212,10 @@ class ConversationCompactor(Protocol):
     request must be built again.
     """
 
+    async def make_sendable(self, deps: "Deps", emit: Emit, /) -> bool:
+        """Compact a resumed history that fits no request, before a request is built from it."""
+        ...
+
     async def make_room(self, deps: "Deps", request: ModelRequest, emit: Emit, /) -> bool:
         """Compact before a request is sent, if necessary."""
         ...
@@ -247,16 +256,6 @@ class ThoughtReports(Protocol):
     def dropped(self, answer: Json) -> list[Repair]:
         """Return unreported thinking blocks that the service dropped from the last request."""
         ...
-
-
-class MoneyBudget(Struct, frozen=True, kw_only=True):
-    """The dollars that this run may spend in addition to `before`, the session's cost so far."""
-
-    usd: Decimal
-    before: Decimal
-
-    def is_spent(self, spend: Spend) -> bool:
-        return is_spent(spend, self.before + self.usd)
 
 
 async def nothing_new() -> tuple[str, ...]:
@@ -327,10 +326,10 @@ class TurnClock(Struct, frozen=True, kw_only=True):
 
 
 class TurnLimits(Struct, frozen=True, kw_only=True):
-    """The limits of a turn. `budget` is compared with the cost in `Deps.spending`."""
+    """The limits of a turn. The session and its subagents share `cap`."""
 
     max_rounds: int | None = None
-    budget: MoneyBudget | None = None
+    cap: "SpendingCap | None" = None
     max_parallel: int = 10
 
 

@@ -22,6 +22,7 @@ from clew.agent.hooked import (
     DEFERRED,
     DEFERRED_KIND,
     PUT_OFF,
+    PUT_OFF_BY_HOST,
     describe_end,
     fire_event,
     fire_for,
@@ -30,6 +31,7 @@ from clew.agent.hooked import (
 )
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
+from clew.agent.shipping import count_shipped
 from clew.agent.tools.base import ToolOutcome
 from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
@@ -169,8 +171,7 @@ class ToolExecutor:
             await self._deny(call, words, "permission-rule")
             return
         if outcome.permission == "defer" and self._deps.approval.can_defer:
-            self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
-            await self._deny(call, DEFERRED, DEFERRED_KIND)
+            await self._defer(call, PUT_OFF)
             return
         decision, is_confined = await self._decision(call.bound, outcome)
         if isinstance(decision, Ask | NeedsReview):
@@ -282,9 +283,16 @@ class ToolExecutor:
                     again, confined = await self._decision(call.bound, outcome)
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
+            case Refused(is_deferred=True) if self._deps.approval.can_defer:
+                await self._defer(call, PUT_OFF_BY_HOST)
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
+
+    async def _defer(self, call: PendingCall, why: str) -> None:
+        """Let a call wait until the session goes on, and end the turn."""
+        self.halt = self.halt or why.format(tool=call.block["name"])
+        await self._deny(call, DEFERRED, DEFERRED_KIND)
 
     async def _verdict(self, call: PendingCall, decision: Decision) -> Verdict:
         if self.is_stopped:
@@ -383,7 +391,7 @@ class ToolExecutor:
         finally:
             duration_ms = (self._deps.clock.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
-        self._account(outcome)
+        self._account(call.bound, outcome)
         event, fields = describe_end(outcome, duration_ms)
         try:
             hook_outcome = await fire_for(self._deps, self._emit, event, call.bound, **fields)
@@ -431,14 +439,17 @@ class ToolExecutor:
                 self.is_stopped = self.is_stopped or verdict.stop
         return isinstance(verdict, Granted)
 
-    def _account(self, outcome: ToolOutcome) -> None:
-        """Update the session's statistics with what a call changed: lines of files, and todos."""
+    def _account(self, call: BoundCall, outcome: ToolOutcome) -> None:
+        """Update the session's statistics with what a call changed: files, todos and commits."""
         if outcome.is_error:
             return
         for read in (count_changed_lines, todos_of):
             changed = read(outcome.tool_use_result)
             if changed is not None:
                 self._deps.spending.change(changed)
+        shipped = count_shipped(call, outcome.content)
+        if shipped is not None:
+            self._deps.spending.change(shipped)
 
     async def _finish(
         self, call: PendingCall, outcome: ToolOutcome, *, content: Any = None

@@ -22,7 +22,8 @@ from clew.core.messages.messages import AssistantMessage
 BLOCKED_PROMPT = "Prompt blocked by UserPromptSubmit hook: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
 PUT_OFF = "A hook deferred {tool}; resume the session to continue"
-DEFERRED = "A hook deferred this call: it did not run. Make it again when asked to continue."
+PUT_OFF_BY_HOST = "The approval of {tool} was deferred; resume the session to continue"
+DEFERRED = "This call was deferred: it did not run yet."
 DEFERRED_KIND = "hook-deferred"
 BY_HOOK = "{event}:{tool} hook error: {why}"
 

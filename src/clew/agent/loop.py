@@ -37,6 +37,7 @@ from clew.agent.transitions import (
     TurnReply,
     choose_transition,
     describe_api_error,
+    find_removable_media,
     make_failure_entry,
     make_speed_entry,
     with_advice,
@@ -44,12 +45,13 @@ from clew.agent.transitions import (
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import find_charges
-from clew.core.ledger.state import ApiTimed
+from clew.core.ledger.state import ApiTimed, FallbackChanged
 from clew.core.messages import factories
 from clew.core.messages.history import History, with_cost
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 from clew.core.normalize.block_rules import RequestViolation
+from clew.core.normalize.origin import with_origins
 from clew.core.normalize.prefix import with_bound
 from clew.core.normalize.repairs import Repair
 from clew.core.stream.events import (
@@ -85,6 +87,8 @@ TOO_LONG = "the conversation no longer fits into the context window"
 NOT_SENT = "Not sent, because the API would reject it"
 ASK_AGAIN = "Nothing is lost; submit it again to send it anyway"
 SHOWN_VIOLATIONS = 3
+# The newest images and documents are omitted first, then all.
+MEDIA_TRIES = 2
 
 
 class HeldRequest(Struct, frozen=True, kw_only=True):
@@ -120,9 +124,10 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
                 reason="max_turns",
                 message=f"reached the limit of {format_count(deps.limits.max_rounds, 'round')}",
             )
-        if is_over_budget(deps) and not (isinstance(step, TurnEnd) and ended_badly(step)):
-            assert deps.limits.budget is not None
-            words = f"Reached maximum budget (${deps.limits.budget.usd})"
+        cap = deps.limits.cap
+        is_over = cap is not None and cap.is_spent
+        if cap is not None and is_over and not (isinstance(step, TurnEnd) and ended_badly(step)):
+            words = f"Reached maximum budget (${cap.usd})"
             step = TurnEnd(reason="budget_exhausted", message=words)
         if isinstance(step, Continue) and await deps.surroundings.should_leave():
             step = TurnEnd(reason="left")
@@ -154,7 +159,11 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
             await wait_for_late(deps, emit)
             async with hearing.running:
                 ended = await hearing.listen()
-                if not (await hearing.is_shorter_now(ended, tries) or hearing.is_other_now(ended)):
+                if not (
+                    await hearing.is_shorter_now(ended, tries)
+                    or hearing.is_other_now(ended)
+                    or await hearing.is_without_media_now(ended, tries)
+                ):
                     reply = await hearing.settle(ended)
                 hearing.running.release()
         except asyncio.CancelledError:
@@ -265,12 +274,6 @@ def tokens_said(deps: Deps) -> int:
     return deps.spending.ledger.total.tokens.output
 
 
-def is_over_budget(deps: Deps) -> bool:
-    return deps.limits.budget is not None and deps.limits.budget.is_spent(
-        deps.spending.ledger.total
-    )
-
-
 def ended_badly(step: TurnEnd) -> bool:
     return step.reason not in ENDED_WELL
 
@@ -337,6 +340,8 @@ class Hearing:
     def _begin(self) -> None:
         self._message: Json = {}
         self._blocks: list[Json] = []
+        # The record of origin of each block.
+        self._origins: list[Json | None] = []
         self._uuids: list[str] = []
         self._told = 0
         self._request_id = f"clew_{self._deps.clock.new_id()}"
@@ -344,9 +349,11 @@ class Hearing:
 
     async def listen(self) -> Ended | HeldRequest:
         deps = self._deps
+        await deps.compaction.make_sendable(deps, self._emit)
         prepared = await prepare(deps, self._emit)
         if await deps.compaction.make_room(deps, prepared.request, self._emit):
             prepared = await prepare(deps, self._emit)
+        prepared = await self._shrunk(prepared)
         self._request = prepared.request
         if prepared.violations:
             held_request = HeldRequest(words=doubt(prepared.violations))
@@ -356,8 +363,14 @@ class Hearing:
                 return held_request
         request = await deps.model.measure(prepared.request, deps.story.history)
         request = replace(request, in_thread=True)
+        if deps.limits.cap is not None:
+            request = deps.limits.cap.measure(request, deps.story.history)
+            if warning := deps.limits.cap.find_unpriced(request.model):
+                await self._emit(Noticed(messages=(warning,)))
         begin_s = self._attempt_s = deps.clock.monotonic_s()
         self._asked_model = request.model
+        if deps.spending.state.is_on_fallback:
+            deps.spending.change(FallbackChanged(active=False))
         deps.model.cache.sent(request, deps.story.history, deps.clock.now())
         try:
             return await self._answer.run(request, self._heard, self._for_fallback)
@@ -369,9 +382,22 @@ class Hearing:
             )
             deps.spending.change(self._took)
 
+    async def _shrunk(self, prepared: Prepared) -> Prepared:
+        """Return a request that is not larger than the service takes, compacted if necessary."""
+        for tries in (2, 3):
+            if any(violation.is_of_size for violation in prepared.violations):
+                request = prepared.request
+                compact = self._deps.compaction.after_overflow
+                if not await compact(self._deps, request, None, tries, self._emit):
+                    break
+                prepared = await prepare(self._deps, self._emit)
+        return prepared
+
     async def _for_fallback(self, request: ModelRequest, model: str) -> ModelRequest:
         """Return the request for the next model of the fallback chain."""
         deps = self._deps
+        if not deps.spending.state.is_on_fallback:
+            deps.spending.change(FallbackChanged(active=True))
         if deps.model.for_fallback is None:
             return replace(request, model=model)
         prepared = deps.model.for_fallback(deps.story, model)
@@ -380,6 +406,7 @@ class Hearing:
             prepared.request,
             max_tokens=request.max_tokens,
             input_tokens=request.input_tokens,
+            most_input_tokens=request.most_input_tokens,
             in_thread=request.in_thread,
         )
 
@@ -402,6 +429,21 @@ class Hearing:
             ended.failure.message
         )
 
+    async def is_without_media_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
+        """Return whether to retry a request that was rejected because of an image or a document.
+
+        The first retry omits the newest ones, the second omits all.
+        """
+        if not isinstance(ended, GaveUp) or tries > MEDIA_TRIES:
+            return False
+        kinds = find_removable_media(ended.failure, self._request.messages)
+        if not kinds:
+            return False
+        self._note_failed(ended.failure, delay_s=0, refused_media=kinds)
+        why = f"{describe_api_error(ended.failure)} · retrying without the {' or '.join(kinds)}"
+        await self._emit(Noticed(messages=(why,)))
+        return True
+
     async def _heard(self, event: DriverEvent) -> None:
         match event:
             case Asking():
@@ -422,6 +464,7 @@ class Hearing:
             case BlockFinished():
                 self._first_s = self._first_s or self._deps.clock.monotonic_s()
                 self._blocks.append(event.block)
+                self._origins.append(event.origin)
                 self._uuids.append(self._deps.clock.new_id())
             case FellBack():
                 self._note_failed(event.failure, delay_s=0)
@@ -440,7 +483,12 @@ class Hearing:
                 await self.running.refuse(event.block, self._uuids[-1], words)
 
     def _note_failed(
-        self, failure: Failure, *, max_attempts: int | None = None, delay_s: float | None = None
+        self,
+        failure: Failure,
+        *,
+        max_attempts: int | None = None,
+        delay_s: float | None = None,
+        refused_media: Sequence[str] = (),
     ) -> None:
         """Record a failed request in the transcript; front ends see the driver's event."""
         entry = make_failure_entry(
@@ -450,6 +498,7 @@ class Hearing:
             attempt=self._attempt,
             max_attempts=max_attempts,
             delay_s=delay_s,
+            refused_media=refused_media,
         )
         self._deps.story.add([entry])
 
@@ -490,6 +539,7 @@ class Hearing:
             is_aborted_mid_stream=is_aborted,
             requested_model=self._asked_model,
         )
+        entries = with_origins(entries, self._origins[first:])
         return with_bound(entries, self._deps.model.thoughts.bound)
 
     async def settle(self, ended: Ended | HeldRequest) -> TurnReply:
@@ -502,6 +552,14 @@ class Hearing:
                 self._note_cost(entries[0])
                 await self._emit(Recorded(entries=entries))
                 return self._reply(ended)
+            case GaveUp(failure=Failure(kind="budget") as failure):
+                return TurnReply(
+                    ending="over_budget",
+                    is_complete=False,
+                    is_final=True,
+                    failure=failure.message,
+                    error=category_of(failure),
+                )
             case GaveUp():
                 self._note_failed(ended.failure)
                 words = with_advice(ended, self._deps.clock.now())
@@ -535,7 +593,7 @@ class Hearing:
             return
         cost_fields = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
         self._deps.story.recorder.request_cost(
-            messageId=message.message_id,
+            message_id=message.message_id,
             requestId=message.request_id,
             model=message.model,
             purpose="turn",
@@ -549,6 +607,7 @@ class Hearing:
         self._deps.story.add(entries)
         for entry_charge in find_charges(entries, self._deps.model.catalog):
             self._deps.spending.charge(entry_charge)
+        self._answer.release()
         self._is_settled = True
 
     def _charge_withdrawn(self, message: Json) -> None:
@@ -636,6 +695,7 @@ class Hearing:
             entries = self._costed(entries)
             self._add(entries)
             self._note_cost(entries[0])
+        self._answer.release()
         self.running.release()
         self._deps.story.add(
             [

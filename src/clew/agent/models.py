@@ -27,11 +27,16 @@ from clew.core.normalize.target import Target
 from clew.permissions.decision import Ask, Finding
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.base import Effort, ModelRequest, Thinking
-from clew.providers.credentials import make_endpoint, open_memory
+from clew.providers.base import Cap, Effort, ModelRequest, ProviderFunction, Thinking
+from clew.providers.credentials import make_endpoint, open_memory, run_helper
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
-from clew.providers.preferences import Preferences, read_preferences, wants_threads
+from clew.providers.preferences import (
+    Preferences,
+    limit_effort,
+    read_preferences,
+    wants_threads,
+)
 from clew.providers.watchdog import SilenceLimits, read_limits
 from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp
@@ -84,6 +89,7 @@ def make_template(
     session_id: str,
     style: Style = BUILTIN[0],
     language: str = "",
+    attribution: str = "",
 ) -> ModelRequest:
     """Return a request without messages; it is the same for every turn and for later runs."""
     return ModelRequest(
@@ -97,6 +103,7 @@ def make_template(
             style=style.text,
             keeps_work=style.keeps_work,
             language=language,
+            attribution=attribution,
         ),
         tools=definitions,
         thinking=options.thinking,
@@ -116,10 +123,10 @@ def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
 def target_of(model: Model, endpoint: Endpoint) -> Target:
     """Return what requests to the model may contain at this endpoint."""
     target = replace(Target.of(model), api_version=endpoint.api_version)
-    if endpoint.speaks_chat:
-        from clew.core.normalize.dialects import for_chat  # Most sessions use the Messages API.
+    if not endpoint.speaks_messages:
+        from clew.providers.wires import narrow_target  # Most sessions use the Messages API.
 
-        return for_chat(target)
+        return narrow_target(target, model, endpoint)
     return replace(
         target,
         deferred_tools=target.deferred_tools and endpoint.betas_allowed,
@@ -138,7 +145,13 @@ class Service(Struct, frozen=True, kw_only=True):
     # Settings that could not be read.
     problems: tuple[str, ...] = ()
 
-    def answering(self, fallbacks: tuple[str, ...] = (), *, with_events: bool = False) -> Answering:
+    def answering(
+        self,
+        fallbacks: tuple[str, ...] = (),
+        *,
+        with_events: bool = False,
+        cap: Cap | None = None,
+    ) -> Answering:
         """Return a driver for one response."""
         return Answering(
             self.provider,
@@ -149,6 +162,7 @@ class Service(Struct, frozen=True, kw_only=True):
             catalog=self.catalog,
             gate=self.gate,
             with_events=with_events,
+            cap=cap,
         )
 
 
@@ -159,11 +173,11 @@ def target_named(service: Service, name: str) -> Target:
 
 def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
     """Return the provider class for the endpoint's protocol."""
-    if not endpoint.speaks_chat:
+    if endpoint.speaks_messages and not endpoint.frames:
         return AnthropicProvider
-    from clew.providers.chat import ChatProvider
+    from clew.providers.wires import find_provider
 
-    return ChatProvider
+    return find_provider(endpoint)
 
 
 async def open_service(
@@ -173,18 +187,33 @@ async def open_service(
     places: Places,
     launcher: Launcher,
     opened: AsyncExitStack,
+    function: ProviderFunction | None = None,
 ) -> Service:
-    """Open the service. `opened` closes its connections later; the TLS handshake starts at once."""
+    """Open the service. `opened` closes its connections later; the TLS handshake starts at once.
+
+    A `function` of the program answers instead of a service.
+    """
     catalog = CATALOG
     problems: tuple[str, ...] = ()
     if read_object(settings, "models"):  # Most users add no models.
         from clew.core.catalog.added import load_models
 
         catalog, problems = load_models(settings)
-    endpoint = await make_endpoint(environ, settings, places, launcher)
     transport = HttpTransport(read_network(environment))
     opened.push_async_callback(transport.aclose)
-    provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
+    provider: AnthropicProvider
+    if function is None:
+        endpoint = await make_endpoint(environ, settings, places, launcher)
+        provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
+        if endpoint.key_helper:
+            from clew.providers.renewal import renew_key  # Most users have no helper.
+
+            command = endpoint.key_helper
+            renew_key(provider, lambda: run_helper(launcher, command, places.root, environ))
+    else:
+        from clew.providers.function import FunctionProvider
+
+        provider = FunctionProvider(function, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
     memory = open_memory(places)
     provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
@@ -211,9 +240,12 @@ SMALL_MODEL = "haiku"
 def choose_small_model(environment: Environment, service: Service, main: str) -> str:
     """Return the model for small work.
 
-    For a chat endpoint, whose models are unknown, this is the main model by default.
+    For an endpoint of another wire or a program's provider, whose models are unknown, this is the
+    main model by default.
     """
-    default = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
+    provider = service.provider
+    knows_main = not provider.endpoint.speaks_messages or provider.is_function
+    default = main if knows_main else SMALL_MODEL
     return environment.text("small_model") or default
 
 
@@ -224,9 +256,10 @@ def make_side_questions(
     recorder: Recorder,
     *,
     main: str,
+    cap: Cap | None,
 ) -> SideQuestions:
     return SideQuestions(
-        answer=service.answering,
+        answer=lambda: service.answering(cap=cap),
         catalog=service.catalog,
         models={SMALL: choose_small_model(environment, service, main)},
         session=spending,
@@ -249,7 +282,9 @@ class Speaking:
         spending: Spending,
         catalog: ModelCatalog,
         endpoint: Endpoint,
+        most_effort: Effort | None = None,
     ) -> None:
+        self._most_effort = most_effort
         self.model = model
         self.catalog = catalog
         self._endpoint = endpoint
@@ -274,6 +309,7 @@ class Speaking:
         return self._requests.template.effort
 
     def effort(self, effort: Effort | None) -> None:
+        effort = limit_effort(effort, self._most_effort)
         template = replace(self._requests.template, effort=effort)
         self._requests.change(template, target_of(self.model, self._endpoint))
 

@@ -15,6 +15,7 @@ from clew.record.transcript.light import is_uuid
 
 N = TypeVar("N", bound=str)
 
+LEAST_FRAME_BYTES = 65_536
 SWITCH_ON = ("true", "1", "yes", "on")
 SWITCH = (*SWITCH_ON, "false", "0", "no", "off")
 MODES: dict[str, Mode] = {
@@ -31,6 +32,15 @@ MODES: dict[str, Mode] = {
 def word(text: str) -> str:
     """Return the text unchanged."""
     return text
+
+
+def frame_size(value: object) -> int | None:
+    """Return a host's limit for the length of lines, or None if it gives none."""
+    if value is None:
+        return None
+    if type(value) is not int or value < LEAST_FRAME_BYTES:
+        raise ValueError(f"expected an integer of at least {LEAST_FRAME_BYTES:,}, got {value!r}")
+    return value
 
 
 def number(least: int, unit: str = "") -> Callable[[str], int]:

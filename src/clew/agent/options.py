@@ -134,9 +134,9 @@ class Options(Struct, frozen=True, kw_only=True):
     max_turns: Annotated[int | None,
         Flag("--max-turns N", "Stop after N model responses", values.number(1)), Sdk()] = None
     max_budget_usd: Annotated[Decimal | None,
-        Flag("--max-budget-usd USD", "Stop after the response that reaches this cost",
+        Flag("--max-budget-usd USD", "Maximum cost of the session, its subagents included",
             values.dollars),
-        Sdk(type="Decimal | float | None")] = None
+        Overrides("maxBudgetUsd"), Sdk(type="Decimal | float | None")] = None
     # The token budget for the task, as stated to the model.
     task_budget: Annotated[int | None,
         Flag("--task-budget TOKENS", "Token budget for the task, as stated to the model",
@@ -250,6 +250,9 @@ class Options(Struct, frozen=True, kw_only=True):
     debug_kinds: Annotated[tuple[str, ...],
         Flag("-d, --debug[=KINDS]", "Write a debug log; KINDS are api, tools, hooks, session",
             values.names_among("api", "tools", "hooks", "session"), value=())] = ()
+    # The server of a remote session; empty: the one in the environment.
+    remote: Annotated[str | None,
+        Flag("--remote [URL]", "Let viewers use this session through a clew serve", value="")] = None
     output_format: Annotated[str,
         Flag("--output-format FORMAT", "Output format of --print; stream-json requires --verbose",
             choices=("text", "json", "stream-json"))] = "text"
@@ -273,6 +276,11 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk(), HostMember("forwardSubagentText")] = False
     mirrors: Annotated[bool,
         Flag("--session-mirror", "Send every transcript entry to the host")] = False
+    # The longest line that the host accepts; None: 1 MiB.
+    max_frame_bytes: Annotated[int | None,
+        Flag("--max-frame-bytes N", "Longest line of the output in bytes (default: 1 MiB)",
+            values.number(values.LEAST_FRAME_BYTES, " bytes")),
+        HostMember("maxFrameBytes", values.frame_size)] = None
     suggests: Annotated[bool,
         Flag("--prompt-suggestions [SWITCH]", "Suggest the next prompt after each turn",
             values.switch, choices=values.SWITCH),

@@ -15,6 +15,7 @@ from clew.agent.story import Story
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.spending import Estimator, TokenCounts, tokens_of
+from clew.core.messages.encoding import decode, encode
 from clew.core.messages.history import History
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.core.normalize.block_rules import RequestViolation
@@ -35,7 +36,8 @@ from clew.core.normalize.tokens import (
     estimate_message_tokens,
     estimate_tool_tokens,
 )
-from clew.providers.base import Failure, ModelRequest, Off
+from clew.core.normalize.validate import validate
+from clew.providers.base import Failure, ModelRequest, Off, PrepareFunction
 from clew.providers.request_body import choose_output_limit
 
 # The size of a request before it is sent: estimated, or counted if a decision depends on it.
@@ -47,6 +49,8 @@ Count: TypeAlias = Callable[[ModelRequest], Awaitable[int | Failure]]
 CLOSE = 0.85
 MARGIN = 0.05
 STEP_TOKENS = 8_192
+# No text has more characters per token, on average over a whole history.
+MOST_CHARS = 12
 
 
 class Measure:
@@ -56,6 +60,8 @@ class Measure:
         self._count = count
         self._catalog = catalog
         self._estimator = Estimator()
+        # The response whose usage is implausible for the text before it.
+        self._distrusted: object = None
         self._guess: tuple[int, int] | None = (
             None  # the known tokens, and the estimate for the rest
         )
@@ -63,7 +69,7 @@ class Measure:
     async def __call__(self, request: ModelRequest, history: History) -> ModelRequest:
         model = self._catalog.entry(request.model)
         window = model.context_window
-        counts, since, freed = anchored(history)
+        counts, since, freed = anchored(history, self._distrusted)
         self._learn(counts)
         raw = estimate_message_tokens(since) if counts else estimate_input_tokens(request)
         total = max(0, counts.total - freed) if counts else 0
@@ -78,12 +84,21 @@ class Measure:
 
     def estimate(self, request: ModelRequest, history: History) -> int:
         """Estimate the input size of a request without asking the service."""
-        counts, since, freed = anchored(history)
+        counts, since, freed = anchored(history, self._distrusted)
         if counts is None:
             return round(estimate_input_tokens(request) * self._estimator.factor)
         return max(0, counts.total - freed) + round(
             estimate_message_tokens(since) * self._estimator.factor
         )
+
+    def check_usage(self, history: History, text_chars: int) -> None:
+        """Ignore the last recorded usage if a text of this length can't have so few tokens."""
+        for place in range(len(history) - 1, find_beginning(history) - 1, -1):
+            counts = _counted(history[place])
+            if counts is not None:
+                if counts.total * MOST_CHARS < text_chars:
+                    self._distrusted = history[place].get("uuid")
+                return
 
     def _learn(self, counts: TokenCounts | None) -> None:
         """Compare the last estimate with the service's count and adjust the estimator."""
@@ -94,11 +109,13 @@ class Measure:
         self._guess = None
 
 
-def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
+def anchored(
+    history: History, distrusted: object = None
+) -> tuple[TokenCounts | None, list[Json], int]:
     """Return the last usage that the service counted, and what changed since then.
 
     The changes are the messages added and the number of tokens removed. Counts from before a
-    compaction are ignored.
+    compaction are ignored, and those of the response `distrusted` and earlier ones.
     """
     since: list[Json] = []
     freed = 0
@@ -107,14 +124,25 @@ def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
         freed += _freed(entry)
         message = entry.get("message")
         if entry.get("type") == "assistant" and isinstance(message, dict):
-            tokens = tokens_of(message.get("usage"))
-            if message.get("model") != SYNTHETIC_MODEL and tokens.total:
-                return tokens, since, freed
+            counts = _counted(entry)
+            if counts is not None and entry.get("uuid") == distrusted:
+                break
+            if counts is not None:
+                return counts, since, freed
         elif isinstance(message, dict):
             since.append(message)
         else:
             since += [p for p in _rendered(entry) if isinstance(p, dict)]
     return None, since, 0
+
+
+def _counted(entry: Json) -> TokenCounts | None:
+    """Return the usage that the service counted for a response, or None."""
+    message = entry.get("message") if entry.get("type") == "assistant" else None
+    if not isinstance(message, dict) or message.get("model") == SYNTHETIC_MODEL:
+        return None
+    counts = tokens_of(message.get("usage"))
+    return counts if counts.total else None
 
 
 def _freed(entry: Json) -> int:
@@ -171,12 +199,14 @@ class Requests:
         binds: Callable[[str], bool] = binds_nothing,
         is_as_recorded: bool = False,
         target_of: Callable[[str], Target] | None = None,
+        edit: PrepareFunction | None = None,
     ) -> None:
         """Set up the requests of a session.
 
         `known` contains the repairs that the transcript already reports. `binds` returns whether a
         model binds its thinking. `is_as_recorded` says that the template equals the template of the
-        recorded requests. `target_of` returns what a fallback model accepts.
+        recorded requests. `target_of` returns what a fallback model accepts. `edit` may change the
+        messages of each request, but not the history.
         """
         self._template = template
         self._reported = set(known)
@@ -186,6 +216,7 @@ class Requests:
         self._left_out: frozenset[str] = frozenset()
         self._system = digest_system(template.system)
         self._target = target
+        self._edit = edit
         self._target_of = target_of or (lambda _: target)
         self._definitions = tools or (lambda: template.tools or [])
         self._revealed: dict[str, None] = {}
@@ -275,16 +306,20 @@ class Requests:
         news = [repair for repair in projected.repairs if repair not in self._reported]
         self._reported.update(news)
         self._reported.update(withheld)
+        messages, violations = projected.messages, projected.violations
+        if self._edit is not None:
+            messages = self._edit(decode(encode(messages)))
+            violations = validate(messages, self._target, tools=tools)
         return Prepared(
             request=replace(
                 self._template,
-                messages=projected.messages,
+                messages=messages,
                 tools=tools,
                 thought_binding=look.behavior,
                 compares_with=last_answer_id(history),
             ),
             repairs=projected.repairs,
-            violations=projected.violations,
+            violations=violations,
             news=[*news, *withheld],
             bound=self._thoughts.bound,
         )

@@ -103,12 +103,15 @@ class SideQuestions:
 
     async def put(self, request: ModelRequest, purpose: Purpose) -> Ended:
         """Send a request unchanged and charge its cost."""
-        begin_s = self._monotonic_s()
-        ended = await self._answer().run(request, _unheard)
-        duration_ms = (self._monotonic_s() - begin_s) * 1000
-        self._session.change(ApiTimed(duration_ms=duration_ms, without_retries_ms=duration_ms))
-        if isinstance(ended, Answered | Incomplete):
-            self._charge(ended.message, ended.request_id, purpose, duration_ms)
+        begin_s, answer = self._monotonic_s(), self._answer()
+        try:
+            ended = await answer.run(request, _unheard)
+            duration_ms = (self._monotonic_s() - begin_s) * 1000
+            self._session.change(ApiTimed(duration_ms=duration_ms, without_retries_ms=duration_ms))
+            if isinstance(ended, Answered | Incomplete):
+                self._charge(ended.message, ended.request_id, purpose, duration_ms)
+        finally:
+            answer.release()
         return ended
 
     def _charge(

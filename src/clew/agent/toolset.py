@@ -84,7 +84,7 @@ async def decide(
 
 
 # message UUID, tool_use ID, the changes, and the number of further changes
-Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], None]"
+Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], Awaitable[None]]"
 
 
 class FileRecord:
@@ -163,8 +163,8 @@ class FileRecord:
     async def _note(self, before: "StateBefore", ctx: ToolContext) -> None:
         async with self._one:
             changes, omitted_count = await asyncio.to_thread(self._watch.after, before)
-        if changes:
-            self._record(ctx.message_uuid, ctx.tool_use_id, changes, omitted_count)
+            if changes:
+                await self._record(ctx.message_uuid, ctx.tool_use_id, changes, omitted_count)
 
 
 GONE = "{name} is no longer available: its server or plugin was removed. The call did not run."
@@ -215,7 +215,12 @@ class SessionTools:
         """Adopt the todo list of another conversation."""
         self._session.todos = list_todos(todos)
 
+    def names(self) -> list[str]:
+        """Return the names of the tools that can be called now."""
+        return [tool.name for tool in self._toolbox]
+
     def definitions(self) -> list[Json]:
+        """Return the tools that requests contain; those of stopped servers stay, for the cache."""
         return self._toolbox.definitions()
 
     def meant(self, block: Json) -> Json:

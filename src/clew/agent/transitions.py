@@ -18,10 +18,11 @@ from clew.agent.events import EndReason
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.text import AFTER_MAX_TOKENS
+from clew.core.normalize.repairs import find_media_kinds, find_refused_media
 from clew.core.regex import lazy_pattern
 from clew.providers.answer_events import GaveUp
 from clew.providers.base import Failure
-from clew.providers.failure_kinds import why_no_credit
+from clew.providers.failure_kinds import find_effective_status, why_no_credit
 from clew.system.clock import format_local
 
 # Repeated calls: first the user is asked whether they may continue; later the turn ends.
@@ -105,6 +106,19 @@ def with_advice(ended: GaveUp, now: str) -> str:
     return words if why_no_credit(ended.failure) is None else f"{words} ({ended.why})"
 
 
+# Statuses that reject a request because of its content.
+_REJECTED = frozenset({400, 413, 422})
+
+
+def find_removable_media(failure: Failure, messages: list[Json]) -> list[str]:
+    """Return the media kinds of a request that the service rejected, if it contains any."""
+    if find_effective_status(failure) not in _REJECTED:
+        return []
+    refusal = {"apiErrorStatus": failure.status, "apiErrorType": failure.error_type}
+    kinds = find_refused_media(refusal | {"errorDetails": failure.message})
+    return sorted(kinds & find_media_kinds(messages)) if kinds else []
+
+
 def make_failure_entry(
     failure: Failure,
     *,
@@ -113,9 +127,11 @@ def make_failure_entry(
     attempt: int,
     max_attempts: int | None = None,
     delay_s: float | None = None,
+    refused_media: Sequence[str] = (),
 ) -> Json:
     """Return the transcript entry for one failed request; `delay_s` is None if no retry follows.
 
+    The retry and all later requests omit the kinds of media in `refused_media`.
     The entry is part of the chain for readers of the transcript; requests don't include it.
     """
     error: Json = {"message": failure.message, "formatted": describe_api_error(failure)}
@@ -130,6 +146,8 @@ def make_failure_entry(
         retry_fields["retryInMs"] = round(delay_s * 1000)
     if max_attempts is not None:
         retry_fields["maxRetries"] = max_attempts
+    if refused_media:
+        retry_fields["refusedMedia"] = list(refused_media)
     return factories.make_system(
         "api_error",
         uuid=uuid,
@@ -251,6 +269,8 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
         return TurnEnd(reason="loop_stopped", message=f"stopped: {reply.repeats}")
     if reply.has_results:
         return Continue(cause="tools")
+    if reply.ending == "over_budget":
+        return TurnEnd(reason="budget_exhausted", message=reply.failure)
     if reply.is_final:
         full = reply.ending == "cut_by_context"
         return TurnEnd(reason="prompt_too_long" if full else "api_error", message=reply.failure)

@@ -10,10 +10,13 @@ import os
 import sys
 from pathlib import Path
 
+from clew.commands.styled import print_pieces
+from clew.core import messages
 from clew.core.messages.errors import SettingsError, describe_error
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config import settings
-from clew.system.config.environment import AMBIENT, VARIABLES
+from clew.system.config.environment import AMBIENT, VARIABLES, freeze
+from clew.system.config.flags import find_flag_faults, list_flags
 from clew.system.config.json_text import split_path
 from clew.system.config.layers import find_value
 from clew.system.config.load import (
@@ -34,8 +37,13 @@ from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import BY_NAME, NO_EFFECT, find_nearest_key, is_known
 
+# Wider keys and values do not widen their column in `clew config list`.
+WIDEST = 40
 # Generated from the table of settings by `make docs`.
-SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
+SCHEMAS = {
+    "settings": Path(settings.__file__).with_name("settings.schema.json"),
+    "transcript": Path(messages.__file__).with_name("transcript.schema.json"),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -69,11 +77,14 @@ def main(argv: list[str]) -> int:
             "unset": GroupWord(run_unset, key, scope, line="Remove a value from a settings file"),
             "keys": GroupWord(run_keys, line="List all keys of settings files"),
             "schema": GroupWord(
-                run_schema, line="Print the JSON Schema of settings files, for editors"
+                run_schema,
+                argument("what", nargs="?", default="settings", choices=[*SCHEMAS]),
+                line="Print the JSON Schema of settings files or transcript lines",
             ),
             "variables": GroupWord(
                 run_variables, line="List all environment variables with their aliases"
             ),
+            "flags": GroupWord(run_flags, line="List the feature flags and what set them"),
             "trust": GroupWord(
                 run_trust, folder, line="Trust a folder: allow its settings to start programs"
             ),
@@ -107,8 +118,15 @@ def run_list(options: argparse.Namespace, places: Places) -> int:
     if options.json:
         show(mask(json.dumps(in_force_now(places), indent=2, ensure_ascii=False)))
     else:
-        for line in list_settings(places):
-            show(line)
+        rows = list_settings(places)
+        widths = [
+            max((len(row[at]) for row in rows if len(row[at]) <= WIDEST), default=0)
+            for at in range(2)
+        ]
+        for key, value, origin in rows:
+            print_pieces(
+                ("strong", f"{key:<{widths[0]}}  "), f"{value:<{widths[1]}}  ", ("quiet", origin)
+            )
     return 0
 
 
@@ -128,7 +146,7 @@ def run_set(options: argparse.Namespace, places: Places) -> int:
         sys.stderr.write(f"{done.path}: {fault}\n")
     key = BY_NAME.get(options.key)
     if key is not None and not key.has_effect:
-        sys.stderr.write(f"{options.key}: {NO_EFFECT}\n")
+        sys.stderr.write(f"{options.key}: {NO_EFFECT}: {key.unsupported}\n")
     show(f"{done.path}: {options.key} = {format_value(done.value)}")
     return 0
 
@@ -143,14 +161,14 @@ def run_keys(_options: argparse.Namespace, _places: Places) -> int:
     for key in BY_NAME.values():
         choices = f" ({', '.join(key.choices)})" if key.choices else ""
         marks = " [trust]" if key.executes else " [managed]" if key.managed_only else ""
-        marks += ("" if key.has_effect else " [no effect]") + (" [live]" if key.is_live else "")
+        marks += ("" if key.has_effect else " [not supported]") + (" [live]" if key.is_live else "")
         default = "" if key.default is None else f", default {format_value(key.default)}"
         show(f"{key.name}{marks}: {key.meaning}; {key.kind}{choices}{default}")
     return 0
 
 
-def run_schema(_options: argparse.Namespace, _places: Places) -> int:
-    show(SCHEMA.read_text("utf-8").rstrip())
+def run_schema(options: argparse.Namespace, _places: Places) -> int:
+    show(SCHEMAS[options.what].read_text("utf-8").rstrip())
     return 0
 
 
@@ -159,6 +177,20 @@ def run_variables(_options: argparse.Namespace, _places: Places) -> int:
         default = f" (default {variable.default})" if variable.default is not None else ""
         show(f"{' '.join(variable.names)}: {variable.meaning}{default}")
     return 0
+
+
+def run_flags(_options: argparse.Namespace, places: Places) -> int:
+    from clew.permissions.session_rules import load_current_rules
+
+    standing = load_current_rules(os.environ, places.cwd)
+    environment = freeze(standing.environ)
+    for state in list_flags(standing.settings, environment):
+        word = "on" if state.is_on else "off"
+        show(f"{state.flag.name}: {word} ({state.source}); {state.flag.meaning}")
+    faults = list(find_flag_faults(standing.settings, environment))
+    for fault in faults:
+        sys.stderr.write(f"{fault}\n")
+    return 1 if faults else 0
 
 
 def run_trust(options: argparse.Namespace, places: Places) -> int:

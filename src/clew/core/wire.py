@@ -259,18 +259,18 @@ def unsupported(request_id: str, subtype: str) -> Json:
     return make_refusal(request_id, words, code="unsupported_request")
 
 
-# Frames stay below the size that hosts accept: the longest strings are truncated, with a note.
+# Frames stay below the size that hosts accept: what is too long is shortened, and the frame says so.
 
 
-# Hosts abort a session on a line of 1,048,576 characters.
-MAX_FRAME_BYTES = 512 * 1024
-# A mirrored transcript line should stay complete, so its limit is just below the size that aborts a
-# session.
-MAX_COPY_BYTES = 1_000_000
-LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
-# The length to which long strings are truncated first; lowered until the frame fits.
-KEPT = 64 * 1024
+# Hosts abort a session on a line of 1,048,576 characters, unless they are set up otherwise.
+MAX_FRAME_BYTES = 1024 * 1024 - 1024
+# Long strings are first truncated to this fraction of the limit; lowered until the frame fits.
+KEPT = 4
 LEAST = 64
+# The most omissions that a frame lists.
+MAX_OMISSIONS = 20
+# The members that contain encoded bytes. A part of them can't be decoded, so they are left out.
+MEDIA = ("data", "base64", "blob")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -283,31 +283,61 @@ def encode(frame: Json) -> bytes:
     return unescape_line(_encode(frame))
 
 
-def encode_frame(frame: Json, limit: int = 0) -> bytes:
-    """Encode a frame as one line without the newline, shortened if it is too long.
+def encode_frame(frame: Json, limit: int = MAX_FRAME_BYTES) -> bytes:
+    """Encode a frame as one line without the newline, shortened if it exceeds `limit` bytes.
 
-    `limit` is the maximum length in bytes; 0 stands for the limit of the frame's kind.
+    The member `truncated` of a shortened frame lists what was omitted.
     """
-    limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
     line = encode(frame)
-    kept_limit = KEPT
-    while len(line) > limit and kept_limit >= LEAST:
-        line = encode(shortened(frame, kept_limit))
-        kept_limit //= 4
-    if len(line) <= limit:
-        return line
-    return encode(emptied(frame))
+    kept = limit // KEPT
+    while len(line) > limit and kept >= LEAST:
+        cuts = FrameCuts(kept)
+        short: Json = cuts.shorten(frame)
+        line = encode(short | {"truncated": cuts.omissions})
+        kept //= KEPT
+    return line if len(line) <= limit else encode(emptied(frame))
 
 
-def shortened(value: Any, limit: int) -> Any:
-    """Shorten a value: cut long strings in the middle, and long arrays and objects at the end."""
-    if isinstance(value, str):
-        return value if len(value) <= limit else cut(value, limit)
-    if isinstance(value, dict):
-        return {key: shortened(item, limit) for key, item in list(value.items())[:limit]}
-    if isinstance(value, list):
-        return [shortened(item, limit) for item in value[:limit]]
-    return value
+class FrameCuts:
+    """Shortens a frame and lists what it omits.
+
+    Long strings lose their middle, and long arrays and objects their end. Encoded media is left out
+    as a whole.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.omissions: list[Json] = []
+
+    def shorten(self, value: Any, path: str = "") -> Any:
+        limit = self._limit
+        match value:
+            case str() if len(value) > limit:
+                self._note(path, "characters", len(value) - limit)
+                return cut(value, limit)
+            case {"type": str(kind), "source": {"data": str(data)}} if len(data) > limit:
+                self._note(f"{path}.source.data", "characters", len(data))
+                return {"type": "text", "text": f"[{kind}: {len(data)} characters omitted]"}
+            case dict():
+                if len(value) > limit:
+                    self._note(path, "members", len(value) - limit)
+                return {key: self._member(key, value[key], path) for key in list(value)[:limit]}
+            case list():
+                if len(value) > limit:
+                    self._note(path, "items", len(value) - limit)
+                return [self.shorten(v, f"{path}[{n}]") for n, v in enumerate(value[:limit])]
+        return value
+
+    def _member(self, key: Any, value: Any, path: str) -> Any:
+        path = f"{path}.{key}" if path else str(key)
+        if key in MEDIA and isinstance(value, str) and len(value) > self._limit:
+            self._note(path, "characters", len(value))
+            return ""
+        return self.shorten(value, path)
+
+    def _note(self, path: str, unit: str, count: int) -> None:
+        if len(self.omissions) < MAX_OMISSIONS:
+            self.omissions.append({"path": path[-LEAST * 4 :], "omitted": count, "unit": unit})
 
 
 def cut(text: str, limit: int) -> str:
@@ -322,8 +352,9 @@ def emptied(frame: Json) -> Json:
         for key, value in frame.items()
         if value is None or isinstance(value, bool | int | float | str)
     }
-    few: Json = shortened(flat, LEAST)
-    return few | {"truncated": True}
+    few: Json = FrameCuts(LEAST).shorten(flat)
+    left_out = {"path": "", "omitted": len(frame) - len(flat), "unit": "members"}
+    return few | {"truncated": [left_out]}
 
 
 # Lines from a host. Each line parses to one value and never raises.

@@ -110,7 +110,6 @@ class Questions:
                 ),
                 no("No, and stop the turn"),
             ],
-            escape="deny and stop",
         )
         key, words = await self._chosen(dialog)
         if self.rules is not None and key in lasting_answers:
@@ -136,7 +135,6 @@ class Questions:
             choices=choices,
             text=plan,
             body=self.draw_plan(plan),
-            escape="stop",
         )
         key, words = await self._chosen(dialog)
         if key not in modes:

@@ -13,11 +13,14 @@ from clew.agent.calls import BoundCall
 from clew.agent.compaction.budget import Room, at_of, divide_window
 from clew.agent.context.facts import Fact, find_listed_tools, make_plan_fact, make_tool_listing_fact
 from clew.agent.context.opening import Opening
-from clew.agent.deps import ConversationCompactor, Deps, Emit
+from clew.agent.deps import Deps, Emit
 from clew.agent.events import TurnEnded
 from clew.core.input import CompactSession, Pick, PickRow
 from clew.core.json_object import Json
 from clew.core.messages.history import History
+from clew.core.normalize.select import find_beginning, find_references
+from clew.core.normalize.target import Target
+from clew.core.normalize.tokens import count_text_chars
 from clew.parts.background_tasks import find_unended
 from clew.parts.context import Ground
 from clew.parts.hooks import report_loaded
@@ -31,9 +34,17 @@ from clew.system.clock import get_timestamp
 from clew.system.config.settings import read_switch, value_in
 from clew.system.files import is_there, read_content
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.agent.compaction.compactor import Compactor
+
 # A cold session of this size is not resumed without asking.
 LARGE_TOKENS = 100_000
 COLD_AFTER_S = 3600.0
+# A history with more characters per token of the window than this fits no request. Texts have three
+# to five.
+MOST_CHARS = 8
+USUAL_CHARS = 4
 INSTRUCTIONS = "instructions"
 # The maximum number of bytes read from a file that is sent again.
 FILE_MAX_BYTES = 256 * 1024
@@ -42,7 +53,7 @@ FILE_MAX_BYTES = 256 * 1024
 class SessionCompaction(Part):
     """The part that compacts the conversation of a session or a subagent.
 
-    It checks cheaply whether a compaction is due, and only then loads the `ConversationCompactor`.
+    It checks cheaply whether a compaction is due, and only then loads the `Compactor`.
     `list_agents` and `reads_memory` determine which facts are restored after a summary.
     """
 
@@ -65,9 +76,10 @@ class SessionCompaction(Part):
         self._skills = skills
         self._list_agents = list_agents
         self._reads_memory = reads_memory
-        self._compactor: ConversationCompactor | None = None
+        self._compactor: Compactor | None = None
         self._spoke_s: float | None = None
         self._idle_s = 0.0
+        self._is_weighed = False
 
     async def open(self, context: PartContext, /) -> None:
         self.take_up(context)
@@ -77,6 +89,29 @@ class SessionCompaction(Part):
         self._context = context
 
     # -- interface for the loop
+
+    async def make_sendable(self, deps: Deps, emit: Emit) -> bool:
+        if self._is_weighed or self._context.thread.loaded is None:
+            return False
+        self._is_weighed = True
+        story, template = deps.story, self._context.requests.template
+        history = story.history
+        if find_references(history):
+            return False  # Requests do not contain all of the results in the history.
+        entries = [history[place] for place in range(find_beginning(history), len(history))]
+        messages = (entry.get("message") for entry in story.edits.apply(entries))
+        chars = sum(count_text_chars(m.get("content")) for m in messages if isinstance(m, dict))
+        self._context.measure.check_usage(history, chars)
+        window = self.room(template.model, None).window
+        most = Target().max_body_bytes
+        if window is not None:
+            most = min(most, window * MOST_CHARS)
+        if chars <= most or not self.is_on():
+            return False
+        size = chars // USUAL_CHARS
+        is_done = await self._loaded().make_sendable(deps, template, size, emit)
+        self._is_weighed = is_done
+        return is_done
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
@@ -93,7 +128,7 @@ class SessionCompaction(Part):
     async def run(self, deps: Deps, order: CompactSession, emit: Emit) -> TurnEnded:
         return await self._loaded().run(deps, order, emit)
 
-    def _loaded(self) -> ConversationCompactor:
+    def _loaded(self) -> "Compactor":
         if self._compactor is None:
             from clew.agent.compaction.compactor import CompactionContext, Compactor
             from clew.agent.compaction.summary import Summaries
@@ -110,6 +145,7 @@ class SessionCompaction(Part):
                     todos=self.todos,
                     keep=self.keep,
                     idle_s=lambda: self._idle_s,
+                    strategy=self._ground.compact,
                 )
             )
         return self._compactor

@@ -16,16 +16,21 @@ from clew.agent.story import Story
 from clew.core.catalog.models import Model
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
+from clew.core.messages.errors import UserError
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules, read_command_line
+from clew.providers.base import PrepareFunction, ProviderFunction
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import in_environment
 from clew.system.config.settings import read_text
+from clew.system.files import is_folder
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
+    from clew.agent.compaction.strategy import CompactFunction
+    from clew.agent.spending_cap import SpendingCap
     from clew.agent.tools.editor_client import Buffers, RemoteTerminal
     from clew.parts.mcp.server import MakeLine
 
@@ -56,6 +61,12 @@ class HostParts(Struct, frozen=True, kw_only=True):
     terminal: "RemoteTerminal | None" = None
     # Additional MCP servers of this session, as settings entries that are used literally.
     servers: Mapping[str, dict[str, Any]] = {}
+    # Answers the session's requests instead of a service.
+    provider: ProviderFunction | None = None
+    # Changes the messages of each request of the session and its subagents.
+    prepare: PrepareFunction | None = None
+    # Compacts conversations instead of clew.
+    compact: "CompactFunction | None" = None
 
 
 NOTHING = HostParts()
@@ -76,6 +87,10 @@ class Ground(Struct, frozen=True, kw_only=True):
     began: CurrentRules
     launcher: Launcher
     service: Service
+    # Changes the messages of each request, if the program wants that.
+    prepare: PrepareFunction | None = None
+    # Compacts conversations instead of clew.
+    compact: "CompactFunction | None" = None
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -102,6 +117,8 @@ class Thread(Struct, frozen=True, kw_only=True):
     spending: Spending
     past: Past
     side: SideQuestions
+    # What the session may cost; None without a limit.
+    cap: "SpendingCap | None" = None
     # Problems with copying parts of the original session, if this one is a copy.
     lost: tuple[str, ...] = ()
 
@@ -111,8 +128,14 @@ class Thread(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_ground(
-    options: Options, environ: Mapping[str, str], cwd: str, opened: AsyncExitStack
+    options: Options,
+    environ: Mapping[str, str],
+    cwd: str,
+    opened: AsyncExitStack,
+    brought: HostParts = NOTHING,
 ) -> Ground:
+    if not is_folder(cwd):
+        raise UserError(f"{cwd}: working folder not found; create it or choose another")
     rules = SessionRules(
         environ,
         Path(cwd),
@@ -140,6 +163,14 @@ async def prepare_ground(
         began=began,
         launcher=launcher,
         service=await open_service(
-            began.environ, environment, began.settings, began.places, launcher, opened
+            began.environ,
+            environment,
+            began.settings,
+            began.places,
+            launcher,
+            opened,
+            brought.provider,
         ),
+        prepare=brought.prepare,
+        compact=brought.compact,
     )

@@ -1,14 +1,24 @@
-"""Records file changes by tool calls in the session's log, and saves file contents by SHA-256."""
+"""Records file changes by tool calls in the session's log, and saves file contents by SHA-256.
 
+Other tools get snapshots in the form that they rewind with; a session has none before its first
+change of a file.
+"""
+
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clew.agent.story import Story
 from clew.agent.toolset import FileRecord
+from clew.core.json_object import Json
+from clew.core.messages.messages import UserMessage
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
 from clew.record.transcript.record import Recorder
+from clew.system.clock import get_timestamp
 
 if TYPE_CHECKING:
+    from clew.record.rewind.backups import PromptBackups
     from clew.record.rewind.changes import PathChange
     from clew.record.rewind.watch import CallWatch
 
@@ -23,10 +33,13 @@ class FileHistory(Part):
 
     def __init__(self, ground: Ground, thread: Thread) -> None:
         self._recorder: Recorder = thread.recorder
+        self._story: Story = thread.story
         self.record: FileRecord | None = None
         if ground.options.persists:
             self.record = FileRecord(self._make_watch, self._note)
         self._home = ground.began.places.config_home
+        self._cwd = ground.cwd
+        self._backups: PromptBackups | None = None
         self._is_open = False
 
     def _make_watch(self) -> "CallWatch":
@@ -35,7 +48,7 @@ class FileHistory(Part):
 
         return CallWatch(Blobs(blobs_dir(self._home)))
 
-    def _note(
+    async def _note(
         self,
         message_uuid: str,
         tool_use_id: str,
@@ -44,6 +57,59 @@ class FileHistory(Part):
     ) -> None:
         listed = [change.as_json() for change in changes]
         self._recorder.file_change(message_uuid, tool_use_id, listed, omitted_count)
+        backups, self._backups = self._backups, None
+        try:
+            if backups is None:
+                await self._recorder.durable()
+                backups = await asyncio.to_thread(self._open_backups)
+            prompts = self._new_prompts(message_uuid, backups.prompt)
+            lines = await asyncio.to_thread(backups.note, prompts, changes, get_timestamp())
+        except OSError:
+            # Without a copy a snapshot would restore the wrong content. The next change reads the
+            # transcript again.
+            return
+        for line in lines:
+            if line.path:
+                self._recorder.file_history_delta(
+                    message_uuid,
+                    snapshot_message_id=line.prompt,
+                    path=line.path,
+                    backup=line.files,
+                )
+            else:
+                self._recorder.file_history_snapshot(
+                    line.prompt, line.files, is_update=line.is_update
+                )
+        self._backups = backups
+
+    def _open_backups(self) -> "PromptBackups":
+        from clew.record.rewind.backups import PromptBackups
+        from clew.record.rewind.disk import Blobs, blobs_dir
+
+        session_id = self._recorder.writer.session_id
+        backups = PromptBackups(self._home, session_id, self._cwd, Blobs(blobs_dir(self._home)))
+        backups.resume(self._recorder.transcript)
+        return backups
+
+    def _new_prompts(self, message_uuid: str, newest: str | None) -> list[str]:
+        """Return the prompts after the newest one with a snapshot, up to a message."""
+        prompts: list[str] = []
+        history = self._story.history
+        for place in range(len(history) - 1, -1, -1):
+            message = history[place]
+            uuid = message.get("uuid")
+            if uuid == newest:
+                break
+            if uuid == message_uuid:
+                # Prompts that came while the call was running belong to later changes.
+                prompts = []
+            elif is_prompt(message):
+                prompts.append(str(uuid))
+        return prompts[::-1]
+
+    def forget(self) -> None:
+        """Read the transcript again before the next change: a rewind has changed files."""
+        self._backups = None
 
     async def open(self, _: PartContext, /) -> None:
         if self.record is not None:
@@ -58,3 +124,7 @@ class FileHistory(Part):
         """Wait until all file changes so far are recorded."""
         if self.record is not None:
             await self.record.settled()
+
+
+def is_prompt(message: Json) -> bool:
+    return message.get("type") == "user" and UserMessage(message).face == "typed"

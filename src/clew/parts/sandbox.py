@@ -31,6 +31,8 @@ from clew.permissions.rules import (
     parse_rule,
 )
 from clew.permissions.session_rules import CurrentRules
+from clew.system.config.environment import freeze
+from clew.system.config.flags import is_feature_on
 from clew.system.config.git_guard import WITHOUT_FETCHING, with_git_settings
 from clew.system.files import is_folder
 from clew.system.process.spawn import Launcher
@@ -139,6 +141,12 @@ class SessionSandbox(Part):
         self._rules = rules
         self._launcher = launcher
         self._settings = settings
+        environment = freeze(standing.environ)
+        self._without = [
+            kind
+            for kind in ("bubblewrap", "landlock", "seatbelt")
+            if not is_feature_on(kind, standing.settings, environment)
+        ]
         self._hidden = hidden
         self._began = rules.standing
         self._excluded = excluded_rules(settings, self._began)
@@ -175,7 +183,7 @@ class SessionSandbox(Part):
     def _made(self, policy: SandboxPolicy) -> "Box":
         from clew.system.sandbox.box import Box
 
-        return Box(policy, self._launcher, hidden=self._hidden)
+        return Box(policy, self._launcher, hidden=self._hidden, without=self._without)
 
     async def open(self, _: PartContext, /) -> None:
         self._notices += await self.news()

@@ -19,6 +19,7 @@ from clew.parts.part import Part
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPaths, SessionPlace, get_project_dir, rescue_dirs
 from clew.record.transcript.record import Mirror
+from clew.system.config.flags import is_feature_on
 from clew.system.config.settings import read_text
 from clew.system.files import is_there
 
@@ -202,7 +203,8 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
     """Open the store copy for a session about to be opened; close it after the transcript."""
     settings = ground.began.settings
-    if not ground.options.persists or read_text(settings, "sessionStore") is None:
+    is_on = is_feature_on("remote", settings, ground.environment)
+    if not (is_on and ground.options.persists) or read_text(settings, "sessionStore") is None:
         yield StoreCopy()
         return
     from clew.record.stores.base import in_settings, store_of

@@ -17,6 +17,7 @@ from clew.providers.base import ModelRequest
 from clew.providers.request_body import why_not_warm
 from clew.providers.watchdog import MonotonicClock
 from clew.system.clock import get_timestamp, make_id
+from clew.system.config.flags import is_feature_on
 from clew.system.config.settings import read_number
 
 
@@ -46,9 +47,9 @@ def warmer_of(
 ) -> Warmer | None:
     """Return the cache warmer, or None if the service's protocol does not support it."""
     ground, thread, requests = context.ground, context.thread, context.requests
-    budget, conversation = context.deps.limits.budget, context.conversation
+    cap, conversation = thread.cap, context.conversation
     service = ground.service
-    if service.provider.endpoint.speaks_chat:
+    if not service.provider.endpoint.speaks_messages or service.provider.is_function:
         return None
     clock = MonotonicClock()
 
@@ -61,8 +62,13 @@ def warmer_of(
             limits=service.limits,
             catalog=service.catalog,
             gate=service.gate,
+            cap=cap,
         )
-        return await answering.run(request, unheard)
+        try:
+            return await answering.run(request, unheard)
+        finally:
+            # The warmer charges the cost before anything else can run.
+            answering.release()
 
     def hindrance(request: ModelRequest) -> str:
         if service.gate.left_s(clock.now_s()) > 0:
@@ -76,11 +82,11 @@ def warmer_of(
         return why_not_warm(request, service.catalog.entry(request.model))
 
     def left_usd() -> Decimal | None:
-        if budget is None:
-            return None
-        return budget.before + budget.usd - thread.spending.ledger.total.usd
+        return None if cap is None else cap.left_usd
 
     def budget_usd() -> Decimal:
+        if not is_feature_on("warming", ground.rules.standing.settings, ground.environment):
+            return Decimal(0)
         return Decimal(str(read_number(ground.rules.standing.settings, "cacheWarmingBudgetUsd")))
 
     loaded = thread.loaded

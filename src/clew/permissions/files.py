@@ -34,6 +34,9 @@ RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 # Folders that contain devices, and the memory and environment of processes.
 OF_THE_SYSTEM = ("/proc/", "/dev/")
 OUTSIDE = "edits a file outside the workspace"
+BLOCKED = (
+    "outside the workspace, where permissions.blockWritesOutsideWorkingDirectories forbids changes"
+)
 TAKES_ALL = "would delete or change the workspace, a home folder or system files"
 FAMILIES: tuple[str, ...] = ("read", "edit")
 
@@ -121,6 +124,8 @@ def judge_path(
         return by_rule(text, denied, access)
     if not path.known:
         return guard(text, "clew cannot tell which file this is", access)
+    if access == "write" and is_blocked(bench, path):
+        return Finding(subject=text, verdict="deny", reason=BLOCKED, effect=EFFECTS[access])
     ask_rule = find_restraint(bench, "ask", path, access)
     if ask_rule is not None:
         return by_rule(text, ask_rule, access)
@@ -141,6 +146,16 @@ def is_plan(bench: Bench, path: ResolvedPath) -> bool:
     It is the only file that the model may write in plan mode.
     """
     return path.known and path.real == bench.context.plan_file
+
+
+def is_blocked(bench: Bench, path: ResolvedPath) -> bool:
+    """Return whether the settings forbid writing here: outside of the workspace, except for the
+    session's plan file and memory folder.
+    """
+    context = bench.context
+    if not context.blocks_writes_outside or in_workspace(path, context) or is_plan(bench, path):
+        return False
+    return not (context.memory and path.real.startswith(f"{context.memory}/"))
 
 
 def by_place(

@@ -123,6 +123,8 @@ class SessionRules:
     ) -> None:
         self._environ = environ
         self._given = command_line
+        # The allow rules that the user or the host added during the session.
+        self._granted: dict[str, None] = {}
         self._results: tuple[str, ...] = ()
         self._memory = ""
         self._sources = sources
@@ -374,11 +376,25 @@ class SessionRules:
             if isinstance(update, ModeUpdate):
                 self.set_mode(update.mode)
             else:
+                self._note_granted(update)
                 command_line = self._given or CommandLineSettings(data={})
                 self._given = structs.replace(
                     command_line, data=with_update(command_line.data, update)
                 )
         self.standing = self._stand(self.mode)
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The allow rules that were added during the session."""
+        return tuple(self._granted)
+
+    def _note_granted(self, update: Update) -> None:
+        if isinstance(update, RulesUpdate) and update.behavior == "allow":
+            for rule in update.rules:
+                if update.type == "removeRules":
+                    self._granted.pop(rule.text, None)
+                else:
+                    self._granted[rule.text] = None
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Override settings for this session. None removes an earlier override.

@@ -91,6 +91,8 @@ class Context(Struct, frozen=True, kw_only=True):
     config_home: str = ""
     plan_file: str | None = None
     results: tuple[str, ...] = ()
+    # Whether file tools may not write outside the workspace, in any mode and whatever rules allow.
+    blocks_writes_outside: bool = False
     # The memory folder, where earlier sessions leave notes for later ones. The model may read it.
     memory: str = ""
     # Files that every shell or program of a session runs first, for example the one in `$BASH_ENV`.
@@ -142,6 +144,7 @@ TOOLS: dict[str, ToolRow] = {
     "PowerShell": ToolRow(family="other"),
     "Config": ToolRow(family="other"),
     "ReadMcpResourceTool": ToolRow(family="other"),
+    "ReadMcpResourceDir": ToolRow(family="other"),
     "Agent": ToolRow(family="agent", subject="subagent_type"),
     "Task": ToolRow(family="agent", subject="subagent_type"),
     "Skill": ToolRow(family="skill", subject="skill"),
@@ -156,6 +159,7 @@ TOOLS: dict[str, ToolRow] = {
             "EnterPlanMode",
             "KillShell",
             "ListMcpResourcesTool",
+            "RefreshMcpTools",
             "SendMessage",
             "ScheduleCron",
             "ScheduleDelete",

@@ -25,11 +25,12 @@ from clew.system.config.load import (
     LoadedSettings,
     describe_faults,
     load_settings,
+    name_unsupported,
     select_trusted,
     trusts,
 )
 from clew.system.config.paths import Places, find_places
-from clew.system.config.settings import read_list, read_object, read_text
+from clew.system.config.settings import read_list, read_object, read_text, value_in
 
 # Variables that name a file that programs run or read before anything else.
 STARTUP = (
@@ -63,6 +64,8 @@ class CurrentRules(Struct, frozen=True, kw_only=True):
     context: Context
     complaints: tuple[str, ...]
     is_trusted: bool
+    # The scopes whose files the session reads: settings, memory, MCP servers.
+    sources: tuple[Scope, ...]
 
     def where(self, rule: PermissionRule) -> str:
         """Return `file:line` for a rule, or the rule's scope if it came from no file."""
@@ -108,6 +111,7 @@ def load_current_rules(
         *warnings,
         *(f"{i.layer.file}: {join_path(i.path)}: ignored because {i.why}" for i in inert),
         *([] if is_trusted or not is_bare(Path(folder)) else [f"{folder}: {REFUSED_BARE}"]),
+        *name_unsupported(counting),
     ]
     directories = further_directories(settings, resolve)
     return CurrentRules(
@@ -131,12 +135,18 @@ def load_current_rules(
             mode=mode or default_mode(settings),
             directories=directories,
             config_home=str(places.config_home.resolve()),
+            # One file that says so is enough, as with deny rules.
+            blocks_writes_outside=any(
+                value_in(layer.data, "permissions.blockWritesOutsideWorkingDirectories")
+                for layer in counting
+            ),
             startup_files=startup_files(environment, resolve),
             program_folders=program_folders(environment, folder, *directories),
             git_programs=() if is_trusted else find_repository_programs(folder),
         ),
         complaints=limit_complaints(list(dict.fromkeys(lines))),
         is_trusted=is_trusted,
+        sources=tuple(sources),
     )
 
 

@@ -165,11 +165,13 @@ class Yes(Struct, frozen=True, kw_only=True):
 class No(Struct, frozen=True, kw_only=True):
     """The host denies the call, and `words` go to the model.
 
-    `stops` means that the turn ends too.
+    `stops` means that the turn ends too. `defers` postpones the call: the host decides when the
+    session goes on.
     """
 
     words: str
     stops: bool = False
+    defers: bool = False
 
 
 class UnusableVerdict(Struct, frozen=True, kw_only=True):
@@ -187,6 +189,8 @@ def read_verdict(answer: Json) -> Yes | No | UnusableVerdict:
             if not isinstance(words, str) or not words:
                 words = "The host denied this call."
             return No(words=words, stops=answer.get("interrupt") is True)
+        case "defer":
+            return No(words="The host postponed this call.", defers=True)
         case _:
             return UnusableVerdict(why=EXPECTED)
 

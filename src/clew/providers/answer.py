@@ -35,7 +35,7 @@ from clew.providers.answer_events import (
     Streamed,
     Withdrawn,
 )
-from clew.providers.base import Attempt, Failure, ModelRequest, Provider
+from clew.providers.base import Attempt, Cap, Failure, ModelRequest, Provider
 from clew.providers.failure_kinds import Overflow, fit_request, is_busy, with_output
 from clew.providers.refusal import make_fault_failure
 from clew.providers.retry import (
@@ -104,6 +104,7 @@ class Answering:
         clock: Clock | None = None,
         random: Callable[[], float] = chance,
         with_events: bool = False,
+        cap: Cap | None = None,
     ) -> None:
         self.last_words: list[AnswerEvent] = []
         self._provider = provider
@@ -116,6 +117,7 @@ class Answering:
         self._clock = clock or MonotonicClock()
         self._random = random
         self._with_events = with_events
+        self._cap = cap
         self._spent = Spent(fallbacks=fallbacks)
         self._attempts = 0
         self._began_s = self._clock.now_s()
@@ -132,7 +134,19 @@ class Answering:
         """Send the request until it is answered or no further attempt can help.
 
         All events go to `emit`. `for_fallback` builds the request for the next model of the chain.
+        If a message arrived, its cost stays reserved until the caller has charged it (`release`).
         """
+        ended = await self._run(request, emit, for_fallback)
+        if not isinstance(ended, Answered | Incomplete):
+            self.release()
+        return ended
+
+    def release(self) -> None:
+        """End the reservation of the response's cost, because it is charged or not to be."""
+        if self._cap is not None:
+            self._cap.release(self)
+
+    async def _run(self, request: ModelRequest, emit: Emit, for_fallback: ForFallback) -> Ended:
         is_unstreamed = False
         try:
             while True:
@@ -140,6 +154,12 @@ class Answering:
                 if isinstance(fitting, Overflow):
                     return CompactionDue(failure=None, overflow=fitting, model=request.model)
                 sent_request = in_one_piece(fitting) if is_unstreamed else fitting
+                if self._cap is not None:
+                    paid = await self._cap.hold(self, sent_request)
+                    if isinstance(paid, Failure):
+                        why = "the budget is spent"
+                        return await self._over(request, paid, GiveUp(why=why), emit)
+                    sent_request = paid
                 failure = await self._attempt(sent_request, emit)
                 if failure is None:
                     return self._answered(request)
@@ -216,10 +236,12 @@ class Answering:
                     return make_fault_failure(fault, headers=attempt.headers)
             self._shown = self._shown or any(isinstance(e, MessageStarted) for e in events)
             await self._tell(events, emit)
-            if self._with_events and event is not None:
+            if self._with_events and isinstance(event, dict):
                 # Sent after the block that the event completes: consumers expect a block before the
                 # event that ends it.
-                await emit(Streamed(event=event))
+                # The record of origin is for the transcript only.
+                plain = {name: value for name, value in event.items() if name != "origin"}
+                await emit(Streamed(event=plain))
             if accumulator.state == "finished":
                 return None
 

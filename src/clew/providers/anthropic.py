@@ -8,9 +8,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from clew.core.json_object import Json
 from clew.core.stream.decode import EventDecoder, events_of_body
 from clew.core.stream.events import StreamFault
 from clew.core.stream.json_pieces import parse_object
-from clew.providers.base import Description, Failure, ModelRequest
+from clew.providers.base import Attempt, Description, Failure, ModelRequest
 from clew.providers.endpoint import (
     VERSION_HEADER,
     Endpoint,
@@ -30,7 +30,11 @@ from clew.providers.endpoint import (
 )
 from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
 from clew.providers.message_threads import ThreadedRequest, Threads
-from clew.providers.refusal import make_content_failure, make_response_failure
+from clew.providers.refusal import (
+    find_request_id,
+    make_content_failure,
+    make_response_failure,
+)
 from clew.providers.request_body import Built, build, build_count, without_conflict
 from clew.providers.writing import Writing
 from clew.system.config.environment import freeze
@@ -57,8 +61,20 @@ NOT_SENT = ("configuration", "connect", "connect_timeout", "proxy", "tls")
 LAST_WORDS = ("message_stop", "error")
 
 
+class CredentialError(Exception):
+    """No usable credentials. The text says why and what to do, and contains no secret."""
+
+
+# Returns a request with credentials: others than those of the second request, if the service
+# rejected that one.
+Authorize: TypeAlias = Callable[[HttpRequest, HttpRequest | None], Awaitable[HttpRequest]]
+
+
 class AnthropicProvider:
     """One endpoint of the Messages API, with its connections and the catalog of its models."""
+
+    # Whether a function of the program answers instead of a service.
+    is_function = False
 
     def __init__(
         self,
@@ -80,6 +96,10 @@ class AnthropicProvider:
         self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
         # Remembers for later sessions that the endpoint rejects the comparison of requests.
         self.remember_refusal: Callable[[str], None] = lambda _address: None
+        # Adds credentials that must be fetched, renewed or computed from the request.
+        self.authorize: Authorize | None = None
+        # Whether rejected credentials can be replaced by new ones.
+        self.renews = False
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
         self.max_stream_bytes = MAX_STREAM_BYTES
@@ -89,7 +109,7 @@ class AnthropicProvider:
         """Start connecting (TLS) for the first request while the caller still prepares it."""
         self.transport.warm(self.endpoint.base_url)
 
-    def stream(self, request: ModelRequest) -> "MessagesAttempt":
+    def stream(self, request: ModelRequest) -> Attempt:
         endpoint = self.endpoint
         request = without_conflict(request, self.catalog.entry(request.model))
         threaded = None
@@ -157,6 +177,16 @@ class AnthropicProvider:
         return self.hidden(counted) if isinstance(counted, Failure) else counted
 
     async def _count(self, http_request: HttpRequest) -> int | Failure:
+        try:
+            sent = await self.authorized(http_request)
+            counted = await self._count_with(sent)
+            if self.renews and isinstance(counted, Failure) and counted.status == 401:
+                counted = await self._count_with(await self.authorized(http_request, rejected=sent))
+        except CredentialError as error:
+            return Failure(kind="configuration", message=str(error))
+        return counted
+
+    async def _count_with(self, http_request: HttpRequest) -> int | Failure:
         exchange = self.transport.exchange(http_request)
         try:
             async with asyncio.timeout(COUNT_TIMEOUT_S):
@@ -194,9 +224,14 @@ class AnthropicProvider:
             body = await words_of_refusal(exchange, self.refusal_timeout_s)
             return make_response_failure(head.status, head.headers, body, wall_s=self.wall_s())
         body = await rest_of(exchange, self.max_answer_bytes)
+        tokens = self.counted_in(body)
+        return make_content_failure(head.headers, body) if tokens is None else tokens
+
+    def counted_in(self, body: bytes) -> int | None:
+        """Return the number of tokens in the response to a count request."""
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
-        return tokens if type(tokens) is int else make_content_failure(head.headers, body)
+        return tokens if type(tokens) is int else None
 
     def describe(self) -> Description:
         return Description(
@@ -231,15 +266,31 @@ class AnthropicProvider:
             "(for another server, set ANTHROPIC_BASE_URL)",
         )
 
+    async def authorized(
+        self, request: HttpRequest, *, rejected: HttpRequest | None = None
+    ) -> HttpRequest:
+        """Return the request with credentials. Raise `CredentialError` if there are none."""
+        return request if self.authorize is None else await self.authorize(request, rejected)
+
     def hidden(self, failure: Failure) -> Failure:
         """Return the failure with all credentials masked, in case the service echoed one."""
         texts = {name: getattr(failure, name) for name in HIDDEN}
         return replace(failure, **self.endpoint.hide_all(texts | {"details": failure.details}))
 
-    def _http(self, path: str, built: Built, request: ModelRequest, *, stream: bool) -> HttpRequest:
+    def _http(
+        self,
+        path: str,
+        built: Built,
+        request: ModelRequest,
+        *,
+        stream: bool,
+        kind: str = "",
+        model: str = "",
+    ) -> HttpRequest:
+        kind = kind or ("count" if path == COUNT_TOKENS else "ask" if stream else "whole")
         return HttpRequest(
             method="POST",
-            url=self.endpoint.url(path),
+            url=self.endpoint.url_for(kind, path, model or str(built.body.get("model", ""))),
             headers=request_headers(
                 self.endpoint,
                 betas=built.betas,
@@ -280,8 +331,18 @@ class MessagesAttempt:
         request: HttpRequest,
         threaded: ThreadedRequest | None = None,
         without_diagnostics: Callable[[], HttpRequest] | None = None,
+        amended: Callable[[Failure], HttpRequest | None] | None = None,
+        new_decoder: Callable[[], "StreamDecoder"] | None = None,
+        decode_body: Callable[[bytes], list[Json | StreamFault]] | None = None,
     ) -> None:
-        """`without_diagnostics` builds the request for a service that rejects that member."""
+        """Set up the attempt; the provider's own decoders are the default.
+
+        `without_diagnostics` builds the request for a service that rejects that member. `amended`
+        returns another form of the request that may succeed after a rejection.
+        """
+        self._amended = amended
+        self._new_decoder = new_decoder or provider.decoder
+        self._decode_body = decode_body or provider.events_of_body
         self._provider = provider
         self._request = request
         # Tracks the message thread, and whether the response began as expected.
@@ -289,6 +350,11 @@ class MessagesAttempt:
         self._has_begun = threaded is None
         self._without_diagnostics = without_diagnostics
         self._is_plain = False
+        # The request as it was sent, the one whose credentials the service rejected, and whether
+        # the credentials were renewed after that.
+        self._sent = request
+        self._rejected: HttpRequest | None = None
+        self._has_renewed = False
         self._exchange: Exchange = provider.transport.exchange(request)
         # The API version with which the request was sent again, and the bytes received before that.
         self._other_version: str | None = None
@@ -316,7 +382,7 @@ class MessagesAttempt:
 
     @property
     def request_id(self) -> str | None:
-        request_id = self.headers.get("request-id")
+        request_id = find_request_id(self.headers)
         return None if request_id is None else self._provider.endpoint.hide_in_id(request_id)
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]:
@@ -359,6 +425,8 @@ class MessagesAttempt:
         if (missing := self._provider.missing_credentials()) is not None:
             self._fail(missing)
             return
+        if self._provider.authorize is not None and not await self._authorize():
+            return
         self._head = await self._exchange.open()
         headers = self._head.headers
         if self._head.status != 200:
@@ -376,20 +444,37 @@ class MessagesAttempt:
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
-            self._decoder = self._provider.decoder()
+            self._decoder = self._new_decoder()
+
+    async def _authorize(self) -> bool:
+        """Add credentials to the request. Return False if there are none."""
+        try:
+            rejected, self._rejected = self._rejected, None
+            self._sent = await self._provider.authorized(self._request, rejected=rejected)
+        except CredentialError as error:
+            self._fail(Failure(kind="configuration", message=str(error)))
+            return False
+        self._exchange = self._provider.transport.exchange(self._sent)
+        return True
 
     async def _is_asked_again(self, refused: Failure) -> bool:
         """Send the request again if that may help, and return whether it was sent.
 
-        It is sent with another API version, or without a member that the service does not support.
+        It is sent with new credentials, with another API version, or without a member that the
+        service does not support.
         """
         other = self._provider.other_version(refused, self._request)
-        if other is not None and self._other_version is None:
+        if refused.status == 401 and self._provider.renews and not self._has_renewed:
+            self._rejected, self._has_renewed = self._sent, True
+            request = self._request
+        elif other is not None and self._other_version is None:
             self._other_version = other
             request = self._request
         elif self._without_diagnostics is not None and refuses_diagnostics(refused):
             request, self._without_diagnostics = self._without_diagnostics(), None
             self._is_plain = True
+        elif self._amended is not None and (other_form := self._amended(refused)) is not None:
+            request, self._amended = other_form, None
         else:
             return False
         await self._ask_again(request)
@@ -477,7 +562,7 @@ class MessagesAttempt:
         """Process a response that was not streamed, as if its events came from a stream."""
         body = await rest_of(self._exchange, self._provider.max_answer_bytes)
         self._ended = True
-        events = self._provider.events_of_body(body)
+        events = self._decode_body(body)
         if any(isinstance(event, StreamFault) for event in events):
             self._fail(make_content_failure(headers, body))
         elif not await self._is_misled(events):
@@ -545,7 +630,8 @@ def failure_of_transport(error: TransportError, request_id: str | None) -> Failu
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:
-    return "event-stream" in headers.get("content-type", "")
+    kind = headers.get("content-type", "")
+    return "event-stream" in kind or "vnd.amazon.eventstream" in kind
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

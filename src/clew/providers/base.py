@@ -5,7 +5,7 @@ Owns the types shared by all providers and by the code above them: `ModelRequest
 wire format (see each provider's own module).
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -49,6 +49,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     # The number of tokens in system, tools and messages, if it was counted.
     input_tokens: int | None = None
+    # The highest number of input tokens that a spending limit has to expect.
+    most_input_tokens: int | None = None
     system: list[Json] | str | None = None
     tools: list[Json] | None = None
     tool_choice: Json | None = None
@@ -87,6 +89,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 FailureKind: TypeAlias = Literal[
+    "budget",  # Nothing was sent: the request could cost more than the session may.
     "configuration",  # Nothing was sent: no key, an unsupported proxy type, an invalid URL.
     "connect",  # No connection: refused, unreachable, unknown host.
     "connect_timeout",
@@ -171,6 +174,19 @@ class Description(Struct, frozen=True, kw_only=True):
     credentials: str
 
 
+class Cap(Protocol):
+    """Limits what the requests of a session may cost (`agent.spending_cap`).
+
+    `owner` is the driver of one response. Its reservation lasts until `release`.
+    """
+
+    async def hold(self, owner: object, request: ModelRequest) -> ModelRequest | Failure:
+        """Reserve the highest cost of a request; limit the request to what can be paid."""
+        ...
+
+    def release(self, owner: object) -> None: ...
+
+
 class Provider(Protocol):
     """A service that responds to requests.
 
@@ -184,3 +200,11 @@ class Provider(Protocol):
     def describe(self) -> Description: ...
 
     async def aclose(self) -> None: ...
+
+
+# A program's own provider: it yields the pieces of an answer (`clew.core.stream.pieces`), or a
+# `Failure` as the last one.
+ProviderFunction: TypeAlias = Callable[[ModelRequest], AsyncIterator[str | Json | Failure]]
+
+# A program's function that may change the messages of each request. It gets copies.
+PrepareFunction: TypeAlias = Callable[[list[Json]], list[Json]]

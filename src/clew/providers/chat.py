@@ -1,49 +1,53 @@
 """Chat completions over HTTP: another wire format with the same attempts, failures and limits.
 
-OpenAI's API uses this protocol, and so do most gateways and local servers. Must never send a key
-that was meant for the Messages API (`endpoint` ensures that).
+OpenAI's API uses this protocol, and so do most gateways and local servers; `core.catalog.quirks`
+lists how they differ. Must never send a key that was meant for the Messages API (`endpoint` ensures
+that).
 """
 
+from clew.core.catalog.quirks import Quirks, find_quirks
 from clew.core.json_object import Json
+from clew.core.normalize.identifiers import shortened_names
 from clew.core.stream.chat import ChatDecoder, events_of_completion
 from clew.core.stream.events import StreamFault
-from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
-from clew.providers.base import Description, Failure, ModelRequest
-from clew.providers.request_body import build_chat
-from clew.providers.writing import encode_request
+from clew.core.stream.message_writer import Stamp
+from clew.providers.base import ModelRequest
+from clew.providers.chat_body import build_chat
+from clew.providers.endpoint import Endpoint
+from clew.providers.foreign import ForeignProvider
+from clew.providers.request_body import Built
 
 COMPLETIONS = "/v1/chat/completions"
 
 
-class ChatProvider(AnthropicProvider):
+def quirks_at(endpoint: Endpoint) -> Quirks:
+    """Return how the service at an endpoint differs from OpenAI's."""
+    return find_quirks(endpoint.service, endpoint.shown, endpoint.quirks)
+
+
+class ChatProvider(ForeignProvider):
     """One endpoint of the chat completions API."""
 
-    def stream(self, request: ModelRequest) -> MessagesAttempt:
-        built = build_chat(request, self.catalog.entry(request.model))
-        return MessagesAttempt(self, self._http(COMPLETIONS, built, request, stream=request.stream))
+    wire_name = "chat"
+    title = "chat completions"
 
-    def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
-        return build_chat(request, self.catalog.entry(request.model)).adjusted
+    @property
+    def quirks(self) -> Quirks:
+        return quirks_at(self.endpoint)
 
-    async def count_tokens(self, request: ModelRequest) -> int | Failure:
-        del request
-        return Failure(
-            kind="configuration", message="chat completions do not support token counting"
-        )
+    def build(self, request: ModelRequest) -> Built:
+        return build_chat(request, self.catalog.entry(request.model), self.quirks)
 
-    def describe(self) -> Description:
-        return Description(
-            name="chat completions",
-            endpoint=self.endpoint.shown,
-            credentials=self.endpoint.credentials,
-        )
+    def names(self, request: ModelRequest) -> dict[str, str]:
+        names = (str(tool["name"]) for tool in request.tools or ())
+        return shortened_names(names, self.quirks.max_tool_name)
 
-    def written(self, body: Json, agent_id: str | None) -> bytes:
-        del agent_id  # Every request converts all messages again, so no encoding can be reused.
-        return encode_request(body)
+    def path(self, kind: str, model: str) -> str:
+        del kind, model
+        return COMPLETIONS
 
-    def decoder(self) -> ChatDecoder:
-        return ChatDecoder(max_event_bytes=self.max_answer_bytes)
+    def new_decoder(self, stamp: Stamp) -> ChatDecoder:
+        return ChatDecoder(stamp, max_event_bytes=self.max_answer_bytes)
 
-    def events_of_body(self, body: bytes) -> list[Json | StreamFault]:
-        return events_of_completion(body)
+    def decode_body(self, body: bytes, stamp: Stamp) -> list[Json | StreamFault]:
+        return events_of_completion(body, stamp)

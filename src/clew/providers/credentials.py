@@ -124,7 +124,8 @@ async def make_endpoint(
     key = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
     if key is None or not (endpoint.wants_credentials or key.source == "apiKeyHelper"):
         return endpoint
-    return replace_structs(endpoint, api_key=key.secret)
+    helper = read_text(settings, "apiKeyHelper") if key.source == "apiKeyHelper" else None
+    return replace_structs(endpoint, api_key=key.secret, key_helper=helper or "")
 
 
 def open_memory(places: Places) -> VersionMemory:
@@ -155,7 +156,7 @@ def with_diagnostics(
     """
     setting = read_switch(settings, "cacheDiagnostics")
     wanted = endpoint.is_default if setting is None else setting
-    if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
+    if not wanted or not endpoint.speaks_messages or memory.refuses_diagnostics(endpoint.shown):
         return endpoint
     return replace_structs(endpoint, diagnoses=True)
 

@@ -5,6 +5,7 @@ in any text that leaves this package.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -18,17 +19,23 @@ from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION_HEADER = "anthropic-version"
+BEARER = "authorization"
 # The format of the service's request IDs; no kind of secret begins like this.
 REQUEST_ID = re.compile(r"req_[A-Za-z0-9]{1,64}")
-DIALECTS = ("messages", "chat")
+DIALECTS = ("messages", "chat", "responses", "gemini")
+# The usual header for the API key, by protocol. All others send it as a bearer token.
+KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
     """One API endpoint. `headers` are those that the user configured; they override clew's.
 
-    `dialect` is its protocol: `messages` for the Messages API, or `chat` for chat completions.
+    `dialect` is its protocol, one of `DIALECTS`.
     """
+
+    # The service in the table of services, or empty for an endpoint from variables.
+    service: str = ""
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str | None = None
@@ -43,6 +50,17 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     # Whether requests ask why the prompt cache missed. False for a service that rejected such a
     # request.
     diagnoses: bool = False
+    # The header for the API key. Empty selects the usual header of the protocol.
+    key_header: str = ""
+    # Paths that differ from the protocol's own, by kind of request: "ask", "whole" for a response
+    # that is not streamed, and "count". `{model}` is replaced by the model's quoted ID.
+    paths: Mapping[str, str] = {}
+    # Whether a stream of the Messages API arrives in the frames of AWS.
+    frames: bool = False
+    # Differences from the service's known quirks, from the settings.
+    quirks: Mapping[str, Any] = {}
+    # The command that printed the key, which can print another one.
+    key_helper: str = ""
     # Why nothing may be sent: the user selected a platform that clew does not support. Empty
     # otherwise.
     hindrance: str = ""
@@ -53,8 +71,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return self.base_url == DEFAULT_BASE_URL
 
     @property
-    def speaks_chat(self) -> bool:
-        return self.dialect == "chat"
+    def speaks_messages(self) -> bool:
+        return self.dialect == "messages"
 
     @property
     def wants_credentials(self) -> bool:
@@ -63,13 +81,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             self.is_default
             and not self.hindrance
             and not self.sends_its_own
-            and not self.speaks_chat
+            and self.speaks_messages
         )
 
     @property
     def sends_its_own(self) -> bool:
         """True if the user's own headers contain credentials."""
-        return any(name.lower() in ("x-api-key", "authorization") for name, _ in self.headers)
+        return any(name.lower() in (*KEY_HEADERS.values(), BEARER) for name, _ in self.headers)
 
     @property
     def credentials(self) -> str:
@@ -94,10 +112,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
 
     def url(self, path: str) -> str:
-        base = self.base_url.rstrip("/").removesuffix("/v1")
-        if base.endswith(path.removeprefix("/v1")):
-            return base  # This is already a complete address, for services without /v1.
+        version = f"/{path.split('/')[1]}"
+        base = self.base_url.rstrip("/").removesuffix(version)
+        if base.endswith(path.removeprefix(version)):
+            return base  # This is already a complete address, for services without a version.
         return f"{base}{path}"
+
+    def url_for(self, kind: str, path: str, model: str) -> str:
+        """Return the URL for a kind of request, with the protocol's own path as the default."""
+        template = self.paths.get(kind)
+        if template is None:
+            return self.url(path)
+        from urllib.parse import quote  # Few services have the model in the path.
+
+        return self.base_url.rstrip("/") + template.replace("{model}", quote(model, safe=""))
 
     def hide(self, text: str) -> str:
         """Return `text` with all credentials masked, in case a server or a proxy echoed one.
@@ -127,11 +155,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 def read_endpoint(environment: Environment) -> Endpoint:
     dialect = environment.text("dialect") or "messages"
-    speaks_chat = dialect == "chat"
+    speaks_messages = dialect == "messages"
 
     def given(field: str) -> str | None:
         """Return the value of a variable, or None if it is meant for the other kind of API."""
-        ours = not speaks_chat or (environment.source(field) or "").startswith("CLEW_")
+        ours = speaks_messages or (environment.source(field) or "").startswith("CLEW_")
         return environment.text(field) if ours else None
 
     headers = tuple(_custom_headers(given("custom_headers") or ""))
@@ -142,7 +170,7 @@ def read_endpoint(environment: Environment) -> Endpoint:
         api_key=given("api_key"),
         auth_token=given("auth_token"),
         headers=headers,
-        betas_allowed=not environment.switch("betas_disabled") and not speaks_chat,
+        betas_allowed=not environment.switch("betas_disabled") and speaks_messages,
         dialect=dialect,
         api_version=version or USUAL,
         pins_version=version is not None,
@@ -158,10 +186,11 @@ def _hindrance(environment: Environment, dialect: str) -> str:
                 f"{variable} is set, but clew does not support {platform}: unset it, or set "
                 "it to 0 and ANTHROPIC_BASE_URL to the URL of a gateway"
             )
-    if dialect == "chat" and not (environment.source("base_url") or "").startswith("CLEW_"):
-        return "CLEW_DIALECT is chat, so CLEW_BASE_URL must be set to the URL of the service"
     if dialect not in DIALECTS:
-        return f"CLEW_DIALECT must be {' or '.join(DIALECTS)}, got {dialect!r}"
+        return f"CLEW_DIALECT must be one of {', '.join(DIALECTS)}, got {dialect!r}"
+    is_ours = (environment.source("base_url") or "").startswith("CLEW_")
+    if dialect != "messages" and not is_ours:
+        return f"CLEW_DIALECT is {dialect}, so CLEW_BASE_URL must be set to the URL of the service"
     return ""
 
 
@@ -205,13 +234,15 @@ def request_headers(
     put("accept", "text/event-stream" if stream else "application/json")
     put("user-agent", f"clew/{VERSION}")
     token = endpoint.auth_token
-    if endpoint.speaks_chat:
-        token = token or endpoint.api_key
-    else:
+    if endpoint.speaks_messages:
         put(VERSION_HEADER, endpoint.api_version)
         put("anthropic-beta", ",".join(betas))
-        put("x-api-key", endpoint.api_key)
-    put("authorization", f"Bearer {token}" if token else None)
+    key_header = endpoint.key_header or KEY_HEADERS.get(endpoint.dialect, BEARER)
+    if key_header == BEARER:
+        token = token or endpoint.api_key
+    else:
+        put(key_header, endpoint.api_key)
+    put(BEARER, f"Bearer {token}" if token else None)
     # Gateways and the API already use these names to group requests.
     put("x-claude-code-session-id", session_id)
     put("x-claude-code-agent-id", agent_id)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from clew.providers.base import CacheTtl, Effort, ModelRequest, Off, Thinking, ThinkingBudget
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import Environment
+from clew.system.config.flags import find_flag_state
 from clew.system.config.settings import read_number, read_switch, read_text
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -23,6 +24,8 @@ class Preferences(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     thinking: Thinking | None = None
     effort: Effort | None = None
+    # The highest effort that the settings allow.
+    most_effort: Effort | None = None
     cache: CacheTtl | None = "5m"
     policy: RetryPolicy = RetryPolicy()
     problems: tuple[str, ...] = ()
@@ -37,6 +40,7 @@ def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> P
         max_tokens=environment.number("max_output_tokens") or None,
         thinking=_thinking(environment, settings),
         effort=effort,
+        most_effort=next((x for x in EFFORTS if x == read_text(settings, "maxEffortLevel")), None),
         cache=_cache(environment),
         policy=_policy(environment),
         problems=(warning,) if text and effort is None else (),
@@ -49,10 +53,11 @@ def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool
     This concerns data storage, so a "no" from either the variable or the settings is final,
     including a "no" from an administrator.
     """
-    setting = read_switch(settings, "messageThreads")
+    state = find_flag_state("threads", settings, environment)
     if environment.text("message_threads") is None:
-        return setting is True
-    return setting is not False and environment.switch("message_threads")
+        return state.is_on
+    is_off = not state.is_on and state.source != "default"
+    return not is_off and environment.switch("message_threads")
 
 
 def _thinking(environment: Environment, settings: Mapping[str, Any]) -> Thinking | None:
@@ -85,12 +90,21 @@ def _policy(environment: Environment) -> RetryPolicy:
     )
 
 
+def limit_effort(effort: Effort | None, most: Effort | None) -> Effort | None:
+    """Return the effort, lowered to the highest one allowed; None is the model's default."""
+    if most is None:
+        return effort
+    # Models use "high" by default.
+    chosen = effort or "high"
+    return most if EFFORTS.index(chosen) > EFFORTS.index(most) else effort
+
+
 def apply_preferences(request: ModelRequest, preferences: Preferences) -> ModelRequest:
     """Return the request, with the preferences filled in wherever the request specifies nothing."""
     return replace(
         request,
         max_tokens=request.max_tokens or preferences.max_tokens,
         thinking=request.thinking or preferences.thinking,
-        effort=request.effort or preferences.effort,
+        effort=limit_effort(request.effort or preferences.effort, preferences.most_effort),
         cache=preferences.cache if request.cache == "5m" else request.cache,
     )

@@ -273,7 +273,11 @@ def words_of(body: bytes) -> str:
     return short if len(short) <= EXCERPT_CHARACTERS else short[:EXCERPT_CHARACTERS] + "..."
 
 
+def find_request_id(headers: Mapping[str, str]) -> str | None:
+    """Return the service's ID of a request, under the name that it uses."""
+    return next(filter(None, (headers.get(name) for name in REQUEST_ID_HEADERS)), None)
+
+
 def _request_id(headers: Mapping[str, str], document: Json) -> str | None:
-    header_ids = (headers.get(name) for name in REQUEST_ID_HEADERS)
-    request_id = next(filter(None, header_ids), None) or document.get("request_id")
+    request_id = find_request_id(headers) or document.get("request_id")
     return request_id if isinstance(request_id, str) else None

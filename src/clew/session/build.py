@@ -54,7 +54,7 @@ from clew.parts.memory.part import MemoryPart
 from clew.parts.part import PartContext
 from clew.parts.plugins.part import load_plugins
 from clew.parts.store_copy import open_store_copy
-from clew.parts.toolset import is_lasting, new_tool_session, new_toolset, offered_tools
+from clew.parts.toolset import new_tool_session, new_toolset, offered_tools
 from clew.permissions.decision import Decision
 from clew.providers.preferences import apply_preferences
 from clew.record.transcript.record import Mirror
@@ -62,7 +62,7 @@ from clew.session.notices import collect_notices, describe_return
 from clew.session.observers import watch_for_display
 from clew.session.parts import SessionParts, make_parts
 from clew.session.session import Session, SessionCosts, SessionModelAccess, Workspace
-from clew.session.thread import leave_totals, load_thread, read_budget
+from clew.session.thread import leave_totals, load_thread
 from clew.system.clock import get_timestamp, make_id
 from clew.system.config.settings import read_object, read_switch
 from clew.system.process.run import Programs
@@ -82,7 +82,7 @@ async def open_session(
     """Open a new or resumed session; release all its resources when the context exits."""
     ask = serialise_questions(ask)
     async with AsyncExitStack() as opened:
-        ground = await prepare_ground(options, environ, cwd, opened)
+        ground = await prepare_ground(options, environ, cwd, opened, brought)
         plugins = load_plugins(options, ground.began)
         # Starts to query the repository while everything else is assembled.
         memory = MemoryPart(ground)
@@ -137,7 +137,7 @@ async def open_session(
         inbox = RecordedInbox(thread.story.recorder)
         deps = Deps(
             story=thread.story,
-            model=model_of(ground, requests, measure, parts),
+            model=model_of(ground, thread, requests, measure, parts),
             tools=tools,
             approval=CallApproval(
                 judge=judge,
@@ -145,14 +145,12 @@ async def open_session(
                 review=judge.review,
                 apply_mode=judge.under_mode,
                 update_permissions=make_granter(ground.rules),
-                can_defer=not is_lasting(options),
+                can_defer=options.is_print,
             ),
             arrivals=arrivals_of(thread, tool_session, parts, inbox),
             clock=TurnClock(now=get_timestamp, new_id=make_id, monotonic_s=time.monotonic),
             spending=thread.spending,
-            limits=TurnLimits(
-                max_rounds=options.max_turns, budget=read_budget(options, thread.past)
-            ),
+            limits=TurnLimits(max_rounds=options.max_turns, cap=thread.cap),
             hooks=parts.hooks,
             compaction=parts.compaction,
             surroundings=surroundings_of(ground, tool_session, parts),
@@ -174,6 +172,7 @@ async def open_session(
                 thread.spending,
                 service.catalog,
                 service.provider.endpoint,
+                service.preferences.most_effort,
             ),
             deps=deps,
             conversation=Conversation(
@@ -268,12 +267,14 @@ def judge_of(
 
 
 def model_of(
-    ground: Ground, requests: Requests, measure: Measure, parts: SessionParts
+    ground: Ground, thread: Thread, requests: Requests, measure: Measure, parts: SessionParts
 ) -> ModelAccess:
     options, service = ground.options, ground.service
     return ModelAccess(
         prepare=requests,
-        new_answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
+        new_answer=lambda: service.answering(
+            ground.fallbacks, with_events=options.partial, cap=thread.cap
+        ),
         measure=measure,
         thoughts=requests,
         for_fallback=requests.for_fallback,
@@ -340,9 +341,16 @@ def prepare_requests(
 ) -> RequestBeginning:
     """Return the beginning of the session's requests: model, system prompt and tools."""
     options, service = ground.options, ground.service
-    style, language = parts.output_styles.style, parts.output_styles.language
+    speech = parts.output_styles
+    style, language = speech.style, speech.language
     request = make_template(
-        options, thread.model, tools.definitions(), thread.session_id, style, language
+        options,
+        thread.model,
+        tools.definitions(),
+        thread.session_id,
+        style,
+        language,
+        speech.attribution,
     )
     return begin_requests(
         apply_preferences(request, service.preferences),
@@ -351,7 +359,7 @@ def prepare_requests(
         thread.recorder,
         thread.loaded,
         service.catalog,
-        style.text + language,
+        style.text + language + speech.attribution,
     )
 
 
@@ -367,4 +375,5 @@ def requests_of(
         binds=partial(binds_thinking, ground.service.catalog),
         is_as_recorded=beginning.is_as_recorded,
         target_of=partial(target_named, ground.service),
+        edit=ground.prepare,
     )

@@ -187,6 +187,9 @@ def check(flags: Given) -> None:
         raise CommandLineError("--continue and --resume can't be combined; use one of them")
     if flags["--session-mirror"] and flags["--no-session-persistence"] is not None:
         raise CommandLineError("--session-mirror and --no-session-persistence can't be combined")
+    for name in ("--print", "--output-format", "--no-session-persistence"):
+        if flags["--remote"] is not None and flags[name] is not None:
+            raise CommandLineError(f"--remote and {name} can't be combined")
     for name in ("--system-prompt", "--append-system-prompt"):
         if flags[name] is not None and flags[f"{name}-file"] is not None:
             raise CommandLineError(f"{name} and {name}-file can't be combined; use one of them")

@@ -7,8 +7,9 @@ from clew.agent.options import Options
 from clew.parts.context import Ground, Thread
 from clew.permissions.modes import unknown_tool
 from clew.permissions.session_rules import CurrentRules, find_unused_rules, limit_complaints
-from clew.session.thread import check_budget
+from clew.session.session import Session
 from clew.system.clock import get_timestamp
+from clew.system.config.settings import read_list
 from clew.system.files import is_folder, is_there
 
 
@@ -18,7 +19,6 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
         *ground.environment.faults,
         *ground.began.complaints,
         *ground.service.problems,
-        *check_budget(ground.options, thread.model),
         *find_unused_names(ground.options, ground.began, offered, is_new=thread.loaded is None),
         *describe_left_checkout(ground, thread),
         *describe_gaps(thread),
@@ -36,6 +36,12 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
         return ()
     name = Path(path).name
     return (f"this session worked in {path}; resume it there with clew --worktree {name} --resume",)
+
+
+def choose_announcement(session: Session) -> str | None:
+    """Return one of the company's announcements, chosen by the session's ID."""
+    texts = read_list(session.rules.standing.settings, "companyAnnouncements") or ()
+    return texts[sum(session.session_id.encode()) % len(texts)] if texts else None
 
 
 def describe_gaps(thread: Thread) -> tuple[str, ...]:

@@ -217,6 +217,7 @@ class Rewinding:
         position.
         """
         await carry_out_within(planned, self.blobs, self._append, force=force)
+        self._session.parts.file_history.forget()
         if planned.conversation:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
             self._recorder.resume(loaded)

@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from decimal import Decimal
 from functools import partial
+from typing import TYPE_CHECKING
 
 from clew.agent.context.prompts import find_last_model
-from clew.agent.deps import MoneyBudget
 from clew.agent.models import choose_model, make_side_questions
-from clew.agent.options import Options
 from clew.agent.story import Story
 from clew.agent.subagents.specs import AgentCatalog as SpecsCatalog
 from clew.core.catalog.lookup import ModelCatalog
@@ -26,6 +26,10 @@ from clew.parts.recording import open_record
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
 from clew.system.clock import get_timestamp
+from clew.system.config.settings import read_number
+
+if TYPE_CHECKING:
+    from clew.agent.spending_cap import SpendingCap
 
 # The cost of a session: restored from its log, compared with a budget, saved for the next run.
 
@@ -70,16 +74,22 @@ def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: fl
         recorder.cost_state(**make_cost_state(spending, past, duration_ms=duration_ms))
 
 
-def read_budget(options: Options, past: Past) -> MoneyBudget | None:
-    usd = options.max_budget_usd
-    return None if usd is None else MoneyBudget(usd=usd, before=past.spend.usd)
+def read_cap(ground: Ground, spending: Spending) -> "SpendingCap | None":
+    """Return what the session may cost, by the option or else the setting; None for no limit."""
+    usd = ground.options.max_budget_usd
+    if usd is None:
+        amount = read_number(ground.began.settings, "maxBudgetUsd")
+        usd = Decimal(str(amount)) if amount and amount > 0 else None
+    if usd is None:
+        return None
+    from clew.agent.spending_cap import SpendingCap  # Most sessions have no limit.
 
-
-def check_budget(options: Options, model: Model) -> tuple[str, ...]:
-    """Return a warning if the budget can't be enforced because the model's prices are unknown."""
-    if options.max_budget_usd is None or model.prices:
-        return ()
-    return (f"--max-budget-usd has no effect: the price of {model.id} is unknown",)
+    return SpendingCap(
+        usd,
+        spent=lambda: spending.ledger.total.usd,
+        catalog=ground.service.catalog,
+        now=get_timestamp,
+    )
 
 
 async def load_thread(
@@ -143,6 +153,7 @@ def _taken(
     spending, past = spent_so_far(
         session_id, ground.cwd, ground.environ, model, loaded, service.catalog
     )
+    cap = read_cap(ground, spending)
     thread = Thread(
         recorder=recorder,
         loaded=loaded,
@@ -155,6 +166,9 @@ def _taken(
         spending=spending,
         past=past,
         lost=tuple(lost),
-        side=make_side_questions(service, ground.environment, spending, recorder, main=model.id),
+        side=make_side_questions(
+            service, ground.environment, spending, recorder, main=model.id, cap=cap
+        ),
+        cap=cap,
     )
     return thread, lead

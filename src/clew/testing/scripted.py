@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
-from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
-from clew.providers.base import Description, Failure, ModelRequest
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.base import Attempt, Description, Failure, ModelRequest
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.body import choose_decoder
 from clew.system.transport.seam import Head, HttpRequest, TransportError
@@ -61,7 +61,7 @@ class ScriptedProvider:
         endpoint = Endpoint(base_url="http://scenario")
         self._provider = AnthropicProvider(endpoint, self.transport, catalog=catalog, wall_s=wall_s)
 
-    def stream(self, request: ModelRequest) -> MessagesAttempt:
+    def stream(self, request: ModelRequest) -> Attempt:
         return self._provider.stream(request)
 
     async def count_tokens(self, request: ModelRequest) -> int | Failure:

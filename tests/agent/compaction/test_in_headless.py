@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clew.core.messages.encoding import encode
+from clew.record.transcript.paths import encode_path
 from clew.testing.server import serving
 from tests.agent.compaction.window import (
     ARGS,
@@ -26,6 +27,7 @@ from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_screen import READY
+from tests.record.transcript.build import SESSION, talk, user, write
 from tests.requirements import requirement
 
 Json = dict[str, Any]
@@ -78,6 +80,37 @@ def test_a_request_after_a_summary_begins_with_one_user_message(tmp_path: Path, 
             assert done.returncode == 0, done.stderr
     assert [m["role"] for m in window.asked[-1]["messages"]] == ["user", "assistant", "user"]
     assert SAID in encode(window.asked[-1]["messages"][0]).decode()
+
+
+# The characters of a history: more than any request of the window holds, and somewhat more than the
+# window by an estimate.
+@pytest.mark.parametrize("chars", [400_000, 150_000])
+def test_a_resumed_history_beyond_the_window_is_compacted_whatever_its_usage_says(
+    tmp_path: Path, chars: int
+) -> None:
+    lines = talk(chars // len(PARAGRAPH) // 2)
+    for line in lines:  # Each response says that it had 3 + 5 tokens.
+        content = line["message"]["content"]
+        line["message"]["content"] = (
+            PARAGRAPH if isinstance(content, str) else [{"type": "text", "text": PARAGRAPH}]
+        )
+    folder = tmp_path / "config" / "projects" / encode_path(str(tmp_path / "work"))
+    write(folder, [*lines, user("last", f"a{len(lines) // 2}", "And?")])
+    window = Window(lambda body: answered("Painted.", body))
+    if chars > 8 * WINDOW:
+        with serving(
+            lambda body: {"status": 401, "error": {"type": "x", "message": "No."}}
+        ) as shut:
+            refused = clew(tmp_path, shut.url, "-p", "Go.", "--resume", SESSION, *ARGS)
+        assert refused.returncode == 1
+        assert boundaries(tmp_path) == [], "a service that is unavailable costs no history"
+    with serving(window, strict=True) as server:
+        assert "Painted." in resumed(tmp_path, server.url, "Go on.")
+    assert (window.refused, len(window.summaries), len(window.asked)) == ([], 1, 1)
+    assert SAID in text_of(window.asked[0])
+    (boundary,) = boundaries(tmp_path)
+    meta = boundary["compactMetadata"]
+    assert meta["preTokens"] > WINDOW > meta["postTokens"]
 
 
 def grown(home: Path, url: str, turns: int, *more: str) -> None:
@@ -188,6 +221,9 @@ def test_large_results_of_one_round_are_taken_out_and_stay_readable(tmp_path: Pa
     (micro,) = [e for e in entries(tmp_path) if e.get("subtype") == "microcompact_boundary"]
     references = micro["microcompactMetadata"]["references"]
     assert references
+    (named,) = [e for e in entries(tmp_path) if e["type"] == "content-replacement"]
+    assert named["messageUuid"] == micro["uuid"]
+    assert {r["toolUseId"]: r["replacement"] for r in named["replacements"]} == references
     kept = next(iter(references.values())).split(" in ")[1].split(";")[0]
     assert "a long line of output" in Path(kept).read_text("utf-8")
 

@@ -64,3 +64,8 @@ def test_a_style_stands_where_else_is_said_how_to_speak() -> None:
     assert "Say little." not in usual
     other = system_prompt("m", ["Read"], style="You write poems.", keeps_work=False)
     assert len("".join(b["text"] for b in other)) < len(terse)
+
+
+def test_attribution_is_a_section_of_its_own() -> None:
+    blocks = system_prompt("x", ("Bash",), attribution="Add a trailer.")
+    assert "# Attribution\n\nAdd a trailer." in "\n\n".join(block["text"] for block in blocks)

@@ -243,9 +243,9 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     assert sorted(line for line in told if line.startswith("!")) == [f"! {line}" for line in agents]
     (half,) = (row for row in told if row.startswith("half "))
     assert "of use" in half
-    told = clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()
-    assert told[-1] == f"! {skills[0]}"
-    assert "torn    name: torn (project)" in told
+    told = [line.strip() for line in clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()]
+    assert f"! {skills[0]}" in told
+    assert any(line.split() == ["torn", "name:", "torn"] for line in told), told
 
 
 def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from clew.core.normalize.tokens import (
     RESULT_OVERHEAD,
     UNKNOWN_PICTURE,
     USE_OVERHEAD,
+    count_text_chars,
     estimate_block_tokens,
     estimate_content_tokens,
     estimate_message_tokens,
@@ -146,3 +147,13 @@ def test_the_window_is_broken_down_by_source() -> None:
 def test_parts_add_up_to_what_was_counted() -> None:
     assert sum(part.tokens for part in break_down(TALK, tools=TOOLS, counted=12_345)) == 12_345
     assert break_down([], counted=5) == []
+
+
+def test_text_is_counted_without_media_and_thinking() -> None:
+    result = {"type": "tool_result", "content": [{"type": "text", "text": "abc"}, "odd"]}
+    image = {"type": "image", "source": {"type": "base64", "data": "x" * 999}}
+    thinking = {"type": "thinking", "thinking": "x" * 999}
+    call = {"type": "tool_use", "input": {"command": "ls -l", "timeout": 3}}
+    assert count_text_chars([result, image, thinking, call]) == 8
+    assert count_text_chars([{"type": "tool_result", "content": "four"}]) == 4
+    assert [count_text_chars(content) for content in ("five!", None, [])] == [5, 0, 0]

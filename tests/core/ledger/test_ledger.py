@@ -167,7 +167,7 @@ def test_what_no_answer_shows_is_recorded_beside_the_chain() -> None:
     record = {
         "type": "request-cost",
         "requestId": "r9",
-        "messageId": "m9",
+        "message_id": "m9",
         "model": MODEL,
         "timestamp": WHEN,
     }
@@ -176,11 +176,12 @@ def test_what_no_answer_shows_is_recorded_beside_the_chain() -> None:
         record | {"usage": usage, "purpose": "compaction", "durationMs": 1200},
         record | {"requestId": "r10", "usage": usage, "purpose": "odd"},
         answered(usage, words("x"))[0] | {"isSidechain": True, "agentId": "a1", "durationMs": 5},
-        record | {"requestId": "r1", "messageId": "m1", "usage": usage, "durationMs": 900},
+        record | {"requestId": "r1", "message_id": "m1", "usage": usage, "durationMs": 900},
     ]
     ledger = Ledger(find_charges(entries, CATALOG))
     counted = {k: v.requests for k, v in ledger.by_purpose().items()}
     assert counted == {"compaction": 1, "other": 1, "subagent": 1}
+    assert ledger.in_turns.tokens == TokenCounts(input=2000, output=20)
     assert ledger.total.duration_ms == 2100
     assert ledger.by_agent()["a1"].requests == 1
 

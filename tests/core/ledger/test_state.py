@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 from clew.core.ledger.ledger import Charge
 from clew.core.ledger.spending import TokenCounts
 from clew.core.ledger.state import (
-    Allowed,
     ApiTimed,
     Change,
     FallbackChanged,
@@ -45,7 +44,6 @@ CHANGES: list[tuple[Change, dict[str, object]]] = [
     (LinesChanged(added=3, removed=1), {"lines_added": 3, "lines_removed": 1}),
     (Shipped(commits=1), {"commits": 1}),
     (TodosSet(todos=(TODO,)), {"todos": (TODO,)}),
-    (Allowed(rule="Bash(ls)"), {"allowed": frozenset({"Bash(ls)"})}),
     (Interacted(at="now"), {"last_interaction_at": "now"}),
     (FallbackChanged(active=True), {"is_on_fallback": True}),
 ]

@@ -109,7 +109,7 @@ def test_closed_names_are_one_shared_string() -> None:
     assert messages.AssistantMessage({"message": {"stop_reason": "bored"}}).stop_reason == "bored"
 
 
-@requirement("R020", "C14")
+@requirement("C14")
 @pytest.mark.parametrize(
     ("fields", "face"),
     [

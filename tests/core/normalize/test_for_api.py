@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories, kinds, text
 from clew.core.normalize.for_api import BEGINNING, CONTINUE, Outgoing, for_api
-from clew.core.normalize.repairs import find_refused_media
+from clew.core.normalize.repairs import find_media_kinds, find_refused_media
 from clew.core.normalize.select import ROLES
 from clew.core.normalize.target import Target
 from tests.core.normalize.build import (
@@ -234,6 +234,23 @@ def test_a_refusal_that_stands_takes_the_older_images_too() -> None:
     assert "image" not in str(
         [b["type"] for m in for_api(elsewhere, TARGET).messages for b in m["content"]]
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "left"),
+    [
+        (["image"], {"document"}),
+        (["document", 1, "text"], {"image"}),
+        (None, {"image", "document"}),
+    ],
+)
+def test_a_failed_request_says_which_media_later_ones_omit(field: Any, left: set[str]) -> None:
+    pdf = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+    refused = {"type": "system", "subtype": "api_error", "uuid": "e", "refusedMedia": field}
+    seen = [user("x"), answer("m", call("1")), user(result("1", [pic(), pdf])), refused]
+    made = for_api(seen, TARGET)
+    assert made.violations == []
+    assert find_media_kinds(made.messages) == left
 
 
 def test_a_refusal_without_words_is_of_nothing() -> None:

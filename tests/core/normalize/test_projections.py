@@ -114,7 +114,7 @@ def test_redacted_thinking_and_a_system_of_blocks_for_converse() -> None:
 def test_a_history_for_chat_completions() -> None:
     body = chat(TALK, system=[words("be"), words("kind")])
     assert dialects.openai_faults(body) == []
-    system, first, notice, said, one, two, last = body["messages"]
+    system, first, notice, said, one, two, shown, last = body["messages"]
     assert system == {"role": "system", "content": "be\n\nkind"}
     assert [p["type"] for p in first["content"]] == [
         "text",
@@ -135,7 +135,8 @@ def test_a_history_for_chat_completions() -> None:
     }
     assert one == {"role": "tool", "tool_call_id": "1", "content": "done"}
     assert "follow in the next message" in two["content"]
-    assert [p["type"] for p in last["content"]] == ["image_url", "text"]
+    assert [p["type"] for p in shown["content"]] == ["image_url"], "its own message, for the prefix"
+    assert [p["type"] for p in last["content"]] == ["text"]
     assert body["tools"][0]["function"] == {
         "name": "Bash",
         "description": "runs",

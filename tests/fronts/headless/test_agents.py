@@ -801,18 +801,24 @@ def test_an_agent_begins_with_its_skills_and_its_notes(tmp_path: Path) -> None:
     assert str(notes) in told
 
 
-def test_what_agents_spend_uses_up_the_sessions_budget(tmp_path: Path) -> None:
-    costly = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
+def test_agents_that_work_at_once_share_what_is_left_of_the_budget(tmp_path: Path) -> None:
+    """Each response is as long as the request allows, so not all three agents get one."""
+
+    def longest(body: Json) -> Json:
+        return {"text": "gold", "usage": {"input_tokens": 9, "output_tokens": body["max_tokens"]}}
+
     asked = {
-        "go": [uses(agent("dig")), {"text": "not asked any more"}],
-        "dig": [{"text": "gold", "usage": costly}],
+        "go": [
+            uses(*(agent(f"dig {n}") for n in range(3))),
+            lambda body: {"text": str(sum("Reached maximum budget" in r for r in results(body)))},
+        ],
+        "dig": [longest],
     }
-    with serving(by_prompt(asked), strict=True) as server:
-        ran = clew(tmp_path, server.url, *STREAM, "--max-budget-usd", "1", "go")
-        assert len(server.requests) == 2
-    last = json.loads(ran.stdout.splitlines()[-1])
-    assert last["subtype"] == "error_max_budget_usd"
-    assert last["total_cost_usd"] > 1
+    frames, requests = frames_of(tmp_path, by_prompt(asked), "--max-budget-usd", "0.30")
+    assert 0.15 < frames[-1]["total_cost_usd"] <= 0.30
+    refused = int(frames[-1]["result"])
+    assert refused in (1, 2)
+    assert len(requests) == 2 + 3 - refused
 
 
 def test_more_agents_than_may_run_at_once_are_refused_and_leave_nothing(tmp_path: Path) -> None:

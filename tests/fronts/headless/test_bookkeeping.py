@@ -12,6 +12,7 @@ from tests.requirements import requirement
 
 Json: TypeAlias = dict[str, Any]
 TIMED = ("--settings", '{"showTurnDuration": true}')
+MAIN, OTHER = "claude-opus-4-8", "claude-sonnet-5"
 PLAN = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
 
 
@@ -166,3 +167,94 @@ def test_agents_that_were_stopped_are_named(tmp_path: Path) -> None:
     assert [entry["agentIds"] for entry in stopped] == [[first], [second]]
     assert all("some work" in entry["content"] for entry in stopped)
     assert "agents_killed" not in host.kinds()
+
+
+def results_of(body: Json) -> dict[str, Any]:
+    blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
+    return {b["tool_use_id"]: b["content"] for b in blocks if b["type"] == "tool_result"}
+
+
+@requirement("R284")
+def test_a_shortened_result_is_named_and_that_of_another_client_is_applied(tmp_path: Path) -> None:
+    long = uses({"tool": "Bash", "input": {"command": "seq 1 40000"}})
+    short = uses({"tool": "Bash", "input": {"command": "echo short"}})
+    plan = {"scenario": 1, "answers": [long, short, {"text": "Done.", "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "count", "--allowedTools=Bash")
+        (path,) = transcripts(tmp_path)
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        (named,) = [line for line in lines if line["type"] == "content-replacement"]
+        (item,) = named["replacements"]
+        cut = results_of(server.requests[-1].body)[item["toolUseId"]]
+        assert item == {
+            "kind": "tool-result",
+            "toolUseId": item["toolUseId"],
+            "replacement": cut,
+        }
+        assert len(cut) < 31_000
+        # The other client's entries hold the whole result.
+        for line in lines:
+            content = line.get("message", {}).get("content")
+            for block in content if isinstance(content, list) else ():
+                if block.get("tool_use_id") == item["toolUseId"]:
+                    block["content"] = "\n".join(map(str, range(1, 40_001)))
+                    del line["toolUseResult"]
+        written = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        path.write_text(written, encoding="utf-8")
+        assert clew(tmp_path, server.url, "-p", "on", "--continue").stdout == "Done.\n"
+        before, after = (results_of(request.body) for request in server.requests[-2:])
+    assert after == before
+
+
+SHIPS = """git init -q . && git config user.name A && git config user.email a@b.c
+echo 1 > f; git add f; git commit --dry-run
+git -C . commit -qm 'one; git commit'; ./gh pr create --title x; git commit -q --allow-empty -m two"""
+
+
+@requirement("R281", "R298")
+def test_commits_and_the_state_of_a_session_are_counted_and_shown(tmp_path: Path) -> None:
+    """At the end the model is overloaded, so that another answers."""
+    calls = [
+        uses({"tool": "Bash", "input": {"command": SHIPS}}),
+        uses({"tool": "Bash", "input": {"command": "git commit -m none; true"}}),
+        uses({"tool": "Bash", "input": {"command": "echo git commit -m said"}}),
+    ]
+    busy = {"status": 529, "error": {"type": "overloaded_error", "message": "busy"}}
+    given = iter(calls)
+
+    def answer(body: Json) -> Json:
+        return next(given, busy) if body["model"] == MAIN else {"text": "Done."}
+
+    program = tmp_path / "work" / "gh"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho created\n", encoding="utf-8")
+    program.chmod(0o755)
+    args = ("--model", MAIN, "--fallback-model", OTHER, "--permission-prompt-tool", "stdio")
+    with serving(answer) as server, Hosted(tmp_path, server.url, *args) as host:
+        host.say("ship it")
+        while (frame := host.until(lambda f: f["type"] in ("control_request", "result")))[
+            "type"
+        ] == "control_request":
+            rule = {"toolName": "Bash"}
+            update = {
+                "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session",
+            }  # fmt: skip
+            host.answer(frame, behavior="allow", updatedInput=frame["request"]["input"],
+                        updatedPermissions=[update])  # fmt: skip
+        assert (frame["commits"], frame["pull_requests"]) == (2, 1)
+        state = host.ask("get_session_state")["response"]
+        assert state["allowed_tools"] == ["Bash"]
+        assert (state["models_used"], state["model"]) == ([MAIN, OTHER], MAIN)
+        assert state["is_on_fallback"] is True
+        assert state["last_interaction_at"] > state["started_at"]
+        assert (state["commits"], state["pull_requests"]) == (2, 1)
+        host.end()
+    with serving(PLAN) as server:
+        shown = clew(tmp_path, server.url, "-p", "/status", "--continue").stdout
+        assert "2 commits, 1 pull request" in shown
+        assert (
+            "2 commits, 1 pull request"
+            in clew(tmp_path, server.url, "-p", "/cost", "--continue").stdout
+        )
+        ran = clew(tmp_path, server.url, "-p", "on", "--continue", "--output-format", "json")
+    assert json.loads(ran.stdout)["commits"] == 2

@@ -35,6 +35,10 @@ def chat(
 
 def entries(home: Path) -> list[dict[str, Any]]:
     (path,) = transcripts(home)
+    return entries_of(path)
+
+
+def entries_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -115,6 +119,34 @@ def test_an_image_by_reference_is_kept_and_sent_as_one_by_either_dialect(tmp_pat
     assert "is not shown" in said, "a file of another service cannot be had there"
 
 
+def test_what_a_service_signed_returns_to_it_alone(tmp_path: Path) -> None:
+    """Through a call, a kill between two runs, a fork, and another service in between."""
+    signed = calls(
+        ("call_a", "Bash", {"command": "echo one"}), ("call_b", "Bash", {"command": "echo two"})
+    )
+    for part in signed:
+        for call in part["choices"][0]["delta"].get("tool_calls", []):
+            if "id" in call:
+                call["extra_content"] = {"google": {"thought_signature": "c2lnbmVk"}}
+    with chat_service(signed, words("Done."), words("Again."), words("Fork.")) as service:
+        assert chat(tmp_path, service).returncode == 0
+        assert chat(tmp_path, service, "--continue").returncode == 0
+        assert chat(tmp_path, service, "--continue", "--fork-session").returncode == 0
+    own = [next(m for m in r["messages"] if m.get("tool_calls")) for r in service.requests[1:]]
+    assert json.dumps(own[0]).count("c2lnbmVk") == 2
+    assert own[0] == own[1] == own[2], "the same bytes in each request"
+    with chat_service(words("Other.")) as other:
+        (path, *_) = transcripts(tmp_path)
+        done = chat(tmp_path, other, "--resume", path.stem)
+        assert done.returncode == 0, done.stderr
+    assert "c2lnbmVk" not in json.dumps(other.requests)
+    records = [e["origin"] for e in entries_of(path) if e["type"] == "assistant"]
+    assert {record["wire"] for record in records} == {"chat"}
+    assert all(
+        "c2lnbmVk" not in json.dumps(e["message"]) for e in entries_of(path) if "message" in e
+    )
+
+
 def test_a_whole_address_is_taken_as_it_is(tmp_path: Path) -> None:
     with chat_service(words("Yes.")) as service:
         address = f"{service.url}/v1beta/openai/chat/completions"
@@ -150,7 +182,7 @@ def test_an_answer_that_is_cut_is_asked_for_again(tmp_path: Path) -> None:
     ("variables", "says"),
     [
         ({"CLEW_BASE_URL": ""}, "CLEW_BASE_URL must be set"),
-        ({"CLEW_DIALECT": "chatt"}, "must be messages or chat"),
+        ({"CLEW_DIALECT": "chatt"}, "must be one of messages, chat, responses"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_sent(

@@ -217,7 +217,7 @@ def test_what_a_person_set_is_not_told_to_them_again(host: Hosted) -> None:
     assert "output style learning, from the next session on" in shown(
         host, "/output-style learning"
     )
-    assert shown(host, "/config verbose true").endswith("verbose set")
+    assert shown(host, "/config respectGitignore false").endswith("respectGitignore set")
     assert shown(host, "go on") == "And here."
     assert host.end() == 0
     assert "read again" not in json.dumps(host.frames) + host.errors()

@@ -63,7 +63,10 @@ def test_settings_of_the_session_stand_above_the_files(host: Hosted) -> None:
     assert done(host, "apply_flag_settings", settings=rule) == {"warnings": []}
     state = done(host, "list_permission_rules")["state"]
     assert {"behavior": "deny", "rule": "Bash(rm *)", "source": "flagSettings"} in state["rules"]
-    assert done(host, "get_settings")["settings"]["model"] == "haiku"
+    settings = done(host, "get_settings")
+    assert settings["effective"]["model"] == "haiku"
+    assert settings["sources"][-1] == {"source": "flagSettings", "settings": rule}
+    assert settings["applied"]["effort"] == "low"
     done(host, "apply_flag_settings", settings={"permissions": None, "effortLevel": None})
     assert done(host, "list_permission_rules")["state"]["rules"] == []
     assert "permissions" in refused(host, "apply_flag_settings", settings={"permissions": 3})

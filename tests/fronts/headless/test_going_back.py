@@ -140,7 +140,7 @@ def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_goes_on(
     assert errors.count("exceeds the protocol's line limit") == len(named) == 2
     (answer, _), (asked, _) = other
     assert "characters omitted" in answer["message"]["content"][0]["text"]
-    words = {"type": "text", "text": "[image: 1200000 characters omitted from this copy]"}
+    words = {"type": "text", "text": "[image: 1200000 characters omitted]"}
     assert asked["message"]["content"] == [words, prompt[1]]
 
 

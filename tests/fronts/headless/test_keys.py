@@ -1,5 +1,6 @@
 """Whose key a session uses: what the environment, a helper or `clew login` kept, and where it goes."""
 
+import asyncio
 import json
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.providers.credentials import make_endpoint, run_helper
+from clew.providers.renewal import RenewedKey
 from clew.system.config import paths
 from clew.system.process.spawn import Launcher
 from clew.testing.server import serving
@@ -27,6 +29,57 @@ def test_a_helper_of_the_settings_says_the_key(tmp_path: Path) -> None:
             capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "Hello!\n")
+
+
+def _run_with_helper(tmp_path: Path, url: str, second: str) -> subprocess.CompletedProcess[str]:
+    """Run a prompt whose helper prints an old key first, and `second` afterwards."""
+    (tmp_path / "work").mkdir()
+    runs = tmp_path / "runs"
+    helper = f"test -e {runs} && echo {second} || echo sk-ant-old-helper-0001; echo >>{runs}"
+    bare = environment(tmp_path, url)
+    del bare["ANTHROPIC_API_KEY"]
+    return subprocess.run(
+        command("-p", "hi", "--settings", json.dumps({"apiKeyHelper": helper})),
+        cwd=tmp_path / "work", env=bare, text=True, encoding="utf-8",
+        capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_a_rejected_key_is_replaced_by_another_from_the_helper(tmp_path: Path) -> None:
+    new = "sk-ant-new-helper-0002"
+    with serving(HELLO, strict=True, api_key=new) as server:
+        done = _run_with_helper(tmp_path, server.url, new)
+    assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
+    statuses = [request.status for request in server.requests if request.method == "POST"]
+    assert statuses[:2] == [401, 200]
+    assert set(statuses[1:]) == {200}
+    assert (tmp_path / "runs").read_text("utf-8") == "\n\n"  # One run more, for all requests.
+    kept = [path.read_text("utf-8") for path in (tmp_path / "config").rglob("*.jsonl")]
+    assert not any("helper-000" in text for text in [*kept, done.stdout, done.stderr])
+
+
+def test_a_helper_without_another_key_ends_the_turn_with_its_reason(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True, api_key="sk-ant-new-helper-0002") as server:
+        done = _run_with_helper(tmp_path, server.url, "sk-ant-old-helper-0001")
+    assert done.returncode == 1
+    assert "apiKeyHelper" in done.stdout + done.stderr
+    assert "helper-0001" not in done.stdout + done.stderr
+    assert {request.status for request in server.requests if request.method == "POST"} == {401}
+
+
+async def test_requests_that_wait_share_one_run_of_the_helper() -> None:
+    runs: list[str] = []
+
+    async def fetch() -> str:
+        runs.append("run")
+        await asyncio.sleep(0)
+        return f"key-{len(runs)}\n"
+
+    key = RenewedKey("key-0", fetch)
+    keys = await asyncio.gather(*(key.get(lambda key: key == "key-0") for _ in range(9)))
+    assert (set(keys), len(runs)) == ({"key-1"}, 1)
+    assert await key.get(lambda key: key == "key-0") == "key-1"  # A late rejection of the old key.
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

@@ -131,4 +131,4 @@ def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> Non
     (log,) = transcripts(tmp_path)
     costs = [e for e in lines(log) if e["type"] == "request-cost"]
     # The one that was cut off had been asked for and answered.
-    assert len({e["messageId"] for e in costs}) == len(costs) == spent + 1
+    assert len({e["message_id"] for e in costs}) == len(costs) == spent + 1

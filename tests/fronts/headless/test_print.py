@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from base64 import b64decode
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts, until
 from tests.requirements import requirement
 
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+    "AABJRU5ErkJggg=="
+)
 HELLO = {"scenario": 1, "answers": [{"text": "Hello!", "times": "always"}]}
 
 
@@ -324,7 +329,9 @@ def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_p
     assert left["totalAPIDuration"] == first["duration_api_ms"] > 0
     assert left["totalToolDuration"] > 0
     assert left["totalCostUSD"] == first["total_cost_usd"] > 0
-    assert left["modelUsage"] == first["modelUsage"]
+    for model, used in first["modelUsage"].items():
+        assert used.items() > left["modelUsage"][model].items()
+        assert (used["contextWindow"], used["maxOutputTokens"]) > (100_000, 10_000)
     assert second["modelUsage"]["claude-sonnet-4-5"]["inputTokens"] == 300
     assert (first["usage"]["input_tokens"], second["usage"]["input_tokens"]) == (200, 100)
     after = [entry for entry in entries(path) if entry["type"] == "cost-state"][-1]
@@ -332,23 +339,40 @@ def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_p
     assert after["startTime"] == left["startTime"]
 
 
-def test_a_budget_ends_the_run_after_the_answer_that_spends_it(tmp_path: Path) -> None:
-    dear = {"input_tokens": 1_000_000, "output_tokens": 1}
-    plan = scenario(
-        {"content": [{"tool": "Glob", "input": {"pattern": "*"}}], "usage": dear, "times": "always"}
+@pytest.mark.parametrize("is_setting", [False, True])
+def test_prompts_of_a_session_never_cost_more_than_its_budget(
+    tmp_path: Path, is_setting: bool
+) -> None:
+    """Each response is as long as the request allows, and nothing is in the cache."""
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        size = len(json.dumps([body["system"], body["tools"], body["messages"]])) // 4
+        used = {"cache_creation_input_tokens": size, "output_tokens": body["max_tokens"]}
+        return {"text": "long", "usage": {"input_tokens": 1, **used}}
+
+    arguments = ["--output-format", "json", "--model", "opus", "--max-budget-usd", "0.30"]
+    if is_setting:
+        arguments[-2:] = ["--settings", '{"maxBudgetUsd": 0.3}']
+    with serving(answer, strict=True) as server:
+        for more in ((), ("-c",), ("-c",)):
+            done = clew(tmp_path, server.url, "-p", "go", *more, *arguments)
+        assert 1 <= len(server.requests) <= 2
+    last = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (last["subtype"], last["terminal_reason"]) == (
+        "error_max_budget_usd",
+        "budget_exhausted",
     )
-    arguments = ("--output-format", "json", "--max-budget-usd", "0.01")
-    with serving(plan, strict=True) as server:
+    assert "maxBudgetUsd" in last["errors"][0]
+    assert 0.15 < last["total_cost_usd"] <= 0.30
+
+
+def test_a_budget_says_that_it_does_not_limit_a_model_without_a_price(tmp_path: Path) -> None:
+    with serving(scenario({"text": "ok"})) as server:
+        arguments = ("--model", "nobody-knows-it", "--max-budget-usd", "0.01")
         done = clew(tmp_path, server.url, "-p", "go", *arguments)
-        again = clew(tmp_path, server.url, "-p", "on", "-c", *arguments)
-        targets = [request.target.partition("?")[0] for request in server.requests]
-        # Of the second the service counted the input: by the first's usage it would not fit.
-        assert targets == ["/v1/messages", "/v1/messages/count_tokens", "/v1/messages"]
-    for run in (done, again):
-        said = json.loads(run.stdout)
-        assert run.returncode == 1
-        assert (said["subtype"], said["is_error"]) == ("error_max_budget_usd", True)
-        assert said["terminal_reason"] == "budget_exhausted"
+    assert done.returncode == 0
+    assert "the price of nobody-knows-it is unknown" in done.stderr
 
 
 @requirement("R007", "R026", "W17")
@@ -375,7 +399,7 @@ def test_an_answers_entries_say_what_their_one_request_took_and_a_line_of_its_ow
     assert 200 <= duration_ms < 60_000
     assert "costUSD" not in said[-1]  # an unknown price is not one of 0
     requests = [e for e in log if e["type"] == "request-cost"]
-    assert [(e["messageId"], e["requestId"]) for e in requests] == [
+    assert [(e["message_id"], e["requestId"]) for e in requests] == [
         (e["message"]["id"], e["requestId"]) for e in (first[0], said[-1])
     ]
     assert requests[0]["costUSD"] == cost_usd
@@ -425,3 +449,31 @@ def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
             "start clew again\n"
         )
         gone.mkdir()
+
+
+@requirement("R297")
+def test_a_picture_that_the_service_refuses_is_left_out_and_the_turn_goes_on(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.png").write_bytes(b64decode(PIXEL))
+    why = "messages.2.content.0.image.source.base64.data: Could not process image"
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        said = json.dumps(body["messages"])
+        if '"type": "image"' in said:
+            return {"status": 400, "error": {"type": "invalid_request_error", "message": why}}
+        if "tool_result" in said:
+            return {"text": "I could not see it."}
+        return {"content": [{"tool": "Read", "input": {"file_path": "a.png"}}]}
+
+    with serving(answer) as server:
+        done = clew(tmp_path, server.url, "-p", "look")
+        later = clew(tmp_path, server.url, "-p", "--continue", "again")
+        statuses = [request.status for request in server.requests]
+    assert (done.returncode, done.stdout) == (0, "I could not see it.\n")
+    assert "Could not process image" in done.stderr
+    assert later.returncode == 0
+    assert statuses == [200, 400, 200, 200]
+    kinds = [entry.get("refusedMedia") for entry in entries(transcripts(tmp_path)[0])]
+    assert kinds.count(["image"]) == 1

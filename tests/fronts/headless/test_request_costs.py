@@ -9,10 +9,12 @@ import pytest
 
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
+from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+SLOW = [{"at": "headers", "stall_s": 1}]
 FINE: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
 AT = "2026-11-20T10:00:00.000Z"
 
@@ -106,6 +108,10 @@ def test_a_terminal_says_what_was_mended(tmp_path: Path) -> None:
 
 
 def too_large(home: Path) -> None:
+    """A history that no request holds, in a folder where clew may not compact by itself."""
+    (home / "config").mkdir(exist_ok=True)
+    settings = json.dumps({"autoCompactEnabled": False})
+    (home / "config" / "settings.json").write_text(settings, "utf-8")
     word = "word " * (34 * 1024 * 1024 // 5)
     left(home, entry(0, "user", content=word))
 
@@ -208,6 +214,23 @@ def test_every_response_leaves_what_it_cost_and_how_long_it_took_withdrawn_ones_
     assert {row["name"] if "name" in row else row["purpose"] for row in by} == {"withdrawn", "turn"}
     (path,) = transcripts(tmp_path)
     assert f"{path.stem[:8]} 1" in turns.stdout
+
+
+def test_a_title_is_in_the_total_but_not_in_the_usage_of_the_turn(tmp_path: Path) -> None:
+    def says(body: dict[str, Any]) -> dict[str, Any]:
+        is_title = "You write titles" in json.dumps(body.get("system", ""))
+        if is_title:
+            return {"text": "Holes", "usage": {"input_tokens": 1000}}
+        # The turn ends after the title was charged.
+        return {"text": "Mended.", "usage": {"input_tokens": 10}, "faults": SLOW}
+
+    with serving(says) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize")
+        host.say("find the holes in the net, please")
+        host.ask("generate_session_title", description="find the holes in the net")
+        said = host.result()
+    assert said["usage"]["input_tokens"] == 10
+    assert sum(row["inputTokens"] for row in said["modelUsage"].values()) == 1010
 
 
 @requirement("R108")

@@ -334,6 +334,8 @@ def test_a_signal_to_end_keeps_the_work_and_has_its_code(
         host.until(lambda f: f["type"] == "stream_event" and "delta" in f["event"])
         host.process.send_signal(number)
         assert host.result()["terminal_reason"] == "aborted_streaming"
+        end = host.until(lambda f: f.get("subtype") == "worker_shutting_down")
+        assert end["reason"] == "host_exit"
         assert host.process.wait(timeout=30) == code
     assert "A whole thought." in str([e for e in entries(tmp_path) if e["type"] == "assistant"])
 
@@ -372,26 +374,40 @@ def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_goes_on(tmp_pa
         assert done.stdout == "still here\n", done.stderr
 
 
-def test_no_frame_is_longer_than_a_host_can_take(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_roomy", [False, True])
+def test_frames_are_whole_up_to_the_longest_line_that_the_host_accepts(
+    tmp_path: Path, is_roomy: bool
+) -> None:
     big = tmp_path / "work" / "big.txt"
     big.parent.mkdir()
     big.write_text("line\n" * 400_000, "utf-8")
+    texts = ["y" * 900_000, "z" * 1_500_000]
     plan = {
         "scenario": 1,
         "answers": [
             {"content": [{"tool": "Bash", "input": {"command": f"cat {big}"}}]},
-            {"text": "y" * 900_000},
+            *({"text": text} for text in texts),
         ],
     }
     with (
         serving(plan, strict=True) as server,
         Hosted(tmp_path, server.url, "--allowedTools", "Bash(cat:*)") as host,
     ):
-        host.say("go")
+        if is_roomy:
+            assert host.ask("initialize", maxFrameBytes=4_000_000)["subtype"] == "success"
+        for prompt in ("go", "on"):
+            host.say(prompt)
+            host.result()
         assert host.end() == 0
-    assert max(len(json.dumps(f, ensure_ascii=False).encode()) for f in host.frames) < 600_000
+    lengths = [len(json.dumps(f, ensure_ascii=False).encode()) for f in host.frames]
+    assert (max(lengths) < 1_048_576) is not is_roomy
+    said = [f for f in host.frames if f["type"] == "assistant"]
+    spoken = [f["message"]["content"][0].get("text") for f in said]
+    assert spoken[1] == texts[0]
+    assert (spoken[2] == texts[1]) is is_roomy
+    assert ("truncated" in said[2]) is not is_roomy
     logged = [e for e in entries(tmp_path) if e["type"] == "assistant"]
-    assert len(logged[-1]["message"]["content"][0]["text"]) == 900_000
+    assert logged[-1]["message"]["content"][0]["text"] == texts[1]
 
 
 def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
@@ -437,9 +453,23 @@ def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> 
     assert (retry["attempt"], retry["error_status"]) == (1, 529)
     assert (result["subtype"], result["is_error"]) == ("success", True)
     assert result["api_error_status"] == 400
+    # The program's operator, who may not see the frames, reads why it failed.
+    assert result["result"] in host.errors()
     synthetic = next(f for f in host.frames if f["type"] == "assistant")
     assert synthetic["error"] == "invalid_request"
     assert synthetic["message"]["model"] == "<synthetic>"
+
+
+def test_a_refusal_and_the_output_of_a_command_have_frames_of_their_own(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "No.", "stop_reason": "refusal"}]}
+    with serving(plan) as server, Hosted(tmp_path, server.url) as host:
+        host.say("/help cost")
+        told = host.result()["result"]
+        host.say("go")
+        host.result()
+    frames = {f.get("subtype"): f for f in host.frames}
+    assert frames["local_command_output"]["content"] == told
+    assert frames["model_refusal_no_fallback"]["original_model"] == "claude-sonnet-5-5"
 
 
 def test_the_command_line_shapes_the_request(tmp_path: Path) -> None:
@@ -545,6 +575,40 @@ def test_a_hook_of_the_host_denies_and_adds_context(tmp_path: Path) -> None:
         assert "it is late" in str(server.requests[0].body["messages"])
     assert result["permission_denials"][0]["tool_name"] == "Bash"
     assert not (tmp_path / "work" / "made").exists()
+
+
+def test_a_call_that_the_hosts_hook_defers_is_made_again_when_the_session_is_resumed(
+    tmp_path: Path,
+) -> None:
+    def verdict(permission: str) -> dict[str, Any]:
+        output = {"hookEventName": "PreToolUse", "permissionDecision": permission}
+        return {"hookSpecificOutput": output}
+
+    results, calls = [], []
+    with serving(MAKES, strict=True) as server:
+        for permission in ("defer", "defer", "allow"):
+            resumed = ("--resume", results[0]["session_id"]) if results else ()
+            with Hosted(tmp_path, server.url, *ASKED, *resumed) as host:
+                host.ask("initialize", hooks=hooked(PreToolUse=["pre"]))
+                host.say("go")
+                asked = host.request("hook_callback")
+                calls.append((asked["request"]["tool_use_id"], asked["request"]["input"]))
+                host.answer(asked, **verdict(permission))
+                results.append(host.result())
+                assert host.end() == 0
+        requests = [request.body["messages"] for request in server.requests]
+    for result in results[:2]:
+        reasons = (result["subtype"], result["stop_reason"], result["terminal_reason"])
+        assert reasons == ("success", "tool_deferred", "tool_deferred")
+        deferred = result["deferred_tool_use"]
+        assert (deferred["id"], deferred["name"]) == (calls[0][0], "Bash")
+        assert deferred["input"] == {"command": "mkdir made"}
+    assert len({identity for identity, _ in calls}) == 1
+    assert results[2]["terminal_reason"] == "completed"
+    assert (tmp_path / "work" / "made").exists()
+    # The model never sees that the call was deferred.
+    assert len(requests) == 2
+    assert "deferred" not in json.dumps(requests[1])
 
 
 def test_a_hook_that_the_host_does_not_answer_in_time_is_withdrawn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from clew.fronts.sdk.messages import (
     Assistant,
     Other,
     OtherBlock,
+    Result,
     Thinking,
     ToolResult,
     ToolUse,
@@ -31,3 +32,25 @@ def test_blocks_are_typed_and_unknown_ones_kept() -> None:
     assert said.content == (ToolResult(tool_use_id="t", content="x", is_error=True),)
     assert read({"type": "new", "a": 1}) == Other(data={"type": "new", "a": 1})
     assert read({"type": "user", "uuid": "u", "message": {"content": "x"}})
+
+
+def test_a_result_holds_its_deferred_call() -> None:
+    call = {"id": "t", "name": "Bash", "input": {"a": 1}}
+    ended = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "session_id": "s",
+        "terminal_reason": "completed",
+        "num_turns": 1,
+        "duration_ms": 5,
+        "total_cost_usd": 0.0,
+        "usage": {},
+    }
+    for frame, deferred in (
+        ({**ended, "deferred_tool_use": call}, ToolUse(id="t", name="Bash", input={"a": 1})),
+        (ended, None),
+    ):
+        result = read(frame)
+        assert isinstance(result, Result)
+        assert result.deferred == deferred

@@ -26,13 +26,13 @@ def shown(text: str, line: str) -> str:
     return re.split(r"\n─{20,}", said)[0].strip("\n") + "\n"
 
 
-@requirement("R217")
 def told(text: str, line: str) -> str:
     """What a command shows. An error is one line, however long the folder that it names."""
     rows = shown(text, line)
     return f"{' '.join(rows.split())}\n" if rows.startswith("!") else rows
 
 
+@requirement("R217")
 def test_every_command_shows_what_it_did(tmp_path: Path) -> None:
     with (
         serving(HELLO) as server,

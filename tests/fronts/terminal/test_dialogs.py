@@ -461,7 +461,7 @@ def test_instructions_are_typed_in_the_row_of_no(tmp_path: Path, key: str) -> No
             screen.expect("instead: make y instead")
             # Escape leaves the text, and then the question is as it was.
             screen.type("\x1b")
-            screen.expect("Esc deny and stop")
+            screen.expect("Esc to cancel")
             screen.expect("1. Yes")
             screen.type(f"{key}\r")
             screen.expect("Done.")
@@ -578,3 +578,21 @@ def test_a_folder_gains_nothing_from_a_rule_that_the_user_saves_in_it(tmp_path: 
         screen.type("n")
         screen.expect_gone("$ mkdir made")
     assert not (tmp_path / "work" / "made").exists()
+
+
+def test_escape_ends_a_wait_for_a_server_with_one_line(tmp_path: Path) -> None:
+    silent = json.dumps({"mcpServers": {"slow": {"command": "sleep", "args": ["600"]}}})
+    with (
+        serving(HELLO, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--mcp-config", silent) as screen,
+    ):
+        screen.expect("default")
+        screen.type("/mcp reconnect slow\r")
+        screen.expect("to interrupt)")
+        screen.type("\x1b")
+        screen.expect("Cancelled")
+        screen.type("hi\r")
+        screen.expect("Hello!")
+        said = screen.text.partition("> /mcp reconnect slow\n")[2]
+        assert said.split()[0] == "Cancelled"
+        assert "nterrupted" not in said

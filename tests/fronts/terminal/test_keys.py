@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from clew.fronts.terminal.keys import ACTIONS, bindings, chord
+from clew.fronts.terminal.families import FAMILIES, Family
+from clew.fronts.terminal.keys import ACTIONS, bindings, chord, hidden
 from tests.requirements import requirement
 
 
@@ -70,3 +71,18 @@ def test_keys_are_added_taken_away_and_joined_to_commands() -> None:
     assert found.keys_of("/cost") == ("f2",)
     assert found.keys_of("/model opus") == ("f3",)
     assert found.keys_of("chat:stash") == ()
+
+
+@requirement("R296")
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_family_of_terminals_adds_keys_that_hide_no_other(family: Family) -> None:
+    for sign in family.signs:
+        name, _, value = sign.partition("=")
+        found = bindings("", {name: value or "1"})
+        assert found.faults == ()
+        assert hidden(found.bound) == []
+        for action, keys in family.keys.items():
+            assert found.keys_of(action)[: len(keys)] == keys
+            assert set(bindings().keys_of(action)) <= set(found.keys_of(action))
+            assert all(chord(key) for key in keys)
+    assert bindings("", {"TERM": "xterm", "TERM_PROGRAM": "other"}).bound == bindings().bound

@@ -10,6 +10,7 @@ from clew.system.config.environment import freeze
 from clew.testing.server import serving
 from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.terminal import Terminal
 from tests.fronts.terminal.test_first_run import NO_KEY
 from tests.fronts.terminal.test_linear import HELLO
 from tests.fronts.terminal.test_screen import READY
@@ -28,11 +29,11 @@ def test_a_key_is_typed_hidden_saved_and_used_by_the_session_at_once(tmp_path: P
         screen.expect("No model configured")
         screen.expect(READY)
         screen.type("/login\r")
-        screen.expect("Esc cancel")
+        screen.expect("Esc to cancel")
         screen.type("\x1b")
         screen.expect("nothing was saved")
         screen.type("/login\r")
-        screen.expect("Esc cancel")
+        screen.expect("Esc to cancel")
         screen.type(f"\x1b[200~{KEY}\x1b[201~")
         screen.expect("•••")
         looks_like(screen, "login")
@@ -48,6 +49,32 @@ def test_a_key_is_typed_hidden_saved_and_used_by_the_session_at_once(tmp_path: P
         screen.type("/logout\r")
         screen.expect("Deleted the API key")
         assert not saved(tmp_path).exists()
+
+
+def test_line_mode_hides_a_typed_key_and_the_session_uses_it(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "", "--linear", **OFFLINE) as terminal:
+        terminal.expect("> ")
+        terminal.type("/login\n")
+        terminal.expect("hidden")
+        terminal.type("\n")
+        terminal.expect("nothing was saved")
+        terminal.expect("> ")
+        terminal.type("/login\n")
+        terminal.expect("hidden")
+        terminal.type(f"{KEY}\n")
+        terminal.expect("cannot be reached")
+        terminal.expect("saved ...abcd")
+        terminal.expect("> ")
+        assert KEY in saved(tmp_path).read_text("utf-8")
+        # What is typed next is shown again.
+        terminal.type("/logout\n")
+        terminal.expect("/logout")
+        terminal.expect("Deleted the API key")
+        terminal.expect("> ")
+        assert terminal.all.count("No model configured") == 1
+        assert KEY not in terminal.all
+        terminal.type("\x04")
+        assert terminal.end() == 0
 
 
 def test_clew_login_names_where_keys_come_from_and_hides_what_is_typed(tmp_path: Path) -> None:

@@ -415,6 +415,11 @@ def test_modes_go_round_and_the_model_is_picked(tmp_path: Path) -> None:
         looks_like(screen, "models")
         screen.type("\x1b")
         screen.expect_gone("Select a model")
+        screen.type("\x1bp")
+        screen.expect("effort: auto")
+        screen.type("\x1b[C1\r")
+        screen.expect("effort low")
+        screen.expect("Fable 5.2 · ")
 
 
 @requirement("R216")

@@ -49,6 +49,28 @@ def test_a_persons_own_status_line_is_asked_with_the_session_in_figures(tmp_path
         assert b"\x1b[2J" not in screen.raw
 
 
+def test_a_persons_own_status_line_receives_tokens_and_output_style(tmp_path: Path) -> None:
+    program = tmp_path / "line.py"
+    program.write_text(
+        "import json,sys; s=json.load(sys.stdin); w=s['context_window']; u=w['current_usage'] or {};"
+        "print(w['total_input_tokens'], w['total_output_tokens'], w['used_percentage'],"
+        " u.get('input_tokens'), s['exceeds_200k_tokens'], s['output_style']['name'])",
+        "utf-8",
+    )
+    settings(tmp_path, statusLine={"type": "command", "command": f"python3 {program}"})
+    plan = {"scenario": 1, "answers": [{"text": "Hello!", "usage": {"input_tokens": 300_000}}]}
+    with serving(plan) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("0 0 None None False default")
+        screen.type("hi\r")
+        screen.expect(lambda text: re.search(r"300000 \d+ 30 300000 True default", text))
+
+
+def test_an_announcement_of_the_settings_is_shown_at_the_start(tmp_path: Path) -> None:
+    settings(tmp_path, companyAnnouncements=["Mind \x1b[2Jthe gap"])
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("Mind \\x1b[2Jthe gap")
+
+
 def test_a_persons_own_status_line_is_asked_again_when_the_mode_changes(tmp_path: Path) -> None:
     settings(tmp_path, statusLine={"type": "command", "command": "tr , '\\n' | grep mode"})
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
@@ -282,3 +304,63 @@ def test_every_key_is_listed(tmp_path: Path) -> None:
         screen.type("/keys\r")
         screen.expect("next permission mode")
         looks_like(screen, "keys")
+
+
+STATUS = re.compile(r"\x1b\]7501;(state=[^\x1b]*)\x1b\\")
+
+
+def states(screen: OnScreen) -> list[str]:
+    return STATUS.findall(screen.raw.decode())
+
+
+def test_a_terminal_that_shows_program_status_hears_what_clew_does(tmp_path: Path) -> None:
+    asked = {"content": [{"tool": "Bash", "input": {"command": "touch made"}}]}
+    failed = {"status": 400, "error": {"type": "invalid_request_error", "message": "no"}}
+    plan = {"scenario": 1, "answers": [asked, {"text": "Made."}, failed]}
+    answers = {**PLAIN, "\x1b]7501;?\x1b\\": "\x1b]7501;?\x1b\\"}
+    with serving(plan) as server, OnScreen(tmp_path, server.url, answers=answers) as screen:
+        screen.expect(READY)
+        screen.type("make it\r")
+        screen.expect("1. Yes")
+        screen.type("1")
+        screen.expect("Made.")
+        screen.expect_rest()
+        screen.type("again\r")
+        screen.expect("API Error: 400 no")
+        screen.expect_rest()
+        screen.type("\x04")
+        screen.end()
+        question = base64.b64encode(b"Run this command?").decode()
+        assert states(screen) == [
+            "state=idle:app=clew",
+            "state=working:app=clew",
+            f"state=blocked:app=clew:kind=permission:msg={question}",
+            "state=working:app=clew",
+            "state=done:app=clew",
+            "state=working:app=clew",
+            "state=error:app=clew",
+            "state=clear",
+        ]
+
+
+def test_a_terminal_without_program_status_gets_no_report(tmp_path: Path) -> None:
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url, "hi") as screen:
+        screen.expect("Done in")
+        screen.type("\x04")
+        screen.end()
+        assert "\x1b]7501;?" in screen.raw.decode()
+        assert states(screen) == []
+
+
+@requirement("R296")
+def test_keys_that_the_terminal_keeps_have_another_way(tmp_path: Path) -> None:
+    slow = {"content": [{"tool": "Bash", "input": {"command": "sleep 60"}}]}
+    plan = {"scenario": 1, "answers": [slow, {"text": "In the background."}]}
+    args = ("--allowedTools", "Bash(sleep *)", "go")
+    with (
+        serving(plan) as server,
+        OnScreen(tmp_path, server.url, *args, env={"TMUX": "/none,1,0"}) as screen,
+    ):
+        screen.expect("Running")
+        screen.type("\x18b")
+        screen.expect("In the background.")

@@ -60,11 +60,13 @@ def test_waiting_messages_are_offered_after_a_crash_until_something_is_sent(
         waits(screen, "be slow\r", "and then this\t", "not this\t")
         screen.type("\x1b[A")
         screen.expect("> not this")
+        until(lambda: any(e.get("operation") == "dequeue" for e in read_entries(tmp_path)))
         killed(screen)
     for _ in range(2):
         with OnScreen(tmp_path, server.url, "--continue") as screen:
             screen.expect(OFFERED)
             screen.expect("> be slow\n  and then this\n")
+            assert "not this" not in screen.text
             killed(screen)
     with OnScreen(tmp_path, server.url, "--continue") as screen:
         screen.expect(OFFERED)

@@ -1,6 +1,7 @@
 """Servers that live in the program that started clew, over that program's own channel."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,32 @@ def test_a_host_manages_servers(tmp_path: Path) -> None:
         host.until(lambda f: f["type"] == "result")
         assert any("mcp__memo" in tool["name"] for tool in server.requests[-1].body["tools"])
         assert "Server not found: x" in host.ask("mcp_reconnect", serverName="x")["error"]
-        assert host.ask("mcp_toggle", serverName="memo", enabled=False)["subtype"] == "success"
-        (one,) = host.ask("mcp_status")["response"]["mcpServers"]
-        assert one["status"] == "disabled"
-        host.ask("mcp_toggle", serverName="memo", enabled=True)
-        assert host.ask("mcp_reconnect", serverName="memo")["subtype"] == "success"
+        for enabled, status in ((False, "disabled"), (True, "connected"), (None, "connected")):
+            if enabled is None:
+                answer = host.ask("mcp_reconnect", serverName="memo")
+            else:
+                answer = host.ask("mcp_toggle", serverName="memo", enabled=enabled)
+            assert answer["subtype"] == "success"
+            (one,) = host.ask("mcp_status")["response"]["mcpServers"]
+            assert one["status"] == status
+            host.say("go")
+            init = host.until(lambda f: f.get("subtype") == "init")
+            host.until(lambda f: f["type"] == "result")
+            assert [s["status"] for s in init["mcp_servers"]] == [status]
+            is_there = any(name.startswith("mcp__memo") for name in init["tools"])
+            assert is_there is (status == "connected")
+
+
+def test_a_host_learns_why_a_server_did_not_come_back(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"gone": {"command": "/nowhere/to/be/found"}}})
+    with (
+        serving({"scenario": 1, "answers": []}) as server,
+        Hosted(tmp_path, server.url, "--mcp-config", config) as host,
+    ):
+        host.ask("initialize")
+        answer = host.ask("mcp_reconnect", serverName="gone")
+        assert answer["subtype"] == "error"
+        assert "gone" in answer["error"]
 
 
 def test_a_host_that_does_not_know_its_server_ends_nothing(tmp_path: Path) -> None:
@@ -158,3 +180,18 @@ def test_a_hosts_own_server_says_that_its_tools_are_others_now(tmp_path: Path) -
             assert host.ask("mcp_message", **fields)["subtype"] == "error"
         host.say("go")
         assert serve(host, "result")["result"] == "Hi."
+
+
+def test_a_host_hears_at_once_of_a_server_that_clew_tries_again(tmp_path: Path) -> None:
+    """Nothing listens at the address, so clew goes on trying; the host does not wait for that."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+        config = json.dumps({"mcpServers": {"far": {"type": "http", "url": url}}})
+        with (
+            serving({"scenario": 1, "answers": []}) as server,
+            Hosted(tmp_path, server.url, "--mcp-config", config) as host,
+        ):
+            host.ask("initialize")
+            answer = host.ask("mcp_reconnect", serverName="far")
+            assert (answer["subtype"], "far" in answer["error"]) == ("error", True)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew.core.messages.errors import ClewError
+from clew.parts.mcp.catalogue import ResourceOffer
+from clew.parts.mcp.resource_tools import find_children
 from clew.parts.mcp.tools import McpTool
 from tests.parts.mcp.yard import entry, until, yard
 from tests.requirements import requirement
@@ -24,6 +26,8 @@ async def test_a_servers_tools_are_tools_of_the_session(tmp_path: Path) -> None:
             "mcp__one__fail",
             "ListMcpResourcesTool",
             "ReadMcpResourceTool",
+            "ReadMcpResourceDir",
+            "RefreshMcpTools",
         ]
         result = await here.use("mcp__one__echo", text="hey")
         assert (result.content, result.is_error) == ("you said hey", False)
@@ -58,6 +62,21 @@ async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
         wrong = await here.use("ReadMcpResourceTool", server="two", uri="memo://one")
         assert wrong.is_error
         assert "available: one" in str(wrong.content)
+
+
+def test_the_children_of_a_folder_are_the_resources_one_level_below_it() -> None:
+    uris = ("docs://a/one.md", "docs://a/b/two.md", "docs://a/b/three.md", "docs://ab/four.md")
+    offers = [ResourceOffer(server="s", uri=uri, name=uri[-6:]) for uri in uris]
+    found = [(row["uri"], row.get("mimeType")) for row in find_children(offers, "docs://a")]
+    assert found == [("docs://a/one.md", None), ("docs://a/b", "inode/directory")]
+
+
+async def test_tools_are_listed_again_on_request(tmp_path: Path) -> None:
+    async with yard(tmp_path, {"one": entry("honest")}) as here:
+        told = json.loads(str((await here.use("RefreshMcpTools", server="one")).content))
+        assert (told["status"], told["toolCount"], told["added"]) == ("refreshed", 4, [])
+        none = await here.use("ReadMcpResourceDir", server="one", uri="memo://nothing")
+        assert none.is_error
 
 
 @requirement("W26")

@@ -393,13 +393,19 @@ def test_a_skill_of_an_agents_is_done_by_one(home: Path) -> None:
 
 def test_a_host_chooses_which_skills_are_the_models_and_has_them_looked_for(home: Path) -> None:
     with serving(FINE, strict=True) as server, Hosted(home, server.url) as host:
-        host.ask("initialize", skills=["changelog", "late"])
+        commands = host.ask("initialize", skills=["changelog", "late"])["response"]["commands"]
         host.say("hi")
         host.result()
         late = home / "config" / "skills" / "late"
         late.mkdir()
         (late / "SKILL.md").write_text("---\ndescription: Came late\n---\nLate.", "utf-8")
-        assert "late" in host.ask("reload_skills")["response"]["skills"]
+        skills = host.ask("reload_skills")["response"]["skills"]
+        changed = next(f for f in host.frames if f.get("subtype") == "commands_changed")
+        assert "late" not in {row["name"] for row in commands}
+        assert "late" in {row["name"] for row in changed["commands"]}
+        assert {"late": "Came late"}.items() <= {
+            s["name"]: s["description"] for s in skills
+        }.items()
         host.say("on")
         host.result()
         assert host.end() == 0

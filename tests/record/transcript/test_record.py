@@ -260,7 +260,7 @@ def test_a_rewind_holds_from_the_moment_it_is_made(session: Session) -> None:
         session.recorder.rewind(session.new_id())
 
 
-@requirement("R173", "R175")
+@requirement("R175")
 def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     session: Session,
 ) -> None:
@@ -273,14 +273,12 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     recorder.record([prompt])
     recorder.enqueue("q1", "later")
     recorder.dequeue("q1")
-    snapshot = {"trackedFileBackups": {"a.py": {"backupFileName": "x@v1", "version": 1}}}
-    recorder.file_history_snapshot(prompt["uuid"], snapshot, is_update=True)
+    backups = {"a.py": {"backupFileName": "x@v1", "version": 1}}
+    recorder.file_history_snapshot(prompt["uuid"], backups, is_update=True)
     recorder.file_history_delta(
         prompt["uuid"], snapshot_message_id=prompt["uuid"], path="a.py", backup={"version": 2}
     )
     recorder.attribution_snapshot(prompt["uuid"], {"lines": 3})
-    recorder.content_replacement([{"toolUseId": "t1", "replacement": "…"}])
-    recorder.of_agent("a1").content_replacement([{"toolUseId": "t2"}])
     recorder.title("First")
     recorder.title("Second")
     recorder.generated_title("A title")
@@ -302,11 +300,9 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     assert current["clew-session"]["format"] == 1
     assert loaded.side.last_prompt == "go"
     assert loaded.side.kinds["queue-operation"] == 2
-    assert len(loaded.side.replacements) == 1
     found = light.read_outline(recorder.transcript)
     assert found is not None
     assert (found.title, found.tag) == ("Second", "blue")
-    assert len(lines(session.paths.agent("a1"))) == 1
 
 
 def test_a_title_stays_in_the_reach_of_lists_as_a_host_changed_it(session: Session) -> None:

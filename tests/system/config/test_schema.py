@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.commands.config import SCHEMA
+from clew.commands.config import SCHEMAS
 from clew.system.config.settings import (
     BY_NAME,
     KEYS,
@@ -27,7 +27,7 @@ from clew.system.config.settings import (
 )
 from tests.gates.house import ROOT
 
-PUBLISHED = json.loads(SCHEMA.read_text("utf-8"))
+PUBLISHED = json.loads(SCHEMAS["settings"].read_text("utf-8"))
 VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
 # What the sandbox and the hooks say of their objects, clew finds when it reads them, not here.
 DEEPER = {"sandbox", "hooks"}

@@ -37,6 +37,7 @@ from clew.system.config.load import (
 )
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import (
+    BY_NAME,
     KEYS,
     NO_EFFECT,
     check,
@@ -398,7 +399,8 @@ def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> Non
 
 
 def test_a_key_without_effect_says_so(places: Places) -> None:
-    assert explain_setting(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
+    why = BY_NAME["cleanupPeriodDays"].unsupported
+    assert explain_setting(places, "cleanupPeriodDays")[1] == f"  {NO_EFFECT}: {why}"
     assert NO_EFFECT not in "\n".join(explain_setting(places, "model"))
 
 

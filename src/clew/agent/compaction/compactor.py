@@ -20,7 +20,13 @@ from clew.agent.compaction import boundary, kept, micro, retelling
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
 from clew.agent.compaction.budget import Room, choose_step
-from clew.agent.compaction.summary import Summaries, SummaryResult
+from clew.agent.compaction.strategy import (
+    CompactFunction,
+    CompactionRequest,
+    CompactionSummary,
+    ask_strategy,
+)
+from clew.agent.compaction.summary import NO_SUMMARY, Summaries, SummaryResult
 from clew.agent.context.facts import Fact
 from clew.agent.deps import Deps, Emit, ensure_saved
 from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
@@ -77,6 +83,8 @@ class CompactionContext(Struct, frozen=True, kw_only=True):
     keep: Callable[[str], str | None]
     # Returns how long ago the last request was sent; the service's cache expires after a while.
     idle_s: Callable[[], float]
+    # The program's own way to compact.
+    strategy: CompactFunction | None = None
 
 
 class Prevented(Struct, frozen=True, kw_only=True):
@@ -89,11 +97,24 @@ class Compactor:
     def __init__(self, around: CompactionContext) -> None:
         self._around = around
         self._is_warned = False
+        # Whether no summary could be requested for a history that fits no request.
+        self._is_unavailable = False
         self._held = 0
         # Window limits that the service reported for models with unknown windows.
         self._learnt: dict[str, int] = {}
 
     # -- triggers
+
+    async def make_sendable(self, deps: Deps, request: ModelRequest, size: int, emit: Emit) -> bool:
+        """Compact a history that fits no request; `request` has no messages yet."""
+        room = self._room(request.model)
+        selection = boundary.with_tail(list(deps.story.history), room.kept)
+        if not retelling.is_answered(selection.covered):
+            return False
+        work = Work(request=request, room=room, size=size, must=True, is_unsent=True)
+        failure = await self._shorten(deps, "auto", CompactSession(), selection, work, emit)
+        self._is_unavailable = failure is not None
+        return not self._is_unavailable
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         """Remove old results, compact the conversation or warn the user, if any of these is due."""
@@ -130,6 +151,8 @@ class Compactor:
     ) -> bool:
         """Shorten the conversation after an overflow, more aggressively with each try."""
         self._learn(due)
+        if self._is_unavailable:
+            return False
         if tries > MAX_TRIES:
             await self._tell_of_beginning(request, emit)
             return False
@@ -262,7 +285,11 @@ class Compactor:
         await emit(Compacting(trigger=trigger))
         try:
             focus = "\n".join(filter(None, [focus, *outcome.context]))
-            result = await self._asked(deps, selection, focus, work)
+            own = await self._ask_program(deps, trigger, selection, focus, work, emit)
+            if own is None:
+                result = await self._asked(deps, selection, focus, work)
+            else:
+                selection, result = own
             if isinstance(result, Prevented):
                 await emit(NotCompacted(message=result.why, trigger=trigger))
                 return result.why
@@ -271,6 +298,51 @@ class Compactor:
             await emit(NotCompacted(message="stopped", trigger=trigger))
             raise
         await self._after(deps, trigger, result.words, work.request.model, emit)
+        return None
+
+    async def _ask_program(
+        self,
+        deps: Deps,
+        trigger: str,
+        selection: Selection,
+        focus: str,
+        work: "Work",
+        emit: Emit,
+    ) -> tuple[Selection, SummaryResult] | None:
+        """Return the program's summary with what it covers, or None to compact in clew's way."""
+        strategy = self._around.strategy
+        if strategy is None or work.is_last or selection.is_before:
+            return None
+        begin_s = deps.clock.monotonic_s()
+        entries = list(deps.story.history)
+        answer = await ask_strategy(
+            strategy,
+            CompactionRequest(
+                entries=entries,
+                keep_from=selection.kept[0].get("uuid") if selection.kept else None,
+                kept_tokens=work.room.kept,
+                summary_tokens=work.room.summary,
+                trigger=trigger,
+                focus=focus,
+            ),
+        )
+        if isinstance(answer, CompactionSummary):
+            place = len(entries)
+            if answer.keep_from is not None:
+                place = place_of(entries, answer.keep_from) or 0
+            chosen = boundary.select_up_to(entries, place)
+            if chosen.covered:
+                result = SummaryResult(
+                    words=answer.text,
+                    by="program",
+                    duration_ms=(deps.clock.monotonic_s() - begin_s) * 1000,
+                )
+                return boundary.with_edits(chosen, deps.story.edits, keeps_pins=True), result
+            answer = ValueError(f"keep_from: nothing precedes {answer.keep_from!r}")
+        if answer is not None:
+            failure = f"{type(answer).__name__}: {answer}"
+            words = f"the program's compaction failed, so clew's own is used: {failure}"
+            await emit(Noticed(messages=(words,)))
         return None
 
     async def _asked(
@@ -286,7 +358,7 @@ class Compactor:
             is_full=work.may_ask_whole,
         )
         if isinstance(result, str):
-            if not work.must:
+            if not work.must or (work.is_unsent and result != NO_SUMMARY):
                 return Prevented(why=f"the summary failed: {result}")
             words = retelling.without_model(selection.covered)
             result = SummaryResult(
@@ -400,6 +472,9 @@ class Work(Struct, frozen=True, kw_only=True):
     may_ask_whole: bool = False
     # The next request can't be sent without a compaction.
     must: bool = False
+    # The service has not answered in this process. A service that is unavailable must not cost the
+    # session its history.
+    is_unsent: bool = False
     is_last: bool = False
 
 

@@ -25,6 +25,9 @@ from clew.providers.answer_events import Answered, CompactionDue, Ended, GaveUp
 from clew.providers.base import Failure, ModelRequest, Off
 
 MAX_SHORTER = 4
+# How often the model is asked for the summary of a record before a fallback is used.
+MAX_ASKED = 2
+NO_SUMMARY = "the model wrote no summary"
 
 
 class SummaryResult(Struct, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ class Summaries:
     async def _from_record(
         self, covered: Sequence[Json], words: str, request: ModelRequest, room: Room
     ) -> SummaryResult | str:
-        limit, why = room.question, ""
+        limit, why, unanswered = room.question, "", 0
         for _ in range(MAX_SHORTER):
             record, lost = retelling.record_of(covered, limit)
             prompt = retelling.FROM_RECORD.format(record=record, instruction=words)
@@ -89,7 +92,9 @@ class Summaries:
             why = failure_of(ended)
             if isinstance(ended, CompactionDue):
                 limit //= 3
-            elif not isinstance(ended, Answered):
+                continue
+            unanswered += 1
+            if not isinstance(ended, Answered) or unanswered == MAX_ASKED:
                 return why
         return why
 
@@ -136,4 +141,4 @@ def is_of_thoughts(ended: Ended) -> bool:
 
 def failure_of(ended: Ended) -> str:
     words = read_answer(ended)
-    return words.message if isinstance(words, Failure) else "the model wrote no summary"
+    return words.message if isinstance(words, Failure) else NO_SUMMARY

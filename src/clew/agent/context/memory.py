@@ -59,6 +59,8 @@ class MemoryGate:
         if layer == "managed":
             return None
         standing = self._standing()
+        if layer not in standing.sources:
+            return f"--setting-sources leaves out {layer}"
         resolved = standing.resolve(str(path))
         rule = _restraint(standing.rules, resolved, own=layer == "user")
         if rule is not None:

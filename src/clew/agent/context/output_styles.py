@@ -6,16 +6,18 @@ so a style can turn clew into something other than a coding agent.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
+from clew.agent.context.system_prompt import COMMITS, PULL_REQUESTS
 from clew.agent.options import SOURCES, Options
 from clew.core.messages.errors import describe_error
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config import frontmatter
-from clew.system.config.settings import read_text
+from clew.system.config.settings import read_object, read_switch, read_text
 from clew.system.files import is_file, read_content
 
 DEFAULT = "default"
@@ -103,13 +105,30 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
 
 
 WAITS = "not loaded until you trust this folder: clew config trust"
+CREDIT, CREDIT_CHARACTERS = "Assisted-by: clew", 1000
 NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
 
 
-class Speech:
-    """The session's output style and language.
+def describe_attribution(settings: Mapping[str, Any]) -> str:
+    """Return the instructions on how commits and pull requests mention clew, or an empty string.
 
-    Both are fixed for the session. All available styles are loaded even if none is selected,
+    `attribution` takes precedence over the older `includeCoAuthoredBy`; an empty text in it means
+    that nothing is added.
+    """
+    asked = read_object(settings, "attribution")
+    commit = asked.get("commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else "")
+    parts = ((COMMITS, commit), (PULL_REQUESTS, asked.get("pr", "")))
+    return "\n\n".join(
+        f"{instruction}\n\n{text.strip()[:CREDIT_CHARACTERS]}"
+        for instruction, text in parts
+        if isinstance(text, str) and text.strip()
+    )
+
+
+class Speech:
+    """The session's output style, language, and attribution of commits.
+
+    All are fixed for the session. All available styles are loaded even if none is selected,
     because hosts list them.
     """
 
@@ -130,6 +149,7 @@ class Speech:
         self.language = language if NAME_OF_LANGUAGE.fullmatch(language) else ""
         if language and not self.language:
             self.faults += (f'language: "{language[:60]}" is not a valid language name',)
+        self.attribution = describe_attribution(standing.settings)
 
     def reload(self, standing: CurrentRules, plugins: list[tuple[Path, str]]) -> None:
         """Load the available styles again."""

@@ -48,6 +48,9 @@ LANGUAGE = """\
 Reply to the user in {language}, whatever language files and tools use. Keep code, names and file \
 contents in the language of their surroundings."""
 
+COMMITS = "End the message of every commit that you create with these lines:"
+PULL_REQUESTS = "End the description of every pull request that you create with these lines:"
+
 TOOLS_HEAD = """\
 # Tools
 
@@ -87,18 +90,21 @@ def system_prompt(
     style: str = "",
     keeps_work: bool = True,
     language: str = "",
+    attribution: str = "",
 ) -> list[dict[str, str]]:
     """Return the blocks of the system prompt.
 
     `instead` replaces the entire prompt and `extra` is appended to it; both are options of the
     session. `style` replaces the section on communication and, unless `keeps_work` is set, also the
-    section on how to work.
+    section on how to work. `attribution` says how commits and pull requests mention clew.
     """
     conduct = [WORK, SPEECH]
     if style:
         conduct = [*([WORK] if keeps_work else []), f"# Communication\n\n{style}"]
     if language:
         conduct.append(LANGUAGE.format(language=language))
+    if attribution:
+        conduct.append(f"# Attribution\n\n{attribution}")
     if instead is not None:
         blocks = [instead]
     else:

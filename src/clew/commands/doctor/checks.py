@@ -45,8 +45,11 @@ from clew.providers.credentials import make_endpoint
 from clew.providers.endpoint import Endpoint, request_headers
 from clew.system.command_groups import Group
 from clew.system.config.environment import BY_FIELD, Environment, freeze
+from clew.system.config.load import name_unsupported
 from clew.system.config.mask import mask
-from clew.system.files import is_there
+from clew.system.config.paths import Places
+from clew.system.config.settings import find_unsupported
+from clew.system.files import is_folder, is_there
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box
 from clew.system.sandbox.policy import SandboxPolicy, read_settings
@@ -65,6 +68,12 @@ NOBODYS_TOOL = "correct the name, unless a host program provides this tool"
 OF_A_LINE = re.compile(r":\d+: ")
 
 
+def find_unread_workflows(places: Places) -> list[Path]:
+    """Return the folders with workflows of other programs."""
+    folders = (places.root / ".claude" / "workflows", places.config_home / "workflows")
+    return [folder for folder in dict.fromkeys(folders) if is_folder(folder)]
+
+
 def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
     """Check agents, commands and skills as found without options, except those of plugins."""
     subject, places = "agents and skills", standing.places
@@ -81,6 +90,10 @@ def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
             f"{path} can be changed by other users, who could give clew instructions in your name"
         )
         yield make_fault(subject, words, f"review it, then make it private: chmod o-w {path}")
+    for folder in find_unread_workflows(places):
+        yield note(
+            subject, f"{folder} is not read: clew has no workflows", "use skills or agents instead"
+        )
     many = format_count(sum(len(agent.specs) for agent in agents), "agent")
     own = sum(skill.origin != "bundled" for skill in skills.values())
     yield make_fine(
@@ -254,11 +267,28 @@ def program() -> Iterator[DoctorFinding]:
 def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
     subject, places = "configuration", standing.places
     for layer in standing.layers:
-        yield make_fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
+        name = layer.file or "(command line)"
+        if layer.unreadable:
+            yield make_fault(
+                subject,
+                f"{name} ({layer.scope}) has no effect: {layer.unreadable}",
+                "fix the file; nothing else in it applies until then",
+            )
+        else:
+            yield make_fine(subject, f"{name} ({layer.scope})")
     if not standing.layers:
         yield make_fine(subject, f"no settings; the default file is {places.user_settings}")
     of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
+    unsupported = name_unsupported(standing.layers)
+    for layer in standing.layers:
+        for key in find_unsupported(layer.data):
+            words = f"{layer.file or layer.scope}: {key.name} is not supported: {key.unsupported}"
+            yield note(subject, words, "remove it, unless another program uses it")
     for line in standing.complaints:
+        if line in unsupported or any(
+            layer.unreadable and line.endswith(layer.unreadable) for layer in standing.layers
+        ):
+            continue
         if ": ignored because " in line:
             yield note(subject, line, "clew config trust")
         elif line in of_rules:

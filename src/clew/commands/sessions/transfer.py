@@ -22,7 +22,7 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
-from clew.core.messages.errors import SessionError, describe_error
+from clew.core.messages.errors import SessionError, UserError, describe_error
 from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size
 from clew.record.exchange.bring import ImportedSession, bring
@@ -102,7 +102,20 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
 # `clew sessions import`: import files of clew, Claude Code, Codex and pi, and report losses.
 
 
+def require_importers() -> None:
+    """Raise `UserError` if a feature flag turned imports off."""
+    from clew.permissions.session_rules import load_current_rules
+    from clew.system.config.environment import freeze
+    from clew.system.config.flags import find_flag_state
+
+    standing = load_current_rules(os.environ, Path(find_cwd()))
+    state = find_flag_state("importers", standing.settings, freeze(standing.environ))
+    if not state.is_on:
+        raise UserError(f"imports are turned off by {state.source} (see clew config flags)")
+
+
 def run_import(options: argparse.Namespace) -> int:
+    require_importers()
     brought: list[ImportedSession] = []
     refused: list[tuple[str, str]] = []
     with Bar("importing") as bar:

@@ -63,7 +63,9 @@ async def cost(session: Session, _: str) -> Outcome:
     hints = ("/usage shows times and recent days", "clew cost shows all sessions")
     page = ReportPage(
         title="Cost",
-        summary=f"{money(ledger.total)} in this session",
+        summary=", ".join(
+            filter(None, [f"{money(ledger.total)} in this session", describe_shipped(session)])
+        ),
         groups=(_spent("By model", ledger.by_model()), *_cache(session, ledger.total)),
         hints=hints,
     )
@@ -153,6 +155,16 @@ def money(spend: Spend) -> str:
     return f"{known_part} and {format_count(spend.unpriced, 'response')} without a known price"
 
 
+def describe_shipped(session: Session) -> str:
+    """Return the commits and pull requests of the session in words; empty if there are none."""
+    state, past = session.costs.spending.state, session.costs.past
+    counts = [
+        (past.commits + state.commits, "commit"),
+        (past.pull_requests + state.pull_requests, "pull request"),
+    ]
+    return ", ".join(format_count(count, name) for count, name in counts if count)
+
+
 async def usage(session: Session, _: str) -> Outcome:
     """Show the totals of the session across all runs, and the last days of this folder."""
     state, past = session.costs.spending.state, session.costs.past
@@ -166,6 +178,9 @@ async def usage(session: Session, _: str) -> Outcome:
             f"{past.lines_removed + state.lines_removed:,} removed",
         ),
     ]
+    shipped = describe_shipped(session)
+    if shipped:
+        times.append(("Created", shipped))
     if past.duration_ms:
         times.insert(0, ("Counted", "since the session was created, over all runs"))
     groups = [
@@ -187,7 +202,8 @@ async def usage(session: Session, _: str) -> Outcome:
 
 def _days(session: Session) -> dict[str, Spend]:
     """Return the spending of the last days in this folder, newest first, from the transcripts."""
-    from clew.commands.cost import day_of, gather
+    from clew.commands.cost import day_of
+    from clew.record.library.costs import gather
     from clew.record.transcript import light, paths
 
     places = session.rules.standing.places
@@ -280,6 +296,7 @@ async def permissions(session: Session, word: str) -> Outcome:
 async def status(session: Session, _: str) -> Outcome:
     transcript = session.story.recorder.transcript
     deferred = len(session.tools.toolbox.deferred())
+    shipped = describe_shipped(session)
     page = ReportPage(
         title="Status",
         summary=f"clew {VERSION}",
@@ -290,6 +307,7 @@ async def status(session: Session, _: str) -> Outcome:
                     ("Folder", str(session.rules.standing.places.cwd)),
                     ("Transcript", str(transcript) if is_there(transcript) else "not written yet"),
                     ("Debug log", session.workspace.debug_file or "not written (use --debug)"),
+                    *([("Created", shipped)] if shipped else ()),
                 ],
                 "Session",
             ),
@@ -342,7 +360,9 @@ def read_layers(places: Places) -> tuple[Sequence[Layer], dict[str, Any]]:
 
 def list_keys() -> list[SettingKey]:
     """Return the keys that have an effect in clew and can be set by the user."""
-    return [key for key in KEYS if key.has_effect and not key.managed_only]
+    return [
+        key for key in KEYS if key.has_effect and not key.managed_only and key.name != "$schema"
+    ]
 
 
 def make_settings_page(places: Places) -> ReportPage:

@@ -2,19 +2,27 @@
 
 import asyncio
 import time
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from clew.agent.intake import title_of
-from clew.commands.slash import SlashHandlers
+from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
 from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count
+from clew.core.page import ReportPage, pairs
 from clew.record.library.branches import BranchPrompt
 from clew.record.rewind.restore import RestorePlan, resolve_message
 from clew.session.rewinding import WHATS, Rewinding, What, format_preview
 from clew.session.session import Session
+from clew.system.clock import format_local_timestamp
 from clew.system.files import is_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.record.library.search import SearchHit
 
 # `/rewind`: rewind this session to any message, and redo.
 
@@ -233,7 +241,7 @@ def choose_new_file(session: Session, name: str) -> Path:
 
 async def search(session: Session, words: str) -> Outcome:
     """Search all sessions, including this one."""
-    from clew.record.library.search import Scope, format_hits
+    from clew.record.library.search import Scope
     from clew.record.library.search import search as searched
     from clew.record.library.words import query_of
 
@@ -242,7 +250,34 @@ async def search(session: Session, words: str) -> Outcome:
         return Show(text="Usage: /search WORDS", is_error=True)
     await session.story.durable()
     home = session.rules.standing.places.config_home
-    return Show(text="\n".join(format_hits(searched(home, query, Scope(), limit=SEARCHED))))
+    hits = searched(home, query, Scope(), limit=SEARCHED).hits
+    if not hits:
+        return Show(text=f"no matches for: {words}")
+    groups = [
+        pairs(
+            [
+                (format_local_timestamp(hit.timestamp or ""), f"{hit.speaker}: {hit.snippet}")
+                for hit in of_session
+            ],
+            _name_session(session, of_session[0]),
+        )
+        for of_session in (list(found) for _, found in groupby(hits, key=attrgetter("path")))
+    ]
+    count = format_count(len(hits), "match", "matches")
+    hints = ("clew sessions search has filters",)
+    more = ", and possibly more" if len(hits) == SEARCHED else ""
+    page = ReportPage(title="Search", summary=count + more, groups=tuple(groups), hints=hints)
+    return show_page(page)
+
+
+def _name_session(session: Session, hit: "SearchHit") -> str:
+    """Return the heading of a session's matches: its title, and how to get there."""
+    agent = f" · subagent {hit.agent}" if hit.agent else ""
+    if hit.session_id == session.session_id:
+        return f"{hit.title}{agent} · this session"
+    is_here = hit.cwd == str(session.rules.standing.places.cwd)
+    folder = "" if is_here else f" · {hit.cwd}"
+    return f"{hit.title}{agent}{folder} · /resume {hit.session_id}"
 
 
 async def diff(session: Session, _: str) -> Outcome:

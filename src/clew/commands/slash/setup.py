@@ -187,24 +187,30 @@ async def bug_report(session: Session, name: str) -> Outcome:
 
 
 async def skills(session: Session, _: str) -> Outcome:
-    """List all skills with their origin and who may invoke them."""
-    rows = [
-        (
-            skill.name,
-            f"{cut(skill.description or skill.when, LONG // 4)} ({skill.origin}{whose(skill)}{held(session, skill)})",
-        )
-        for skill in session.parts.skills.all()
+    """List all skills by origin, and who may invoke them."""
+    by_origin: dict[str, list[tuple[str, str]]] = {}
+    for skill in session.parts.skills.all():
+        notes = ", ".join(filter(None, [whose(skill), held(session, skill)]))
+        about = cut(skill.description or skill.when, LONG // 4)
+        row = (skill.name, f"{about} ({notes})" if notes else about)
+        by_origin.setdefault(skill.origin, []).append(row)
+    groups = [
+        pairs(sorted(rows), origin[:1].upper() + origin[1:])
+        for origin, rows in sorted(by_origin.items())
     ]
-    faults = [f"! {fault}" for fault in session.parts.skills.faults]
-    return Show(text="\n".join([format_table(sorted(rows)), *faults]))
+    if faults := session.parts.skills.faults:
+        groups.append(pairs([(f"! {fault}", "") for fault in faults], "Errors"))
+    count = f"{sum(map(len, by_origin.values()))}"
+    hints = ("/NAME runs a skill", "/reload-plugins reads them again")
+    return show_page(ReportPage(title="Skills", summary=count, groups=tuple(groups), hints=hints))
 
 
 def whose(skill: Skill) -> str:
     if skill.for_person and skill.for_model:
         return ""
     if skill.for_person:
-        return ", user only"
-    return ", model only" if skill.for_model else ", off"
+        return "user only"
+    return "model only" if skill.for_model else "off"
 
 
 def held(session: Session, skill: Skill) -> str:
@@ -212,16 +218,26 @@ def held(session: Session, skill: Skill) -> str:
     brings = bool(skill.allowed_tools) * ["rules"] + bool(skill.hooks) * ["hooks"]
     if not brings or session.parts.skills.counts(skill):
         return ""
-    return f", {' and '.join(brings)} ignored until trusted"
+    return f"{' and '.join(brings)} ignored until trusted"
 
 
 async def plugins(session: Session, _: str) -> Outcome:
-    lines: list[str] = []
+    groups = []
     for plugin in session.parts.plugins:
         note = "" if plugin.may_run or not plugin.parts.runs else " (not trusted: code disabled)"
-        lines += [f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + note]
-        lines += [f"  {line}" for line in describe_parts(plugin.parts)]
-    return Show(text="\n".join(lines) or "No plugins enabled. Add one with: clew plugin install")
+        title = f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + note
+        parts = [line.partition(": ") for line in describe_parts(plugin.parts)]
+        rows = [(kind, what) for kind, _, what in parts] or [("empty", "")]
+        groups.append(pairs(rows, title))
+    if not groups:
+        return Show(text="No plugins enabled. Add one with: clew plugin install")
+    summary = f"{len(groups)} enabled"
+    hints = (
+        "clew plugin install | remove | trust changes them",
+        "/reload-plugins reads them again",
+    )
+    page = ReportPage(title="Plugins", summary=summary, groups=tuple(groups), hints=hints)
+    return show_page(page)
 
 
 async def reload(session: Session, _: str) -> Outcome:

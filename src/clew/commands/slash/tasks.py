@@ -156,7 +156,13 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     rows += [(name, remote_row(remote_task)) for name, remote_task in elsewhere.items()]
     if not rows:
         return Show(text="No background tasks")
-    return Show(text=format_table(rows))
+    page = ReportPage(
+        title="Background tasks",
+        summary=f"{len(session.parts.tasks.running)} running",
+        groups=(pairs(rows),),
+        hints=("/tasks ID shows the output", "/tasks stop [ID]", "/tasks keep ID"),
+    )
+    return show_page(page)
 
 
 def remote(session: Session) -> dict[str, Json]:

@@ -316,10 +316,12 @@ class ModelCatalog:
 
     @property
     def models(self) -> tuple[Model, ...]:
+        """All models."""
         return tuple(self._models.values())
 
     @property
     def aliases(self) -> Mapping[str, str]:
+        """The other names of models, each with the ID that it stands for."""
         return dict(self._aliases)
 
     def find(self, name: str) -> Model | None:

@@ -144,6 +144,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> bool:
+        """True if the limits of the model are known."""
         return self.context_window is not None
 
 

@@ -29,6 +29,8 @@ Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
     "other",
 ]  # fmt: skip
+# The purposes of requests that run next to a turn and are no part of it.
+NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"title", "warming", "other"})
 Find: TypeAlias = Callable[[str], Model | None]
 ANSWER = "(answer)"  # the tool name for responses without tool calls
 
@@ -50,6 +52,7 @@ class Charge(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
+        """The identity of the response: message ID and request ID."""
         return self.message_id, self.request_id
 
 
@@ -107,31 +110,41 @@ class Sums:
 
     def __init__(self, charges: Iterable[Charge] = ()) -> None:
         self._charges: dict[tuple[str, str], Charge] = {}
-        self._total = Spend()
+        self._total = self._next_to_turns = Spend()
         self._models: dict[str, Spend] = {}
         for charge in charges:
             self.add(charge)
 
     @property
     def total(self) -> Spend:
+        """The sum of all charges."""
         return self._total
 
+    @property
+    def in_turns(self) -> Spend:
+        """The total without requests that run next to turns, such as those for titles."""
+        return self._total - self._next_to_turns
+
     def by_model(self) -> dict[str, Spend]:
+        """Return sums by model."""
         return dict(self._models)
 
     def add(self, charge: Charge) -> None:
         """Add a charge, or merge it with an earlier report of the same response."""
         previous = self._charges.get(charge.key)
         if previous is not None:
-            self._count(previous.model, Spend() - spend_of(previous))
+            self._count(previous, Spend() - spend_of(previous))
             charge = _joined(previous, charge)
         self._charges[charge.key] = charge
-        self._count(charge.model, spend_of(charge))
+        self._count(charge, spend_of(charge))
         if self._most is not None and len(self._charges) > 2 * self._most:
             self._charges = dict(list(self._charges.items())[-self._most :])
 
-    def _count(self, model: str, spend: Spend) -> None:
+    def _count(self, charge: Charge, spend: Spend) -> None:
+        model = charge.model
         self._total += spend
+        if charge.purpose in NEXT_TO_TURNS:
+            self._next_to_turns += spend
         self._models[model] = self._models.get(model, Spend()) + spend
         if not self._models[model].requests:
             del self._models[model]
@@ -157,12 +170,15 @@ class Ledger(Sums):
         return totals
 
     def by_purpose(self) -> dict[str, Spend]:
+        """Return sums by purpose, such as turns, subagents and compaction."""
         return self.by(lambda charge: charge.purpose)
 
     def by_turn(self) -> dict[str, Spend]:
+        """Return sums by the number of the turn."""
         return self.by(lambda charge: str(charge.turn))
 
     def by_agent(self) -> dict[str, Spend]:
+        """Return sums by subagent; the session's own have an empty name."""
         return self.by(lambda charge: charge.agent or "")
 
     def by_tool(self) -> dict[str, Spend]:
@@ -296,7 +312,8 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     model, at = text_of(entry.get("model")), text_of(entry.get("timestamp"))
     tokens = tokens_of(usage)
     return Charge(
-        message_id=text_of(entry.get("messageId")),
+        # `messageId` in transcripts of earlier versions.
+        message_id=text_of(entry.get("message_id", entry.get("messageId"))),
         request_id=text_of(entry.get("requestId")),
         model=model,
         at=at,

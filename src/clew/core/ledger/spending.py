@@ -40,6 +40,7 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
+        """All tokens, input and output."""
         return self.prompt + self.output
 
     def __add__(self, other: "TokenCounts") -> "TokenCounts":

@@ -35,6 +35,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
     initial_model: str
     environment: Mapping[str, str] = {}
     model_override: str | None = None
+    # The models that have responded, in order of their first responses.
     models: tuple[str, ...] = ()
     api_ms: float = 0
     api_without_retries_ms: float = 0
@@ -44,7 +45,6 @@ class SessionState(Struct, frozen=True, kw_only=True):
     commits: int = 0
     pull_requests: int = 0
     todos: tuple[TodoItem, ...] = ()
-    allowed: frozenset[str] = frozenset()
     last_interaction_at: str = ""
     is_on_fallback: bool = False
 
@@ -140,12 +140,6 @@ def _told_again(payload: Any) -> TodosSet | None:
     return todos_of({"newTodos": items})
 
 
-class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):
-    """The user allowed everything that matches a rule, for the rest of the session."""
-
-    rule: str
-
-
 class Interacted(Struct, frozen=True, kw_only=True, tag="interacted"):
     """The user interacted with the session."""
 
@@ -159,8 +153,8 @@ class FallbackChanged(Struct, frozen=True, kw_only=True, tag="fallback"):
 
 
 Change: TypeAlias = (
-    Moved | ModelChosen | ApiTimed | ToolTimed | LinesChanged | Shipped | TodosSet | Allowed
-    | Interacted | FallbackChanged
+    Moved | ModelChosen | ApiTimed | ToolTimed | LinesChanged | Shipped | TodosSet | Interacted
+    | FallbackChanged
 )  # fmt: skip
 
 
@@ -193,8 +187,6 @@ def apply(state: SessionState, change: Change) -> SessionState:
             )
         case TodosSet():
             return replace(state, todos=change.todos)
-        case Allowed():
-            return replace(state, allowed=state.allowed | {change.rule})
         case Interacted():
             return replace(state, last_interaction_at=change.at)
         case FallbackChanged():
@@ -236,6 +228,8 @@ class SessionTracker:
     def charge(self, charge: Charge) -> None:
         """Record the cost of a response; the total is updated at once."""
         self._ledger.add(charge)
+        if charge.model not in self._state.models:
+            self._state = replace(self._state, models=(*self._state.models, charge.model))
         self._tell(charge)
 
     def _tell(self, event: Change | Charge) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
+from clew.core.catalog.models import Model
 from clew.core.json_object import list_of
 from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, find_charges
 from clew.core.ledger.spending import TokenCounts
@@ -39,11 +40,33 @@ class Past(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0
     lines_added: int = 0
     lines_removed: int = 0
+    commits: int = 0
+    pull_requests: int = 0
 
 
 def sum_usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
     """Return each model's totals in the format of transcripts; an unknown price is null."""
     return {name: _usage(spend) for name, spend in ledger.by_model().items()}
+
+
+def describe_model_usage(ledger: Sums, catalog: ModelCatalog) -> dict[str, dict[str, Any]]:
+    """Return each model's totals for programs, with the model's limits as far as they are known."""
+    return {
+        name: {**used, **_limits(catalog.find(name))}
+        for name, used in sum_usage_by_model(ledger).items()
+    }
+
+
+def _limits(model: Model | None) -> dict[str, int]:
+    limits = (
+        {}
+        if model is None
+        else {
+            "contextWindow": model.context_window,
+            "maxOutputTokens": model.max_output,
+        }
+    )
+    return {name: count for name, count in limits.items() if count is not None}
 
 
 def _usage(spend: Spend) -> dict[str, Any]:
@@ -61,6 +84,10 @@ def _usage(spend: Spend) -> dict[str, Any]:
 def make_cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> dict[str, Any]:
     """Return the session's totals at the end of a run, including earlier runs."""
     state, total = session.state, session.ledger.total
+    shipped = {
+        "totalCommits": past.commits + state.commits,
+        "totalPullRequests": past.pull_requests + state.pull_requests,
+    }
     return {
         "totalCostUSD": float(total.usd),
         "totalAPIDuration": round(past.api_ms + state.api_ms),
@@ -74,6 +101,7 @@ def make_cost_state(session: SessionTracker, past: Past, *, duration_ms: float) 
         "startTime": past.started_at or state.started_at,
         "modelUsage": sum_usage_by_model(session.ledger),
         "hasUnknownModelCost": not total.is_complete,
+        **{name: count for name, count in shipped.items() if count},
     }
 
 
@@ -102,6 +130,8 @@ def restore(
         duration_ms=_number(line.get("totalDuration")),
         lines_added=int(_number(line.get("totalLinesAdded"))),
         lines_removed=int(_number(line.get("totalLinesRemoved"))),
+        commits=int(_number(line.get("totalCommits"))),
+        pull_requests=int(_number(line.get("totalPullRequests"))),
     )
     return ledger, past
 

@@ -295,7 +295,8 @@ class RequestCost(Entry):
     tag = "request-cost"
 
     request_id = TextField("requestId")
-    message_id = TextField("messageId")
+    # In snake case, because other programs recognize the line's response by this name.
+    message_id = TextField("message_id")
     model = TextField("model")
     usage = ObjectField("usage")
     cost_usd = NumberField("costUSD")

@@ -21,6 +21,11 @@ class RequestViolation(Struct, frozen=True, kw_only=True):
     where: str
     what: str
 
+    @property
+    def is_of_size(self) -> bool:
+        """True if the messages together are too large, so that a compaction helps."""
+        return self.rule == "V8" and self.where == "messages"
+
 
 def kind_of(block: Any) -> str:
     """Return the block's type, or an empty string if it has none."""

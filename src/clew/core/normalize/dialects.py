@@ -10,10 +10,13 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from clew.core.catalog.quirks import Quirks
 from clew.core.normalize import shapes
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
+from clew.core.normalize.identifiers import IdMap, is_plain_id, shorten_name
 from clew.core.normalize.target import NO_FAMILY, Target
+from clew.core.stream.chat import THOUGHTS
 
 # OpenAI's chat completions: the request format and its rules.
 
@@ -22,91 +25,242 @@ Block: TypeAlias = dict[str, Any]
 
 MAX_NAME = 64
 MAX_CALL_ID = 40
+DEFAULT_QUIRKS = Quirks()
 
 
-def for_chat(target: Target) -> Target:
+def for_chat(target: Target, quirks: Quirks = DEFAULT_QUIRKS) -> Target:
     """Return `target`, limited to what a model accepts through chat completions."""
     return replace(
         target,
         family=NO_FAMILY,
         server_tools=False,
         error_media=True,
-        system_messages=True,
+        system_messages=quirks.later_system,
         prefill=False,
         deferred_tools=False,
         binds_thinking=False,
         binding_control=False,
         sources=frozenset({"base64", "url", "text"}),
-        max_tool_name=MAX_NAME,
-        max_id=MAX_CALL_ID,
+        images=target.images and quirks.images,
+        documents=target.documents and quirks.documents,
     )
 
 
 def to_openai(
-    messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
+    messages: list[Block],
+    *,
+    system: Any = None,
+    tools: list[Block] | None = None,
+    quirks: Quirks = DEFAULT_QUIRKS,
 ) -> dict[str, Any]:
     """Return the `messages` and `tools` of a chat completions request."""
-    output: list[Block] = []
+    writer = _ChatWriter(quirks)
     if system:
-        words = system if isinstance(system, str) else "\n\n".join(b["text"] for b in system)
-        output.append({"role": "system", "content": words})
+        words = system if isinstance(system, str) else join_texts(system)
+        writer.messages.append({"role": quirks.system_role, "content": words})
     for message in messages:
-        output += _PROJECT[message["role"]](message["content"])
-    body: dict[str, Any] = {"messages": output}
+        writer.add(message)
+    body: dict[str, Any] = {"messages": writer.messages}
     if tools:
-        body["tools"] = [_tool(tool) for tool in tools]
+        body["tools"] = [_tool(tool, quirks) for tool in tools]
     return body
 
 
-def _tool(tool: Block) -> Block:
-    function = {"name": tool["name"], "parameters": tool["input_schema"]}
+def _tool(tool: Block, quirks: Quirks) -> Block:
+    schema = tool["input_schema"]
+    name = shorten_name(tool["name"], quirks.max_tool_name)
+    parameters = schema if quirks.schema_const else without_const(schema)
+    function = {"name": name, "parameters": parameters}
     if tool.get("description"):
         function["description"] = tool["description"]
     return {"type": "function", "function": function}
 
 
-def _system(content: list[Block]) -> list[Block]:
-    return [{"role": "system", "content": "\n\n".join(b["text"] for b in content)}]
+def without_const(schema: Any) -> Any:
+    """Return a JSON Schema with each `const` written as an `enum` of one value."""
+    if type(schema) is list:
+        return [without_const(inner) for inner in schema]
+    if type(schema) is not dict:
+        return schema
+    plain = {name: without_const(value) for name, value in schema.items() if name != "const"}
+    # A property may be called `const`; its value is then a schema.
+    if "const" in schema and type(schema["const"]) is not dict:
+        return plain | {"enum": [schema["const"]]}
+    return plain | ({"const": without_const(schema["const"])} if "const" in schema else {})
 
 
-def _assistant(content: list[Block]) -> list[Block]:
-    calls = [
-        {
-            "id": b["id"],
-            "type": "function",
-            "function": {"name": b["name"], "arguments": as_json(b["input"])},
-        }
-        for b in content
-        if b["type"] == "tool_use"
-    ]
-    words = "\n\n".join(b["text"] for b in content if b["type"] == "text")
-    message: Block = {"role": "assistant", "content": words or None}
-    return [message | ({"tool_calls": calls} if calls else {})]
+def join_texts(blocks: list[Block]) -> str:
+    return "\n\n".join(block["text"] for block in blocks)
 
 
-def _user(content: list[Block]) -> list[Block]:
-    answers: list[Block] = []
-    parts: list[Block] = []
-    for block in content:
-        if block["type"] == "tool_result":
-            words, media = _result(block)
-            answers.append({"role": "tool", "tool_call_id": block["tool_use_id"], "content": words})
-            parts += media
-        else:
-            parts.append(_part(block))
-    return [*answers, {"role": "user", "content": parts}] if parts else answers
+class _ChatWriter:
+    """Writes the messages of one request, with the IDs that the service accepts."""
+
+    def __init__(self, quirks: Quirks) -> None:
+        self.messages: list[Block] = []
+        self._quirks = quirks
+        self._names: dict[str, str] = {}
+        self._sent_id = IdMap(self._takes_id, quirks.max_call_id)
+
+    def _takes_id(self, call_id: str) -> bool:
+        longest = self._quirks.max_call_id
+        if self._quirks.exact_call_id:
+            return len(call_id) == longest and call_id.isascii() and call_id.isalnum()
+        return is_plain_id(call_id, longest)
+
+    def add(self, message: Block) -> None:
+        content = message["content"]
+        match message["role"]:
+            case "system":
+                self.messages.append({"role": "system", "content": join_texts(content)})
+            case "assistant":
+                own = message.get("origin")
+                merged = None if own is None else merge_parts(own, self._quirks)
+                self.messages.append(self._own(merged, content) or self._assistant(content))
+            case _:
+                self._user(content)
+
+    def _own(self, merged: Block | None, content: list[Block]) -> Block | None:
+        """Return the service's own message, or None if it could not be read back."""
+        uses = [block for block in content if block["type"] == "tool_use"]
+        calls = [] if merged is None else merged.get("tool_calls", [])
+        if merged is None or len(calls) != len(uses) or not all(map(_is_readable, calls)):
+            return None
+        ids = [call.get("id") for call in calls]
+        if not all(ids) or len(set(ids)) != len(ids):
+            calls = [
+                call | {"id": self._sent_id(use["id"])}
+                for call, use in zip(calls, uses, strict=True)
+            ]
+            merged = merged | {"tool_calls": calls}
+        for call, use in zip(calls, uses, strict=True):
+            self._sent_id.keep(use["id"], call["id"])
+            self._names[use["id"]] = call["function"]["name"]
+        return self._with_thoughts(merged)
+
+    def _assistant(self, content: list[Block]) -> Block:
+        calls = []
+        for block in content:
+            if block["type"] == "tool_use":
+                name = shorten_name(block["name"], self._quirks.max_tool_name)
+                self._names[block["id"]] = name
+                function = {"name": name, "arguments": as_json(block["input"])}
+                call_id = self._sent_id(block["id"])
+                calls.append({"id": call_id, "type": "function", "function": function})
+        words = join_texts([b for b in content if b["type"] == "text"])
+        none = None if self._quirks.null_content else ""
+        message: Block = {"role": "assistant", "content": words or none}
+        return self._with_thoughts(message | ({"tool_calls": calls} if calls else {}))
+
+    def _with_thoughts(self, message: Block) -> Block:
+        is_missing = self._quirks.thoughts_required and "tool_calls" in message
+        return {"reasoning_content": ""} | message if is_missing else message
+
+    def _user(self, content: list[Block]) -> None:
+        parts: list[Block] = []
+        shown: list[Block] = []
+        answers: list[Block] = []
+        for block in content:
+            if block["type"] == "tool_result":
+                answer, media = self._result(block)
+                answers.append(answer)
+                shown += media
+            else:
+                parts.append(_part(block))
+        self.messages += answers
+        if (shown or parts) and answers and not self._quirks.user_after_results:
+            self.messages.append({"role": "assistant", "content": "(continues)"})
+        # A message of their own, so that a later prompt leaves the prefix unchanged.
+        self.messages += [{"role": "user", "content": own} for own in (shown, parts) if own]
+
+    def _result(self, block: Block) -> tuple[Block, list[Block]]:
+        """Return a tool result, and the parts that must follow in a user message."""
+        answer: Block = {"role": "tool", "tool_call_id": self._sent_id(block["tool_use_id"])}
+        if self._quirks.result_name:
+            answer["name"] = self._names.get(block["tool_use_id"], "")
+        content = block["content"]
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        media = [_part(b) for b in content if b["type"] in shapes.MEDIA]
+        texts = [as_text(b) for b in content if b["type"] not in shapes.MEDIA]
+        if media and not self._quirks.result_images:
+            texts.append("(the images and documents follow in the next message)")
+        words = mark_error("\n".join(texts), is_error=block.get("is_error") is True)
+        if not media or not self._quirks.result_images:
+            return answer | {"content": words}, media
+        shown = [{"type": "text", "text": words}] if words else []
+        return answer | {"content": [*shown, *media]}, []
 
 
-def _result(block: Block) -> tuple[str, list[Block]]:
-    """Return the text of a tool result, and the parts that must follow in a user message."""
-    content = block["content"]
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    media = [b for b in content if b["type"] in shapes.MEDIA]
-    words = [as_text(b) for b in content if b["type"] not in shapes.MEDIA]
-    if media:
-        words.append("(the images and documents follow in the next message)")
-    return "\n".join(words), [_part(b) for b in media]
+def mark_error(words: str, *, is_error: bool) -> str:
+    """Return a result's text, so that it reads as an error where no member says so."""
+    is_said = words[:5].lower() == "error"
+    return f"Error: {words}" if is_error and not is_said else words
+
+
+def merge_parts(parts: list[Any], quirks: Quirks) -> Block | None:
+    """Put the parts of a response together to the message that the service gets back.
+
+    Reasoning goes back only in the form that the service accepts.
+    """
+    message: Block = {"role": "assistant"}
+    texts: list[Any] = []
+    for part in parts:
+        if type(part) is not dict:
+            return None
+        for name, value in part.items():
+            if name == "content":
+                texts.append(value)
+            elif type(value) is list:
+                message[name] = [*message.get(name, ()), *value]
+            elif type(value) is dict:
+                message[name] = message.get(name, {}) | value
+            else:
+                message[name] = f"{message.get(name, '')}{value}"
+    has_text = bool(texts)
+    message["content"] = _joined(texts, quirks) if has_text else None
+    if not message["content"]:
+        message["content"] = None if quirks.null_content and "tool_calls" in message else ""
+    _choose_thoughts(message, quirks)
+    return message
+
+
+def _joined(texts: list[Any], quirks: Quirks) -> Any:
+    if all(type(text) is str for text in texts):
+        return "".join(texts)
+    chunks: list[Any] = []
+    for text in texts:
+        chunks += text if type(text) is list else [{"type": "text", "text": text}]
+    if quirks.thoughts_back != "chunks":
+        return "".join(str(c.get("text") or "") for c in chunks if c.get("type") == "text")
+    return chunks
+
+
+def _choose_thoughts(message: Block, quirks: Quirks) -> None:
+    """Reduce a message's reasoning to the one member that the service accepts."""
+    words = next((message[name] for name in THOUGHTS if message.get(name)), "")
+    details = message.pop("reasoning_details", None)
+    for name in THOUGHTS:
+        message.pop(name, None)
+    match quirks.thoughts_back:
+        case "reasoning_content" | "reasoning":
+            if words:
+                message[quirks.thoughts_back] = words
+        case "reasoning_details":
+            if details:
+                message["reasoning_details"] = details
+            elif words:
+                message["reasoning"] = words
+
+
+def _is_readable(call: Any) -> bool:
+    """Return whether a call's own arguments are an object; services refuse all others."""
+    function = call.get("function") if type(call) is dict else None
+    arguments = function.get("arguments") if type(function) is dict else None
+    try:
+        return type(arguments) is str and isinstance(msgspec.json.decode(arguments), dict)
+    except msgspec.DecodeError:
+        return False
 
 
 def _part(block: Block) -> Block:
@@ -117,20 +271,17 @@ def _part(block: Block) -> Block:
         case "image", "url":
             return {"type": "image_url", "image_url": {"url": source["url"]}}
         case "image", _:
-            return {"type": "image_url", "image_url": {"url": _data_url(source)}}
+            return {"type": "image_url", "image_url": {"url": make_data_url(source)}}
         case "document", "base64":
             name = str(block.get("title") or "document.pdf")
-            return {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}
+            return {"type": "file", "file": {"filename": name, "file_data": make_data_url(source)}}
         case "document", "text":
             return {"type": "text", "text": source["data"]}
     return {"type": "text", "text": as_text(block)}
 
 
-def _data_url(source: Block) -> str:
+def make_data_url(source: Block) -> str:
     return f"data:{source['media_type']};base64,{source['data']}"
-
-
-_PROJECT = {"system": _system, "assistant": _assistant, "user": _user}
 
 
 def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:

@@ -22,9 +22,15 @@ from clew.core.messages.text import NO_RESPONSE_REQUESTED, escape_output, with_n
 from clew.core.normalize import select, shapes
 from clew.core.normalize.block_rules import RequestViolation, kind_of
 from clew.core.normalize.clean import Block, Cleaner, as_text, make_text_block
+from clew.core.normalize.origin import count_calls, find_own_items
 from clew.core.normalize.pairing import Calls, PairedExchange, Said, finish, is_paused
 from clew.core.normalize.rendering import read_frozen_blocks, render_attachment
-from clew.core.normalize.repairs import Repair, find_refused_kinds, find_refused_media
+from clew.core.normalize.repairs import (
+    Repair,
+    find_refused_kinds,
+    find_refused_media,
+    read_refused_media,
+)
 from clew.core.normalize.select import Entry
 from clew.core.normalize.target import Target
 from clew.core.normalize.validate import Validator
@@ -51,11 +57,31 @@ def for_api(
 ) -> Projected:
     """Return the request that sends this conversation to `target`.
 
-    `tools` are those that the request offers. If None, the rules about tools are skipped.
+    The conversation consists of entries, or of messages as the API accepts and returns them. An
+    item that is neither is left out, and a repair says so. `tools` are those that the request
+    offers. If None, the rules about tools are skipped.
     """
     outgoing = Outgoing(target, tools=tools)
     outgoing.extend(entries)
     return outgoing.request()
+
+
+def read_item(item: Any) -> Entry | Repair:
+    """Return an entry or an API message as an entry; a repair if it is neither.
+
+    An entry of an unknown type with a UUID is one of a newer version, which is left out silently.
+    """
+    if type(item) is not dict:
+        return Repair(kind="not_an_entry", uuid=None, detail=type(item).__name__)
+    kind = item.get("type")
+    if type(kind) is str and (kind in select.ROLES or type(item.get("uuid")) is str):
+        return item
+    role = item.get("role")
+    is_message = (kind is None or kind == "message") and "tool_calls" not in item
+    if is_message and role in ("user", "assistant") and "content" in item:
+        return {"type": role, "message": item}
+    detail = f"type {kind!r}" if role is None else f"role {role!r}"
+    return Repair(kind="not_an_entry", uuid=_uuid(item), detail=detail)
 
 
 class Outgoing:
@@ -74,6 +100,8 @@ class Outgoing:
         self._tools = None if tools is None else list(tools)
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
         self._entries: list[Entry] = []
+        # The items that are no entries.
+        self._rejected: list[Repair] = []
         self._refused: frozenset[str] = frozenset()
         self._nonce = ""
         self._fold = self._new_fold(0, crowded=False)
@@ -94,7 +122,12 @@ class Outgoing:
     def extend(self, entries: Iterable[Entry]) -> None:
         """Add the new entries of the conversation."""
         first = len(self._entries)
-        self._entries += entries
+        for item in entries:
+            entry = read_item(item)
+            if isinstance(entry, Repair):
+                self._rejected.append(entry)
+            else:
+                self._entries.append(entry)
         new = self._entries[first:]
         nonce = next(filter(None, map(nonce_of, reversed(new))), self._nonce)
         is_other, self._nonce = nonce != self._nonce, nonce
@@ -120,7 +153,11 @@ class Outgoing:
         self._refused |= self._fold.refused_kinds
         if is_new or dropped != cleaner.dropped or crowded != cleaner.crowded:
             self._again(dropped, crowded=crowded)
-        return self._fold.request()
+        projected = self._fold.request()
+        if self._rejected:
+            repairs = self._rejected + projected.repairs
+            projected = msgspec.structs.replace(projected, repairs=repairs)
+        return projected
 
 
 class _Fold:
@@ -147,6 +184,11 @@ class _Fold:
         self.refused_kinds: frozenset[str] = frozenset()
         # The cleared tool results by call ID, with the text that replaces each.
         self.references: dict[str, str] = {}
+        # The entries of the latest response, in a list that its exchange keeps.
+        self._response: list[Entry] = []
+        # Whether the latest response has begun, but none of its blocks was taken yet. Some services
+        # give all their responses the same ID.
+        self._is_next_response = False
 
     # Input
 
@@ -208,7 +250,12 @@ class _Fold:
         self._is_stripped = False
 
     def _note(self, entry: Entry) -> None:
-        """Add the output of a local command; the model sees no other system entries."""
+        """Add the output of a local command; the model sees no other system entries.
+
+        The entry of a failed request may say which media to omit.
+        """
+        if entry.get("subtype") == "api_error":
+            self._refuse_media(read_refused_media(entry), _uuid(entry))
         if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
             content = self.cleaner.user(entry.get("content"), _uuid(entry))
             self._open.talk += [self._own(block, entry) for block in content]
@@ -244,6 +291,9 @@ class _Fold:
         if type(message) is not dict:
             message = {}
         uuid = _uuid(entry)
+        if entry.get("apiBlockIndex") == 0:
+            self._response, self._is_next_response = [], True
+        self._response.append(entry)
         is_blank = entry.get("thinkingDisplay") == "omitted"
         content = message.get("content")
         blocks = self.cleaner.assistant(content, uuid, message.get("model"), is_blank=is_blank)
@@ -253,7 +303,8 @@ class _Fold:
             return
         tagged_blocks: Said = [(block, uuid) for block in blocks]
         answer_id = message.get("id") if type(message.get("id")) is str else None
-        if self._continues(answer_id):
+        is_next, self._is_next_response = self._is_next_response, False
+        if not is_next and self._continues(answer_id):
             self._open.answer += tagged_blocks
         else:
             self._begin(tagged_blocks, answer_id)
@@ -279,6 +330,7 @@ class _Fold:
             self._open.answer_id = answer_id
         else:
             self._next(PairedExchange(tagged_blocks, answer_id, self._nonce))
+            self._open.entries = self._response
 
     def _forget_thought(self) -> None:
         self.cleaner.note(
@@ -288,7 +340,9 @@ class _Fold:
     def _failure(self, entry: Entry) -> None:
         """Remember content that the service rejected, so that it is not sent again."""
         self.refused_kinds |= find_refused_kinds(entry)
-        kinds = find_refused_media(entry)
+        self._refuse_media(find_refused_media(entry), _uuid(entry))
+
+    def _refuse_media(self, kinds: frozenset[str], uuid: str | None) -> None:
         if not kinds:
             return
         media = self.cleaner.media
@@ -296,7 +350,6 @@ class _Fold:
             self._refused = len(media)
             return
         self._is_stripped = True
-        uuid = _uuid(entry)
         exchange = self._open
         exchange.before = [self._stripped(b, kinds, uuid) for b in exchange.before]
         exchange.context = [self._stripped(b, kinds, uuid) for b in exchange.context]
@@ -346,7 +399,20 @@ class _Fold:
         messages = _messages(self._open, self._calls, self.cleaner, is_last=False)
         for message in messages:
             self._validator.add(message)
-        self._closed += messages
+        self._closed += self._with_own_items(messages, self._open)
+
+    def _with_own_items(
+        self, messages: list[dict[str, Any]], exchange: PairedExchange
+    ) -> list[dict[str, Any]]:
+        """Return the messages; the response also has its own items if the receiver wrote it."""
+        reader, entries = self._target.reader, exchange.entries
+        if reader is None or not entries or messages[0]["role"] != "assistant":
+            return messages
+        items = find_own_items(entries, reader)
+        calls = sum(block["type"] == "tool_use" for block in messages[0]["content"])
+        if items is None or calls != count_calls(entries):
+            return messages
+        return [messages[0] | {"origin": items}, *messages[1:]]
 
     def request(self) -> Projected:
         cleaner = self.cleaner
@@ -363,7 +429,9 @@ class _Fold:
         repairs = cleaner.repairs[:]
         del cleaner.repairs[before:]
         return Projected(
-            messages=self._closed + messages, repairs=repairs, violations=validator.found
+            messages=self._closed + self._with_own_items(messages, self._open),
+            repairs=repairs,
+            violations=validator.found,
         )
 
 

@@ -25,13 +25,25 @@ MEDIA_FOLLOWS = "(the tool failed; its output follows)"
 class PairedExchange:
     """The cleaned blocks of an exchange in order of arrival; `finish` builds its messages."""
 
-    __slots__ = ("answer", "answer_id", "before", "context", "nonce", "notices", "results", "talk")
+    __slots__ = (
+        "answer",
+        "answer_id",
+        "before",
+        "context",
+        "entries",
+        "nonce",
+        "notices",
+        "results",
+        "talk",
+    )
 
     def __init__(self, answer: Said, answer_id: str | None, nonce: str = "") -> None:
         # The nonce in clew's own tags.
         self.nonce = nonce
         self.answer = answer
         self.answer_id = answer_id
+        # The entries of the response, including those of which no block was sent.
+        self.entries: list[dict[str, Any]] = []
         self.results: Said = []
         # Blocks that an earlier request may have contained, so their order is fixed.
         self.before: list[Block] = []

@@ -34,6 +34,7 @@ RepairKind: TypeAlias = Literal[
     "not_writable",  # lone surrogates became U+FFFD
     "turn_missing",  # a message was inserted between two responses, or before or after one
     "answer_empty",  # a response with nothing left to send
+    "not_an_entry",  # neither an entry of a known type nor a message of the API
 ]
 
 
@@ -80,6 +81,7 @@ WORDS: dict[RepairKind, tuple[str, str]] = {
     "not_writable": ("invalid character", "invalid characters"),
     "turn_missing": ("missing message between turns", "missing messages between turns"),
     "answer_empty": ("empty response", "empty responses"),
+    "not_an_entry": ("item that is not an entry", "items that are not entries"),
 }
 
 
@@ -156,6 +158,23 @@ def find_refused_media(entry: dict[str, Any]) -> frozenset[str]:
     return frozenset(
         kind for kind, subjects in _SUBJECTS.items() if any(s in words for s in subjects)
     )
+
+
+def read_refused_media(entry: dict[str, Any]) -> frozenset[str]:
+    """Return the media kinds that the entry of a failed request says to omit from now on."""
+    kinds = entry.get("refusedMedia")
+    if type(kinds) is not list:
+        return frozenset()
+    return MEDIA & frozenset(kind for kind in kinds if type(kind) is str)
+
+
+def find_media_kinds(content: Any) -> frozenset[str]:
+    """Return the kinds of media in messages or blocks, including those in tool results."""
+    kinds: set[str] = set()
+    for item in content if type(content) is list else ():
+        kinds |= {item.get("type")} & MEDIA
+        kinds |= find_media_kinds(item.get("content"))
+    return frozenset(kinds)
 
 
 _UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")

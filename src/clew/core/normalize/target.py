@@ -13,6 +13,27 @@ NO_FAMILY = "-"
 ForeignThinking: TypeAlias = Literal["drop", "text"]
 
 
+class Reader(Struct, frozen=True, kw_only=True):
+    """Who receives a request in another wire format than the Messages API's.
+
+    Only responses with the same three values are returned with their own items (`origin`).
+    """
+
+    service: str
+    wire: str
+    family: str
+
+    def wrote(self, origin: Any) -> bool:
+        """Return whether the items of a record are this reader's own."""
+        return (
+            type(origin) is dict
+            and origin.get("service") == self.service
+            and origin.get("wire") == self.wire
+            and family_of(origin.get("model")) == self.family
+            and type(origin.get("items")) is list
+        )
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """One model at one endpoint. The defaults are those of a current model on the Messages API."""
 
@@ -51,6 +72,8 @@ class Target(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 32 * 1024 * 1024
     max_tool_name: int = 128
     max_id: int = 64
+    # Whose own items go back unchanged. None for the Messages API.
+    reader: Reader | None = None
 
     @staticmethod
     def of(model: Model) -> "Target":

@@ -69,6 +69,25 @@ def estimate_message_tokens(messages: Iterable[dict[str, Any]]) -> int:
     return sum(estimate_content_tokens(m.get("content")) + MESSAGE_OVERHEAD for m in messages)
 
 
+def count_text_chars(content: Any) -> int:
+    """Return the approximate length of a content's text, without media and without thinking.
+
+    This is much faster than an estimate, and sufficient to see that a history fits no request.
+    """
+    if type(content) is not list:
+        return len(content) if type(content) is str else 0
+    count = 0
+    for block in content:
+        if type(block) is dict:
+            text, arguments = block.get("text"), block.get("input")
+            count += len(text) if type(text) is str else 0
+            if type(arguments) is dict:
+                count += sum(len(value) for value in arguments.values() if type(value) is str)
+            if block.get("type") == "tool_result":
+                count += count_text_chars(block.get("content"))
+    return count
+
+
 def estimate_tool_tokens(tool: Any) -> int:
     return _json_tokens(tool)
 

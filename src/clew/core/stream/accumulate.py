@@ -256,7 +256,9 @@ class Accumulator:
         finished = self._open.pop(index).finish()
         self._done[index] = finished.block
         self.completed_blocks += 1
-        events: list[AnswerEvent] = [BlockFinished(index=index, block=finished.block)]
+        events: list[AnswerEvent] = [
+            BlockFinished(index=index, block=finished.block, origin=event.get("origin"))
+        ]
         if finished.block.get("type") == "tool_use":
             events += self._calls.stopped(index, finished)
         elif finished.unreadable is not None:

@@ -1,7 +1,13 @@
 """Convert chat completions, as streamed by OpenAI and many others, to the Messages API's events.
 
 All responses then follow one path to a message, with the same checks and IDs. Calls stay open until
-the response ends: their pieces may be interleaved, and only the end makes them complete.
+the response ends: their pieces may be interleaved, and only the end makes them complete. What a
+service must get back unchanged (signatures, encrypted reasoning, its own words) is collected as
+parts of an assistant message, the `origin` of each block; `merge_parts` in
+`core.normalize.chat_origin` puts them together again.
+
+Services differ; each deviation handled here is one of the streams in
+`tests/core/stream/odd_chats.py`.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -10,39 +16,92 @@ from typing import Any
 
 import msgspec
 
-from clew.core.json_object import Json, object_of
-from clew.core.stream.events import StreamFault, make_excerpt
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.stream.converting import ConvertingDecoder, convert_body
+from clew.core.stream.events import StreamFault
 from clew.core.stream.json_pieces import parse_object
-from clew.core.stream.sse import SseDecoder
+from clew.core.stream.message_writer import NO_STAMP, MessageWriter, Stamp, count_of
 
-DONE = b"[DONE]"
 STOPS = {
     "stop": "end_turn",
+    "end_turn": "end_turn",
+    "eos": "end_turn",
     "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "model_context_window_exceeded",
+    "model_context_window_exceeded": "model_context_window_exceeded",
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
+    "sensitive": "refusal",
 }
-# OpenRouter and Mistral use this finish reason for a response that failed: see OpenRouter's
-# streaming errors, and CompletionResponseStreamChoiceFinishReason in the `mistralai` package.
-FAILED = "error"
-# The fields that servers use for a model's thinking.
-THOUGHTS = ("reasoning_content", "reasoning")
-_HEAD_BYTES = 800
+# Finish reasons of responses that failed: OpenRouter and Mistral (`error`), DeepSeek, Z.ai.
+FAILED = frozenset({"error", "insufficient_system_resource", "network_error"})
+# The fields that servers use for a model's thinking. If a delta has several, they are equal.
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text")
+_NOT_OF_A_CALL = frozenset({"index", "id", "type", "function"})
+# Members of a detail of OpenRouter's `reasoning_details` that are sent in pieces.
+_DETAIL_TEXTS = ("text", "summary", "data")
+
+
+class _Call:
+    """A tool call whose pieces still arrive. `index` is that of its block, once it is open."""
+
+    __slots__ = ("arguments", "call_id", "extra", "index", "name", "sent")
+
+    def __init__(self) -> None:
+        self.index: int | None = None
+        self.call_id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        # How many pieces of the arguments were passed on.
+        self.sent = 0
+        self.extra: Json = {}
+
+    def is_whole(self) -> bool:
+        """Return whether the arguments so far are a complete object."""
+        return not isinstance(parse_object("".join(self.arguments).encode()), StreamFault)
+
+    def as_item(self) -> Json:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        call: Json = {"id": self.call_id, "type": "function", "function": function}
+        return {"tool_calls": [call | self.extra]}
+
+
+class _Words:
+    """A block of text or thinking that is still growing, and how the service spells it."""
+
+    __slots__ = ("field", "index", "kind", "pieces", "signature")
+
+    def __init__(self, kind: str, index: int, field: str) -> None:
+        self.kind = kind
+        self.index = index
+        self.field = field
+        self.pieces: list[str] = []
+        self.signature: Json = {}
+
+    def as_item(self) -> Json:
+        """Return the part of the message; Mistral's comes as a list of chunks."""
+        words = "".join(self.pieces)
+        if self.field != "chunks":
+            return {self.field: words}
+        text = {"type": "text", "text": words}
+        chunk = text if self.kind == "text" else {"type": "thinking", "thinking": [text]}
+        return {"content": [chunk | self.signature]}
 
 
 class ChatEvents:
     """A converter that turns the chunks of one response into events and ignores invalid chunks."""
 
-    __slots__ = ("_calls", "_growing", "_is_over", "_next", "_started", "_stop", "_usage")
+    __slots__ = ("_calls", "_details", "_out", "_places", "_stop", "_usage", "_words")
 
-    def __init__(self) -> None:
-        self._started = False
-        self._is_over = False
-        # The type and index of the open text or thinking block.
-        self._growing: tuple[str, int] | None = None
-        self._calls: dict[object, int] = {}
-        self._next = 0
+    def __init__(self, stamp: Stamp = NO_STAMP) -> None:
+        self._out = MessageWriter(stamp)
+        self._words: _Words | None = None
+        self._calls: list[_Call] = []
+        # The latest call at each index or under each ID that the service uses.
+        self._places: dict[object, _Call] = {}
+        self._details: list[Json] = []
         self._stop: str | None = None
         self._usage: Json = {}
 
@@ -52,188 +111,227 @@ class ChatEvents:
         return self._stop is not None
 
     def take(self, chunk: Json) -> list[Json]:
-        if self._is_over:
-            return []
+        self._take(chunk)
+        return self._out.drain()
+
+    def _take(self, chunk: Json) -> None:
+        if self._out.is_over:
+            return
         choice = _first(chunk.get("choices"))
-        error = chunk.get("error") or choice.get("error")
-        if not error and choice.get("finish_reason") == FAILED:
-            error = {"type": "api_error", "message": "the service ended its response with an error"}
-        if error:
-            self._is_over = True
-            return [
-                {"type": "error", "error": error if type(error) is dict else {"message": error}}
-            ]
-        usage = chunk.get("usage")
-        if type(usage) is dict:
-            self._usage = _usage(usage)
-        events = [] if self._started else [self._start(chunk)]
+        if (error := _error(chunk, choice)) is not None:
+            self._out.fail(error)
+            return
+        for usage in (
+            chunk.get("usage"),
+            choice.get("usage"),
+            object_of(chunk.get("x_groq")).get("usage"),
+        ):
+            if type(usage) is dict and usage:
+                self._usage = read_usage(usage)
+        if not choice and not self._usage:
+            return  # Azure's first chunk has neither an ID nor a model.
+        self._out.begin(chunk.get("id"), chunk.get("model"))
         if self._stop is not None:
-            return events
-        delta = object_of(choice.get("delta")) or object_of(choice.get("message"))
-        for name in THOUGHTS:
-            events += self._words("thinking", "thinking_delta", delta.get(name))
-        events += self._words("text", "text_delta", _text(delta.get("content")))
-        events += self._words("text", "text_delta", delta.get("refusal"))
-        calls = delta.get("tool_calls")
-        for place, call in enumerate(calls if type(calls) is list else ()):
-            events += self._call(object_of(call), place)
+            return
+        delta = object_of(choice.get("delta"))
+        if not any(delta.values()) and not self._out.block_count:
+            # A final chunk may repeat the complete message; it counts only if nothing was streamed.
+            delta = object_of(choice.get("message")) or delta
+        self._delta(delta)
         reason = choice.get("finish_reason")
-        return [*events, *self._finish(reason)] if type(reason) is str else events
+        if type(reason) is str and reason:
+            self._finish(reason)
 
     def done(self) -> list[Json]:
         """Return the final events, or none if the finish reason is missing.
 
         The response may then be incomplete.
         """
-        if self._stop is None or self._is_over:
-            return []
-        self._is_over = True
-        delta = {"stop_reason": self._stop, "stop_sequence": None}
-        return [
-            {"type": "message_delta", "delta": delta, "usage": self._usage},
-            {"type": "message_stop"},
-        ]
+        if self._stop is not None:
+            self._out.end(self._stop, self._usage)
+        return self._out.drain()
 
-    def _start(self, chunk: Json) -> Json:
-        self._started = True
-        message: Json = {
-            "id": chunk.get("id") or "",
-            "type": "message",
-            "role": "assistant",
-            "model": chunk.get("model") or "",
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
-        }
-        return {"type": "message_start", "message": message}
+    def _delta(self, delta: Json) -> None:
+        details = [d for d in list_of(delta.get("reasoning_details")) if type(d) is dict]
+        field = next((name for name in THOUGHTS if text_of(delta.get(name))), None)
+        if field is not None:
+            self._say("thinking", field, delta[field])
+        else:
+            for detail in details:
+                self._say("thinking", "", detail.get("text") or detail.get("summary"))
+        for detail in details:
+            self._detail(detail)
+        content = delta.get("content")
+        if type(content) is list:
+            for chunk in content:
+                self._chunk(object_of(chunk))
+        else:
+            self._say("text", "content", content)
+        self._say("text", "content", delta.get("refusal"))
+        if type(delta.get("extra_content")) is dict:
+            self._out_of_words({"extra_content": delta["extra_content"]})
+        for place, call in enumerate(list_of(delta.get("tool_calls"))):
+            self._call(object_of(call), place)
+        if type(delta.get("function_call")) is dict:
+            self._call({"index": "function_call", "function": delta["function_call"]}, 0)
 
-    def _words(self, kind: str, delta: str, value: Any) -> list[Json]:
+    # Text and thinking
+
+    def _say(self, kind: str, field: str, value: Any) -> None:
         if type(value) is not str or not value:
-            return []
-        events: list[Json] = []
-        if self._growing is None or self._growing[0] != kind:
-            events = self._close_words()
-            block: Json = {"type": kind, kind: ""}
-            if kind == "thinking":
-                block["signature"] = ""
-            events.append(self._open(block))
-            self._growing = (kind, self._next - 1)
-        _, index = self._growing
-        piece = {"type": delta, kind: value}
-        return [*events, {"type": "content_block_delta", "index": index, "delta": piece}]
+            return
+        words = self._words
+        if words is None or words.kind != kind:
+            self._close_words()
+            words = self._words = _Words(kind, self._out.open_words(kind), field)
+        elif field == "chunks" or not words.field:
+            words.field = field
+        words.pieces.append(value)
+        self._out.say(words.index, kind, value)
 
-    def _open(self, block: Json) -> Json:
-        self._next += 1
-        return {
-            "type": "content_block_start",
-            "index": self._next - 1,
-            "content_block": block,
-        }
+    def _chunk(self, chunk: Json) -> None:
+        """Take one chunk of a content list: Mistral's thinking, or text."""
+        if chunk.get("type") != "thinking":
+            self._say("text", "chunks", chunk.get("text"))
+            return
+        thoughts = chunk.get("thinking")
+        pieces = [thoughts] if type(thoughts) is str else list_of(thoughts)
+        for piece in pieces:
+            self._say("thinking", "chunks", piece if type(piece) is str else _text(piece))
+        words = self._words
+        if words is not None and words.kind == "thinking" and text_of(chunk.get("signature")):
+            words.signature = {"signature": chunk["signature"]}
 
-    def _close_words(self) -> list[Json]:
-        if self._growing is None:
-            return []
-        _, index = self._growing
-        self._growing = None
-        return [{"type": "content_block_stop", "index": index}]
+    def _detail(self, detail: Json) -> None:
+        """Add a piece of OpenRouter's `reasoning_details` to the one that it continues."""
+        last = self._details[-1] if self._details else {}
+        same = all(last.get(name) == detail.get(name) for name in ("type", "index"))
+        if not last or not same or (detail.get("id") and detail["id"] != last.get("id")):
+            self._details.append(dict(detail))
+            return
+        for name, value in detail.items():
+            if name in _DETAIL_TEXTS and type(value) is str:
+                value = text_of(last.get(name)) + value
+            if value is not None:
+                last[name] = value
 
-    def _call(self, call: Json, place: int) -> list[Json]:
-        function = object_of(call.get("function"))
-        number = call.get("index")
+    def _out_of_words(self, item: Json) -> None:
+        """Keep a part that belongs to the message as a whole."""
+        self._details.append(item)
+
+    def _take_details(self) -> list[Json]:
+        """Return the parts that no block has taken yet."""
+        details, self._details = self._details, []
+        plain = [d for d in details if "extra_content" in d]
+        listed = [d for d in details if "extra_content" not in d]
+        return [*([{"reasoning_details": listed}] if listed else []), *plain]
+
+    def _close_words(self) -> None:
+        words, self._words = self._words, None
+        if words is not None:
+            own = [words.as_item()] if words.field else []
+            self._out.stop(words.index, [*own, *self._take_details()])
+
+    # Tool calls
+
+    def _call(self, piece: Json, place: int) -> None:
+        function = object_of(piece.get("function"))
+        number = piece.get("index")
+        call_id, name = text_of(piece.get("id")), text_of(function.get("name"))
         # Servers that do not number calls send each in one piece, with or without an ID.
-        key = number if type(number) is int else (call.get("id") or place)
-        events: list[Json] = []
-        if key not in self._calls:
-            block: Json = {
-                "type": "tool_use",
-                "id": call.get("id") or "",
-                "name": function.get("name") or "",
-                "input": {},
-            }
-            events = [*self._close_words(), self._open(block)]
-            self._calls[key] = self._next - 1
+        key = number if type(number) in (int, str) else (call_id or place)
+        call = self._places.get(key)
+        if call is None or _is_another(call, call_id, name, function.get("arguments")):
+            call = self._places[key] = _Call()
+            self._calls.append(call)
+        call.call_id = call.call_id or call_id
+        call.name = call.name or name
+        call.extra |= {k: v for k, v in piece.items() if k not in _NOT_OF_A_CALL and v is not None}
         arguments = function.get("arguments")
         if type(arguments) is dict:
             arguments = msgspec.json.encode(arguments).decode()
         if type(arguments) is str and arguments:
-            delta = {"type": "input_json_delta", "partial_json": arguments}
-            index = self._calls[key]
-            events.append({"type": "content_block_delta", "index": index, "delta": delta})
-        return events
+            call.arguments.append(arguments)
+        if call.name:
+            self._send(call)
 
-    def _finish(self, reason: str) -> list[Json]:
-        stop = STOPS.get(reason, reason)
+    def _send(self, call: _Call) -> None:
+        """Pass on what is known of a call."""
+        if call.index is None:
+            self._close_words()
+            call.index = self._out.open_call(call.call_id, call.name)
+        for piece in call.arguments[call.sent :]:
+            self._out.add(call.index, "input_json_delta", "partial_json", piece)
+        call.sent = len(call.arguments)
+
+    def _finish(self, reason: str) -> None:
+        stop = STOPS.get(reason.lower(), reason)
         self._stop = "tool_use" if stop == "end_turn" and self._calls else stop
-        stops = [{"type": "content_block_stop", "index": i} for i in self._calls.values()]
-        return [*self._close_words(), *stops]
+        self._close_words()
+        for call in self._calls:
+            self._send(call)
+            assert call.index is not None
+            self._out.stop(call.index, [*self._take_details(), call.as_item()])
+        self._out.carry(self._take_details())
 
 
-class ChatDecoder:
+def _is_another(call: _Call, call_id: str, name: str, arguments: Any) -> bool:
+    """Return whether a piece begins another call at the same index.
+
+    Ollama before 0.20.5 numbers all calls 0, and some servers omit IDs as well.
+    """
+    if not name:
+        return False
+    if call_id and call.call_id:
+        return call_id != call.call_id and bool(call.name)
+    return bool(arguments) and bool(call.name) and bool(call.arguments) and call.is_whole()
+
+
+def _error(chunk: Json, choice: Json) -> Json | None:
+    """Return the error that a chunk reports."""
+    error = chunk.get("error") or choice.get("error")
+    if not error and chunk.get("object") == "error":
+        error = {name: value for name, value in chunk.items() if name != "object"}
+    if not error and choice.get("finish_reason") in FAILED:
+        message = "the service ended its response with an error"
+        error = {"type": "api_error", "message": message}
+    if not error:
+        return None
+    return error if type(error) is dict else {"message": error}
+
+
+class ChatDecoder(ConvertingDecoder):
     """A decoder that turns the bytes of a streamed chat completion into events and faults."""
 
-    __slots__ = ("_any_event", "_events", "_head", "_sse")
+    __slots__ = ()
 
-    def __init__(self, *, max_event_bytes: int | None = None) -> None:
-        self._sse = SseDecoder(max_event_bytes=max_event_bytes)
-        self._events = ChatEvents()
-        self._any_event = False
-        self._head = b""
-
-    def feed(self, chunk: bytes) -> list[Json | StreamFault]:
-        if not self._any_event:
-            self._head = (self._head + chunk[:_HEAD_BYTES])[:_HEAD_BYTES]
-        out: list[Json | StreamFault] = []
-        for event in self._sse.feed(chunk):
-            self._any_event = True
-            if isinstance(event, StreamFault):
-                out.append(event)
-            elif event.data.strip() == DONE:
-                out += self._events.done()
-            elif event.data.strip():
-                value = parse_object(event.data)
-                out += [value] if isinstance(value, StreamFault) else self._events.take(value)
-        return out
-
-    def close(self) -> list[Json | StreamFault]:
-        """Handle the end of the bytes; some servers omit the `[DONE]` marker."""
-        faults = [event for event in self._sse.close() if isinstance(event, StreamFault)]
-        if self._events.is_whole:
-            return list[Json | StreamFault](self._events.done())
-        if self._any_event or not self._head:
-            return list[Json | StreamFault](faults)
-        message = "the response is not an event stream"
-        return [StreamFault(kind="no_message", message=message, excerpt=make_excerpt(self._head))]
+    def __init__(self, stamp: Stamp = NO_STAMP, *, max_event_bytes: int | None = None) -> None:
+        super().__init__(ChatEvents(stamp), max_event_bytes=max_event_bytes)
 
 
-def events_of_completion(body: bytes) -> list[Json | StreamFault]:
+def events_of_completion(body: bytes, stamp: Stamp = NO_STAMP) -> list[Json | StreamFault]:
     """Convert a complete chat completion to the events of a stream."""
-    value = parse_object(body)
-    if isinstance(value, StreamFault):
-        return [value]
-    events = ChatEvents()
-    first_events = events.take(value)
-    if not events.is_whole and first_events[0]["type"] != "error":
-        message = "the response is not a chat completion"
-        return [StreamFault(kind="malformed_event", message=message, excerpt=make_excerpt(body))]
-    return [*first_events, *events.done()]
+    return convert_body(body, ChatEvents(stamp), "a chat completion")
 
 
-def _usage(usage: Json) -> Json:
+def read_usage(usage: Json) -> Json:
     """Return the counts under the Messages API's names; the input excludes cached tokens."""
-    prompt, cached = _count(usage.get("prompt_tokens")), 0
-    details = usage.get("prompt_tokens_details")
-    if type(details) is dict:
-        cached = min(_count(details.get("cached_tokens")), prompt)
-    return {
-        "input_tokens": prompt - cached,
-        "cache_read_input_tokens": cached,
-        "output_tokens": _count(usage.get("completion_tokens")),
+    prompt = count_of(usage.get("prompt_tokens"))
+    details = object_of(usage.get("prompt_tokens_details"))
+    # DeepSeek and Moonshot have members of their own for what was read from the cache.
+    read = (
+        count_of(details.get("cached_tokens"))
+        or count_of(usage.get("prompt_cache_hit_tokens"))
+        or count_of(usage.get("cached_tokens"))
+    )
+    read = min(read, prompt)
+    written = min(count_of(details.get("cache_write_tokens")), prompt - read)
+    counts = {
+        "input_tokens": prompt - read - written,
+        "cache_read_input_tokens": read,
+        "output_tokens": count_of(usage.get("completion_tokens")),
     }
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
+    return counts | ({"cache_creation_input_tokens": written} if written else {})
 
 
 def _first(choices: Any) -> Json:
@@ -244,9 +342,5 @@ def _first(choices: Any) -> Json:
     return {}
 
 
-def _text(content: Any) -> Any:
-    """Return content as text; some servers send the text as a list of parts."""
-    if type(content) is not list:
-        return content
-    texts = [part.get("text") for part in content if type(part) is dict]
-    return "".join(text for text in texts if type(text) is str)
+def _text(part: Any) -> str:
+    return text_of(part.get("text")) if type(part) is dict else ""

@@ -78,6 +78,7 @@ class StreamFault(Struct, frozen=True, kw_only=True):
 
     @property
     def fatal(self) -> bool:
+        """True if content was lost and the response ends."""
         return self.kind not in _BEARABLE
 
 
@@ -117,11 +118,16 @@ class CitationAdded(Struct, frozen=True, kw_only=True):
 
 
 class BlockFinished(Struct, frozen=True, kw_only=True):
-    """A block in its final form; `complete` is False for text that was cut off."""
+    """A block in its final form; `complete` is False for text that was cut off.
+
+    `origin` is the record of the service's own items for the block, on any wire but the Messages
+    API.
+    """
 
     index: int
     block: Json
     complete: bool = True
+    origin: Json | None = None
 
 
 class BlockDropped(Struct, frozen=True, kw_only=True):
@@ -198,6 +204,7 @@ class MessageFinished(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> Ending:
+        """Why the response ended, in the words of clew."""
         return ENDINGS.get(self.stop_reason or "", "unknown")
 
 

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from clew.core.json_object import Json
 from clew.core.stream.sse import LineSplitter
-from clew.core.wire import Incoming, encode_frame, read_line
+from clew.core.wire import MAX_FRAME_BYTES, Incoming, encode_frame, read_line
 
 # How much output may wait for a slow reader before senders wait, too.
 HIGH_WATER_BYTES = 1024 * 1024
@@ -26,6 +26,9 @@ READ_BYTES = 1 << 16
 
 
 class HostChannel(Protocol):
+    # The longest line that the host accepts.
+    max_frame_bytes: int
+
     async def receive(self) -> Incoming | None:
         """Return the host's next message, or None if no more will come."""
         ...
@@ -179,6 +182,7 @@ class StdioChannel:
 
     def __init__(self, incoming: Iterable[Incoming] | None = None) -> None:
         loop = asyncio.get_running_loop()
+        self.max_frame_bytes = MAX_FRAME_BYTES
         self._said = None if incoming is None else deque(incoming)
         self._input = Input(0, loop) if incoming is None else None
         self._output = StandardOutput(1, loop)
@@ -191,11 +195,11 @@ class StdioChannel:
         return None if line is None else read_line(line)
 
     async def send(self, frame: Json) -> None:
-        self._output.post(encode_frame(frame))
+        self._output.post(encode_frame(frame, self.max_frame_bytes))
         await self._output.room()
 
     def post(self, frame: Json) -> None:
-        self._output.post(encode_frame(frame))
+        self._output.post(encode_frame(frame, self.max_frame_bytes))
 
     def warn(self, words: str) -> None:
         sys.stderr.write(f"clew: {words}\n")

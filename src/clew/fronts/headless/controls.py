@@ -13,7 +13,7 @@ from clew.agent.options import LEAST_THINKING
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import break_down
-from clew.core.ledger.totals import sum_usage_by_model
+from clew.core.ledger.totals import describe_model_usage
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
@@ -59,6 +59,10 @@ def load_servers() -> SessionControls:
     return CONTROLS
 
 
+# How long a host's request waits for a server that starts again.
+RECONNECT_WAIT_S = 30.0
+
+
 class Controls:
     def __init__(
         self, view: HostView, lines: HostInput, host: HostRequests, *, may_bypass: bool
@@ -98,6 +102,8 @@ class Controls:
         load = ELSEWHERE[request.subtype]
         result = load()[request.subtype](self._session, request.fields)
         response: Json = await result if isinstance(result, Awaitable) else result
+        if request.subtype in ("reload_skills", "reload_plugins"):
+            self._view.tell_commands()
         return response
 
     # -- the handshake
@@ -105,6 +111,7 @@ class Controls:
     async def initialize(self, _: Json) -> Json:
         """Answer the handshake, whose options have been applied already."""
         session = self._session
+        self._view.tell_commands()
         return {
             "hook_on_failure_supported": True,
             "commands": list_commands(session),
@@ -272,11 +279,22 @@ class Controls:
         return {"mcpServers": servers.describe_servers(self._session.parts.mcp)}
 
     async def mcp_reconnect(self, fields: Json) -> None:
-        await self._servers(fields).reconnect(text(fields, "serverName"))
+        mcp_servers, name = self._servers(fields), text(fields, "serverName")
+        await mcp_servers.reconnect(name)
+        await self._expect_connected(mcp_servers, name)
 
     async def mcp_toggle(self, fields: Json) -> None:
+        mcp_servers, name = self._servers(fields), text(fields, "serverName")
         enabled = fields.get("enabled") is True
-        await self._servers(fields).toggle(text(fields, "serverName"), enabled=enabled)
+        await mcp_servers.toggle(name, enabled=enabled)
+        if enabled:
+            await self._expect_connected(mcp_servers, name)
+
+    async def _expect_connected(self, mcp_servers: "Servers", name: str) -> None:
+        """Wait for a server that starts again; say why it did not connect."""
+        problem = await mcp_servers.connected(name, RECONNECT_WAIT_S)
+        if problem:
+            raise ControlRefusedError(f"MCP server {name} is not connected: {problem}")
 
     def _servers(self, fields: Json) -> "Servers":
         """Return the session's servers.
@@ -295,13 +313,10 @@ class Controls:
         return {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
-            "modelUsage": sum_usage_by_model(ledger),
+            "modelUsage": describe_model_usage(ledger, self._session.model_access.speaking.catalog),
             "cacheMisses": [miss.as_json() for miss in self._session.model_access.cache.misses],
             **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
         }
-
-    async def get_settings(self, _: Json) -> Json:
-        return {"settings": self._session.rules.standing.settings}
 
     async def list_models(self, _: Json) -> Json:
         return {"models": (await self.initialize({}))["models"]}
@@ -340,7 +355,6 @@ HANDLERS: dict[str, Handler] = {
     "mcp_reconnect": Controls.mcp_reconnect,
     "mcp_toggle": Controls.mcp_toggle,
     "get_session_cost": Controls.get_session_cost,
-    "get_settings": Controls.get_settings,
     "list_models": Controls.list_models,
     "get_binary_version": Controls.get_binary_version,
 }
@@ -349,6 +363,7 @@ HANDLERS: dict[str, Handler] = {
 ELSEWHERE: dict[str, Callable[[], SessionControls]] = {
     "apply_flag_settings": load_standing_controls,
     "update_settings": load_standing_controls,
+    "get_settings": load_standing_controls,
     "generate_session_title": load_standing_controls,
     "set_has_subscribers": load_standing_controls,
     "reload_skills": load_file_controls,
@@ -358,6 +373,7 @@ ELSEWHERE: dict[str, Callable[[], SessionControls]] = {
     "get_hooks_listing": load_standing_controls,
     "register_repo_root": load_standing_controls,
     "get_usage": load_standing_controls,
+    "get_session_state": load_standing_controls,
     "mcp_set_servers": load_servers,
     "mcp_call": load_servers,
     "mcp_read_resource": load_servers,

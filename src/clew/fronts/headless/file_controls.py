@@ -164,7 +164,12 @@ class BusyError(ControlRefusedError):
 def reload_skills(session: Session, _: Json) -> Json:
     """Reload commands and skills. The model learns of new ones with the next prompt."""
     session.parts.skills.reload()
-    return {"skills": [skill.name for skill in session.parts.skills.all()]}
+    return {
+        "skills": [
+            {"name": skill.name, "description": skill.description, "argumentHint": skill.hint}
+            for skill in session.parts.skills.all()
+        ]
+    }
 
 
 async def reload_plugins(session: Session, fields: Json) -> Json:

@@ -180,6 +180,8 @@ class TurnFrames:
         self._open_block: int | None = None
         self._is_open = False
         self.answers: list[str] = []
+        # The ID of the last answered request.
+        self.request_id: str | None = None
         self.tally = Tally(session_id=session_id)
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
 
@@ -281,6 +283,7 @@ class TurnFrames:
         )
 
     def _assistant(self, entry: Json) -> list[Json]:
+        self.request_id = entry.get("requestId")
         frame = wire.assistant(entry, session_id=self._session_id, answers=self.answers)
         return self._once(entry, frame)
 

@@ -17,7 +17,7 @@ from clew.agent.options import DEFAULTS, HostMember, Options, notes
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
-from clew.core.wire import MAX_COPY_BYTES, encode_frame
+from clew.core.wire import MAX_FRAME_BYTES, encode_frame
 from clew.fronts.headless.permission import HostRequests
 from clew.record.transcript.paths import get_sidecar
 
@@ -73,7 +73,7 @@ def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
 # The most bytes of entries in a frame; a longer entry gets its own frame.
 BATCH_BYTES = 256 * 1024
 # The most bytes of one entry. The rest of the line contains its path and the frame.
-MAX_ENTRY_BYTES = MAX_COPY_BYTES - 16 * 1024
+MAX_ENTRY_BYTES = MAX_FRAME_BYTES - 32 * 1024
 
 
 class Mirror:
@@ -129,36 +129,9 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 
 
 def fitting(entry: Json) -> Json:
-    """Return an entry shortened to fit into a line.
-
-    Embedded media is replaced with text, because models reject truncated images.
-    """
-    message = entry.get("message")
-    if isinstance(message, dict):
-        entry = entry | {"message": message | {"content": without_media(message.get("content"))}}
+    """Return an entry shortened to fit into a line."""
     short: Json = decode(encode_frame(entry, MAX_ENTRY_BYTES))
     return short
-
-
-def without_media(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    return [_in_words(block) for block in content]
-
-
-def _in_words(block: Any) -> Any:
-    if not isinstance(block, dict):
-        return block
-    source = block.get("source")
-    if isinstance(source, dict) and isinstance(source.get("data"), str):
-        size = len(source["data"])
-        return {
-            "type": "text",
-            "text": f"[{block.get('type')}: {size} characters omitted from this copy]",
-        }
-    if block.get("type") == "tool_result":
-        return block | {"content": without_media(block.get("content"))}
-    return block
 
 
 def agents_of(fields: Json) -> Json:

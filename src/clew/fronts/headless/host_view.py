@@ -35,6 +35,7 @@ from clew.fronts.headless.result import (
     usage_of,
 )
 from clew.fronts.headless.servers import list_servers
+from clew.fronts.headless.session_controls import list_commands
 from clew.fronts.headless.suggesting import Suggestions
 from clew.session.session import Session
 from clew.system.clock import make_id
@@ -174,8 +175,12 @@ class HostView(FrontView):
         self.state: wire.State = "idle"
         # Whether the turn has its result, and whether the last result was an error.
         self.is_answered, self.is_error = True, False
+        # The error of the last result, empty if it was none.
+        self.error = ""
         self._is_introduced = True
         self._suggestions: Suggestions | None = None
+        # The slash commands that the host knows, from its handshake on.
+        self._commands: list[Json] | None = None
         # The start of the turn, and the messages and cost at that time.
         self._began_s, self._said, self._spent = 0.0, 0, Spend()
 
@@ -232,7 +237,7 @@ class HostView(FrontView):
         self._said = self.session.story.said
         self._framing.begin()
         self.change_state("running")
-        self._began_s, self._spent = time.monotonic(), self.session.ledger().total
+        self._began_s, self._spent = time.monotonic(), self.session.ledger().in_turns
 
     async def emit(self, event: EngineEvent) -> None:
         framed = self._framing.framed(event)
@@ -247,6 +252,9 @@ class HostView(FrontView):
     async def show(self, outcome: Show, line: Line | None) -> None:
         ended = end_without_turn(outcome, self._framing.tally)
         await self._introduce()
+        if not outcome.is_error:
+            frame = self._framing.system("local_command_output", content=outcome.text)
+            await self._channel.send(frame)
         await self._end(ended, None if line is None else line.origin)
 
     async def untaken(self, line: Line) -> None:
@@ -265,13 +273,24 @@ class HostView(FrontView):
         rest = session.story.since(self._said)
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
+        if ended.reason == "refused":
+            refused = self._framing.system(
+                "model_refusal_no_fallback",
+                original_model=session.model.id,
+                request_id=framing.request_id,
+                content=ended.message,
+            )
+            await self._channel.send(refused)
         report = result_of(
             session, ended, framing.tally, began_s=self._began_s, before=self._spent
         ) | wire.describe_answered_prompts(framing.answers)
         self.is_answered, self.is_error = True, bool(report["is_error"])
+        self.error = (ended.message or ended.reason) if self.is_error else ""
         await self._channel.send(report if origin is None else report | {"origin": origin})
         if self._suggestions is not None and not self.is_error:
             self._suggestions.begin()
+        if self._commands is not None:
+            self.tell_commands()
         waits = self._lines or session.conversation.has_unheard or session.parts.agents.has_news
         if not waits and not session.parts.agents.are_working:
             self.change_state("idle")
@@ -299,6 +318,18 @@ class HostView(FrontView):
 
     def notice(self, words: str) -> None:
         self._channel.post(self._framing.notice(words))
+
+    def tell_commands(self) -> None:
+        """Send the slash commands if they have changed since the host received them."""
+        commands = list_commands(self.session)
+        if self._commands is not None and commands != self._commands:
+            self._channel.post(self._framing.system("commands_changed", commands=commands))
+        self._commands = commands
+
+    def tell_end(self, reason: str) -> None:
+        """Report that this process is about to end, and why."""
+        if self._session is not None:
+            self._channel.post(self._framing.system("worker_shutting_down", reason=reason))
 
     def tell_mode(self, mode: str) -> None:
         """Report a change of the permission mode."""
@@ -335,7 +366,7 @@ class HostView(FrontView):
             session_id=session.session_id,
             uuid=make_id(),
             cwd=session.workspace.cwd,
-            tools=[tool["name"] for tool in session.tools.definitions()],
+            tools=session.tools.names(),
             model=session.model.id,
             mode=session.mode,
             mcp_servers=list_servers(session.parts.mcp),

@@ -149,7 +149,7 @@ def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: s
                 tell(problem)
             return Granted(input=verdict.input)
         case No():
-            return Refused(words=verdict.words, stop=verdict.stops)
+            return Refused(words=verdict.words, stop=verdict.stops, is_deferred=verdict.defers)
         case UnusableVerdict():
             return Refused(words=FAILED.format(why=f"{by}{verdict.why}"), by_person=False)
 

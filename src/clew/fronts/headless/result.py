@@ -15,7 +15,7 @@ from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
-from clew.core.ledger.totals import sum_usage_by_model
+from clew.core.ledger.totals import describe_model_usage
 from clew.core.messages.messages import AssistantMessage
 from clew.fronts.ends import INTERRUPTED
 from clew.session.session import Session
@@ -136,7 +136,7 @@ def result_of(
 ) -> Json:
     """Return the result of a turn.
 
-    `began_s` is its start on the monotonic clock, and `before` is what had been spent by then.
+    `began_s` is its start on the monotonic clock, and `before` is what turns had cost by then.
     """
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)
@@ -145,10 +145,20 @@ def result_of(
         tally,
         uuid=make_id(),
         duration_ms=round((time.monotonic() - began_s) * 1000),
-        usage=usage_of(ledger.total - before),
+        usage=usage_of(ledger.in_turns - before),
         cost_usd=cost_of(ledger.total),
-        model_usage=sum_usage_by_model(ledger),
-    )
+        model_usage=describe_model_usage(ledger, session.model_access.speaking.catalog),
+    ) | describe_shipped(session)
+
+
+def describe_shipped(session: Session) -> Json:
+    """Return the commits and pull requests of the whole session, as far as there are any."""
+    state, past = session.costs.spending.state, session.costs.past
+    counts = {
+        "commits": past.commits + state.commits,
+        "pull_requests": past.pull_requests + state.pull_requests,
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 def make_result(

@@ -107,7 +107,10 @@ async def serve(options: Options) -> int:
     prompts = None if is_host else [given_beforehand(whole_prompt(options))]
     server = HostServer(options, StdioChannel(prompts), os.environ, str(Path.cwd()))
     hear_signals(server.stop)
-    return await server.run()
+    code = await server.run()
+    if code == 1 and server.error:
+        print(f"clew: {server.error}", file=sys.stderr)
+    return code
 
 
 def given_beforehand(raw: Raw) -> Said:
@@ -147,10 +150,11 @@ async def run(options: Options, raw: Raw) -> int:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
         at_work.append(session)
+        before = session.ledger().in_turns
         prompt = OnePrompt(raw, view, stopping)
         await Driver(session, prompt, view, is_shaped=options.json_schema is not None).run()
         ended, tally = view.ended, view.tally
-        report = result_of(session, ended, tally, began_s=began_s, before=session.costs.past.spend)
+        report = result_of(session, ended, tally, began_s=began_s, before=before)
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
     # In a thread, because signals must be handled even if the output is not being read.
@@ -193,7 +197,7 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
     if tally.deferred is not None:
         call = named(tally.deferred["name"], tally.deferred["input"])
         print(
-            f"clew: a hook deferred {call}; run it with: clew -p --resume {tally.session_id}",
+            f"clew: a hook deferred {call}; run it with: clew -p --resume {tally.session_id} continue",
             file=sys.stderr,
         )
 

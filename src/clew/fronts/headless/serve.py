@@ -10,6 +10,8 @@ import asyncio
 import signal
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from clew.agent.deps import Question, Verdict
 from clew.agent.options import Options
 from clew.core import wire
@@ -37,8 +39,9 @@ from clew.fronts.headless.handshake import (
 from clew.fronts.headless.host_view import TOO_LATE, HostInput, HostView
 from clew.fronts.headless.permission import HostPermission, HostRequests, ask_tool, deny_unasked
 from clew.fronts.headless.servers import make_elicit, to_host
-from clew.parts.context import HostParts
+from clew.parts.context import NOTHING, HostParts
 from clew.session.build import open_session
+from clew.session.session import Session
 from clew.system.clock import make_id
 
 LAST_WORDS_S = 2.0
@@ -48,7 +51,12 @@ class HostServer:
     """The server of a host. `run` returns the exit code."""
 
     def __init__(
-        self, options: Options, channel: HostChannel, environ: Mapping[str, str], cwd: str
+        self,
+        options: Options,
+        channel: HostChannel,
+        environ: Mapping[str, str],
+        cwd: str,
+        brought: HostParts = NOTHING,
     ) -> None:
         self._options = options
         self._channel = channel
@@ -63,14 +71,25 @@ class HostServer:
         self._is_open = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
+        # Why no session could be opened, for programs in the same process.
+        self.failure: ClewError | None = None
         # Prompts that arrived before the handshake, if one is expected.
         self._early: list[Said] = []
         self._is_at_end = False
         # The last handshake; it applies to every session of this channel.
         self._handshake: ControlRequest | None = None
-        self._brought = HostParts()
+        self._brought = brought
 
     # -- running
+
+    @property
+    def error(self) -> str:
+        """The error of the last turn; empty if it had none."""
+        return self._view.error
+
+    @property
+    def session(self) -> Session:
+        return self._view.session
 
     async def run(self) -> int:
         try:
@@ -82,6 +101,7 @@ class HostServer:
             raise
         except ClewError as error:
             # The session could not be opened. Hosts read a result before the exit code.
+            self.failure = error
             self._channel.warn(str(error))
             self._view.fail(str(error))
             return 1
@@ -90,6 +110,8 @@ class HostServer:
                 self._view.fail(
                     "clew failed during this turn; its work so far is in the transcript"
                 )
+            if self._ended_by is not None:
+                self._view.tell_end("host_exit")
             await self._leave()
         if self._ended_by is not None:
             return ENDED_BY[signal.Signals(self._ended_by)]
@@ -116,6 +138,8 @@ class HostServer:
         if isinstance(first, ControlRequest) and first.subtype == "initialize":
             self._options = apply_handshake(self._options, first.fields)
             self._bring(first)
+        if self._options.max_frame_bytes is not None:
+            self._channel.max_frame_bytes = self._options.max_frame_bytes
         options: Options | None = self._options
         controls = Controls(
             self._view, self._lines, self._host, may_bypass=self._options.may_bypass
@@ -139,7 +163,8 @@ class HostServer:
     def _bring(self, request: ControlRequest) -> None:
         """Apply a handshake. A later handshake replaces it."""
         self._handshake = request
-        self._brought = HostParts(
+        self._brought = replace(
+            self._brought,
             hooks=hooks_of(request.fields.get("hooks"), self._host),
             to_host=to_host(self._host),
             elicit=make_elicit(

@@ -16,7 +16,7 @@ from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
 from clew.record.transcript.record import COLORS, NO_COLOR
 from clew.session.session import Session
-from clew.system.config.layers import Scope
+from clew.system.config.layers import Scope, order_layers
 from clew.system.config.load import assign
 from clew.system.config.mask import mask
 from clew.system.config.settings import read_switch
@@ -67,6 +67,33 @@ async def update_settings(session: Session, fields: Json) -> Json:
     return {"warnings": list(await session.parts.refresh())}
 
 
+def get_settings(session: Session, _: Json) -> Json:
+    """Return the settings: merged, and by source from the lowest precedence to the highest."""
+    standing = session.rules.standing
+    return {
+        "effective": standing.settings,
+        "sources": [
+            {
+                "source": SOURCES.get(layer.scope, "flagSettings"),
+                "settings": layer.data,
+                **({"path": layer.file} if layer.file else {}),
+            }
+            for layer in reversed(order_layers(standing.layers))
+            if layer.data
+        ],
+        "applied": {
+            "model": session.model.id,
+            "effort": session.model_access.speaking.effort_now,
+        },
+        "errors": list_errors(session),
+    }
+
+
+def list_errors(session: Session) -> list[Json]:
+    """Return the errors in the settings files."""
+    return [{"message": line, "path": ""} for line in session.rules.standing.complaints]
+
+
 def list_permission_rules(session: Session, _: Json) -> Json:
     standing = session.rules.standing
     return {
@@ -77,7 +104,7 @@ def list_permission_rules(session: Session, _: Json) -> Json:
             ],
             "originalCwd": session.workspace.cwd,
             "managedOnly": read_switch(standing.settings, "allowManagedPermissionRulesOnly"),
-            "errors": [{"message": line, "path": ""} for line in standing.complaints],
+            "errors": list_errors(session),
         }
     }
 
@@ -150,8 +177,19 @@ def register_repo_root(session: Session, fields: Json) -> Json:
     return {"directory": str(folder)}
 
 
+def count_work(session: Session) -> Json:
+    """Return what this run has changed: lines, commits and pull requests."""
+    state = session.costs.spending.state
+    return {
+        "lines_added": state.lines_added,
+        "lines_removed": state.lines_removed,
+        "commits": state.commits,
+        "pull_requests": state.pull_requests,
+    }
+
+
 def get_usage(session: Session, _: Json) -> Json:
-    from clew.core.ledger.totals import sum_usage_by_model
+    from clew.core.ledger.totals import describe_model_usage
     from clew.fronts.headless.result import cost_of, usage_of
 
     ledger, state = session.ledger(), session.costs.spending.state
@@ -159,13 +197,31 @@ def get_usage(session: Session, _: Json) -> Json:
         "session": {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
-            "modelUsage": sum_usage_by_model(ledger),
+            "modelUsage": describe_model_usage(ledger, session.model_access.speaking.catalog),
             "duration_api_ms": round(state.api_ms),
-            "lines_added": state.lines_added,
-            "lines_removed": state.lines_removed,
+            **count_work(session),
         },
         "rate_limits": None,
         "behaviors": None,
+    }
+
+
+def get_session_state(session: Session, _: Json) -> Json:
+    """Return the session's models, its folders, the user's rules and what it has changed."""
+    state, past = session.costs.spending.state, session.costs.past
+    return {
+        "session_id": session.session_id,
+        "model": session.model.id,
+        "initial_model": state.initial_model,
+        "models_used": list(session.ledger().by_model()),
+        "is_on_fallback": state.is_on_fallback,
+        "permission_mode": session.mode,
+        "allowed_tools": list(session.rules.granted),
+        "cwd": session.workspace.cwd,
+        "original_cwd": state.original_cwd,
+        "started_at": past.started_at or state.started_at,
+        "last_interaction_at": state.last_interaction_at or None,
+        **count_work(session),
     }
 
 
@@ -216,11 +272,13 @@ def object_of(fields: Json, name: str) -> Json:
 CONTROLS: SessionControls = {
     "apply_flag_settings": apply_flag_settings,
     "update_settings": update_settings,
+    "get_settings": get_settings,
     "generate_session_title": generate_session_title,
     "set_has_subscribers": set_has_subscribers,
     "list_permission_rules": list_permission_rules,
     "get_hooks_listing": get_hooks_listing,
     "register_repo_root": register_repo_root,
     "get_usage": get_usage,
+    "get_session_state": get_session_state,
     "set_color": set_color,
 }

@@ -61,6 +61,22 @@ class LineKeyboard:
             if before is None:
                 self._is_free.set()
 
+    async def secret(self, prompt: str) -> str | None:
+        """Ask for a line that the terminal does not show. No turn may run."""
+        before: list[Any] = []
+        with suppress(*GONE):
+            before = termios.tcgetattr(self._fd)
+            hidden: list[Any] = termios.tcgetattr(self._fd)
+            hidden[tty.LFLAG] &= ~termios.ECHO
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, hidden)
+        try:
+            return await self.line(prompt)
+        finally:
+            with suppress(*GONE):
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
+            # Enter was not shown either.
+            self._paper.write("\n")
+
     def reopen(self) -> bool:
         """Read again after Ctrl-D; return False if the input is closed for good."""
         self._is_over = not (self.is_terminal and os.isatty(self._fd))

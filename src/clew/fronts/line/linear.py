@@ -32,7 +32,7 @@ from clew.fronts.drive import (
 from clew.fronts.ends import HUNG_UP, INTERRUPTED, code_of, hear_signals, run_front
 from clew.fronts.leaving import list_left_tasks, may_exit
 from clew.fronts.line.keyboard import LineKeyboard
-from clew.fronts.line.questions import LineQuestions, see
+from clew.fronts.line.questions import LineQuestions, login, see
 from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.folders import Folders
 from clew.fronts.render.recalled import PERSON
@@ -42,6 +42,7 @@ from clew.fronts.waiting import WaitingMessages
 from clew.parts.hooks import Idle
 from clew.permissions.modes import describe_mode
 from clew.session.build import open_session
+from clew.session.notices import choose_announcement
 from clew.session.session import Session
 from clew.system.config.settings import read_text
 
@@ -73,7 +74,9 @@ async def one_session(
         questions.rules = session.rules
         questions.cwd = session.workspace.where
         questions.mode_before_plan = lambda: session.parts.planning.mode_before
-        session.commands.extend([see(telling)])
+        session.commands.extend(
+            [see(telling), *([login(keyboard, telling)] * keyboard.is_terminal)]
+        )
         home = os.environ.get("HOME", "")
         telling.folders = Folders(cwd=session.workspace.cwd, home=home)
         channel = read_text(session.rules.standing.settings, "preferredNotifChannel")
@@ -82,6 +85,8 @@ async def one_session(
             telling.line(f"! {notice}")
         keys = " · Esc to interrupt · Ctrl-D to exit" if keyboard.is_terminal else ""
         telling.line(f"clew: {session.model.name}, {describe_mode(session.mode)}{keys}")
+        if announcement := choose_announcement(session):
+            telling.line(announcement)
         if session.model_access.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
             if await show_ways(session, telling.line, ask):

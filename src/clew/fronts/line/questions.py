@@ -88,7 +88,26 @@ class LineQuestions(Questions):
         return prompt
 
 
-# The /see command: prints collapsed output in full in line mode.
+# Commands of line mode: /login, and /see, which prints collapsed output in full.
+
+
+def login(keyboard: LineKeyboard, telling: LineWriter) -> SlashCommand[Session]:
+    async def run(session: Session, _: str) -> Outcome:
+        from clew.commands.login import KEYS_URL
+        from clew.fronts.login import use_key
+
+        if session.conversation.is_running:
+            return Show(text="/login: wait for the turn to end, or interrupt it", is_error=True)
+        telling.line(f"Create an API key at {KEYS_URL}. It is checked with one free request.")
+        secret = await keyboard.secret("API key (hidden; Enter to cancel): ")
+        return await use_key(session, (secret or "").strip() or None, telling.line)
+
+    return SlashCommand(
+        name="login",
+        description="Save an API key, after checking it",
+        run=run,
+        is_interactive=True,
+    )
 
 
 def see(telling: LineWriter) -> SlashCommand[Session]:

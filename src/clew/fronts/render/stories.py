@@ -241,6 +241,15 @@ _TITLE_CHARACTERS = 300
 BLANKS = " \t\n"
 
 
+# Tools whose names mean nothing to a user, with the names that are shown instead.
+_SHOWN_NAMES = {
+    "AskUserQuestion": "Question",
+    "EnterPlanMode": "Plan mode",
+    "ExitPlanMode": "Plan",
+    "TodoWrite": "Todos",
+}
+
+
 def title_of(block: Json) -> str:
     """Return a title made from the call alone, for calls whose tool is not available."""
     name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
@@ -310,9 +319,11 @@ class CallStory:
         return ToolResultView(name, title, entry, display, folders=look.folders, is_seen=is_seen)
 
     def titled(self, look: Look) -> str:
-        """Return the title, with relative paths if the tool names files."""
-        is_of_paths = self.block.get("name") in PATH_TOOLS
-        return look.folders.shorten(self.title) if is_of_paths else self.title
+        """Return the title with the tool's shown name, and relative paths if the tool names files."""
+        name = str(self.block.get("name", ""))
+        if name in _SHOWN_NAMES:
+            return _SHOWN_NAMES[name] + self.title.removeprefix(name)
+        return look.folders.shorten(self.title) if name in PATH_TOOLS else self.title
 
     @property
     def has_more(self) -> bool:

@@ -5,22 +5,33 @@ is recorded and its child processes are ended. Canceling `query` has the same ef
 """
 
 import asyncio
+import os
 import traceback
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import SessionError, find_first_error
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.sdk.functions import answer_message
-from clew.fronts.sdk.memory import MemoryChannel
+from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
-from clew.fronts.sdk.options import Call, ClewOptions, Deny, Permit
+from clew.fronts.sdk.options import Call, ClewOptions, Defer, Deny, Permit
+from clew.parts.context import HostParts
 from clew.system.clock import make_id
+from clew.system.config.paths import find_config_home
+
+if TYPE_CHECKING:
+    from clew.fronts.sdk.session_store import ProgramStore, StoreMirror
 
 
 async def query(
@@ -34,35 +45,85 @@ async def query(
                 yield message
 
 
+def run_sync(prompt: str | Sequence[Json], options: ClewOptions | None = None) -> Result:
+    """Send one prompt and return its result, in a program without an event loop."""
+
+    async def run() -> Result:
+        async with ClewClient(options) as client, client.turn(prompt) as turn:
+            return await turn.finish()
+
+    return asyncio.run(run())
+
+
 class ClewClient:
     """A session for several prompts.
 
-    Use it as `async with ClewClient() as client`, then call `query` and `receive_response`
-    repeatedly.
+    Use it as `async with ClewClient() as client`, then use `turn` for each prompt, or `query` and
+    `receive_response`.
     """
 
     def __init__(self, options: ClewOptions | None = None) -> None:
         self.options = options or ClewOptions()
         self._channel = MemoryChannel()
         self._requests = HostRequests(self._channel.say_frame, make_id)
-        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        # The messages for the program, each with the size of its frame.
+        self._messages: asyncio.Queue[tuple[Message, int] | None] = asyncio.Queue()
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
+        # The prompts without a result, and the turn that may read messages.
+        self._unanswered: set[str] = set()
+        self._in_turn = asyncio.Lock()
+        self._turn_task: asyncio.Task[Any] | None = None
+        self._mirror: StoreMirror | None = None
+        self._mirroring: asyncio.Task[None] | None = None
+        # The session's ID. It is known from the first message on, and changes with `/clear`.
+        self.session_id: str | None = None
+        # What the session answered when it was opened: its commands, models and agents.
+        self.info: Json = {}
 
     async def __aenter__(self) -> "ClewClient":
         if self._session is not None:
             raise RuntimeError(
                 "a client can be entered only once; create another one to resume its session"
             )
-        self._session = self._channel.start(self.options)
+        options = self.options
+        environ, cwd = make_environ(options, os.environ), find_folder(options.cwd)
+        given = options.as_options()
+        if options.session_store is not None:
+            given = await self._open_store(options.session_store, given, environ, cwd)
+        parts = HostParts(
+            provider=options.provider, prepare=options.prepare, compact=options.compact
+        )
+        self._session = self._channel.start(given, environ, cwd, parts)
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
-            await self._ask("initialize", hooks=self._hooks())
-        except BaseException:
+            self.info = await self._ask("initialize", hooks=self._hooks())
+        except BaseException as error:
             await self._leave(in_haste=True)
+            cause = self._cause()
+            if isinstance(error, HostError) and cause is not None:
+                raise HostError(str(cause) or told(cause)) from cause
             raise
         return self
+
+    async def _open_store(
+        self, store: "ProgramStore", given: Options, environ: Mapping[str, str], cwd: str
+    ) -> Options:
+        """Start to copy to the store. Return the options, with the session from the store."""
+        from clew.fronts.sdk.session_store import StoreMirror, bring_session
+
+        home = find_config_home(environ, Path(cwd))
+        if given.resume is not None or given.continues:
+            try:
+                found = await bring_session(store, home, cwd, given.resume)
+            except SessionError as error:
+                raise HostError(str(error)) from error
+            if found is not None:
+                given = replace(given, resume=found, continues=False)
+        self._mirror = StoreMirror(store, home, self._channel.post, self._channel.release)
+        self._mirroring = asyncio.create_task(self._mirror.run(), name="clew store")
+        return replace(given, mirrors=True)
 
     async def __aexit__(
         self,
@@ -82,32 +143,54 @@ class ClewClient:
             self._session.cancel()
         try:
             await asyncio.wait([self._session])
+            if self._mirror is not None:
+                await asyncio.wait([self._pump])
+                await self._mirror.flush()
         finally:
             running: list[asyncio.Task[Any]] = [*self._calls.values(), self._pump]
+            if self._mirroring is not None:
+                running.append(self._mirroring)
             for task in running:
                 task.cancel()
             await asyncio.wait(running)
-        if not in_haste and not self._session.cancelled():
-            self._session.result()
+        if not in_haste and not self._session.cancelled() and self._session.exception():
+            cause = self._cause()
+            assert cause is not None
+            raise HostError(f"the session failed: {told(cause)}") from cause
 
     # -- sending
 
     async def query(self, prompt: str | Sequence[Json]) -> None:
         """Send a prompt. If a turn is running, the turn receives it at its next step."""
+        self._send(prompt)
+
+    def turn(self, prompt: str | Sequence[Json]) -> "ClientTurn":
+        """Return one prompt's turn: `async with client.turn(prompt) as turn: async for ...`.
+
+        Turns of several tasks run one after another. Leaving a turn early interrupts it.
+        """
+        return ClientTurn(self, prompt)
+
+    def _send(self, prompt: str | Sequence[Json]) -> str:
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (problems := find_prompt_faults(content)):
             raise ValueError(f"invalid prompt: {'; '.join(problems)}")
         self._check()
-        self._channel.say(Said(content=decode(encode(content)), uuid=make_id()))
+        uuid = make_id()
+        self._unanswered.add(uuid)
+        self._channel.say(Said(content=decode(encode(content)), uuid=uuid))
+        return uuid
 
     async def interrupt(self) -> None:
         """Interrupt the running turn. Its work so far is kept."""
         await self._ask("interrupt")
 
     async def set_permission_mode(self, mode: str) -> None:
+        """Change the permission mode at once."""
         await self._ask("set_permission_mode", mode=mode)
 
     async def set_model(self, model: str | None) -> None:
+        """Change the model for the next request; None selects the default."""
         await self._ask("set_model", model=model)
 
     async def request(self, subtype: str, **fields: Any) -> Json:
@@ -122,8 +205,14 @@ class ClewClient:
 
     async def receive_messages(self) -> AsyncGenerator[Message, None]:
         """Yield all messages until the session ends."""
-        while (message := await self._messages.get()) is not None:
+        while (arrived := await self._messages.get()) is not None:
+            message, size = arrived
+            self._channel.release(size)
+            if isinstance(message, Result):
+                answered = message.data.get("user_message_uuids")
+                self._unanswered -= set(answered) if answered else self._unanswered
             yield message
+        self._messages.put_nowait(None)  # Every later reader ends here, too.
 
     async def receive_response(self) -> AsyncGenerator[Message, None]:
         """Yield all messages up to and including the next result."""
@@ -144,11 +233,26 @@ class ClewClient:
         if self._pump is None:
             raise RuntimeError("no session: use `async with ClewClient(...) as client`")
         if self._pump.done():
-            raise HostError("the session has ended")
+            raise HostError("the session has ended") from self._cause()
+
+    def _check_end(self, last: Message | None) -> None:
+        """Raise an error if the session ended before a result."""
+        if not isinstance(last, Result):
+            raise HostError("the session has ended") from self._cause()
+
+    def _cause(self) -> BaseException | None:
+        """Return the error that ended the session, if any."""
+        if self._session is None or not self._session.done() or self._session.cancelled():
+            return self._channel.failure
+        error = self._session.exception()
+        return self._channel.failure if error is None else find_first_error(error)
 
     async def _deliver(self) -> None:
         errors = ["the session has ended"]
-        while (frame := await self._channel.next()) is not None:
+        while (arrived := await self._channel.next()) is not None:
+            frame, size = arrived
+            if frame["type"].startswith("control_"):
+                self._channel.release(size)
             match frame["type"]:
                 case "control_response":
                     self._answered(frame["response"])
@@ -156,8 +260,13 @@ class ClewClient:
                     self._called(frame)
                 case "control_cancel_request":
                     self._withdrawn(frame["request_id"])
+                case "transcript_mirror" if self._mirror is not None:
+                    self._mirror.take(frame, size)
                 case _:
-                    self._messages.put_nowait(read(frame))
+                    if frame["type"] == "result" and self._mirror is not None:
+                        await self._mirror.flush()
+                    self.session_id = frame.get("session_id") or self.session_id
+                    self._messages.put_nowait((read(frame), size))
                     errors = frame.get("errors") or errors
         self._messages.put_nowait(None)
         self._requests.leave("; ".join(errors))
@@ -224,9 +333,11 @@ class ClewClient:
                 return {"behavior": "allow", "updatedInput": arguments}
             case Deny():
                 return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
+            case Defer():
+                return {"behavior": "defer"}
             case _:
                 kind = type(verdict).__name__
-                raise TypeError(f"can_use_tool must return Permit or Deny, got {kind}")
+                raise TypeError(f"can_use_tool must return Permit, Deny or Defer, got {kind}")
 
     def _hooks(self) -> Json:
         events: dict[str, list[Json]] = {}
@@ -239,6 +350,76 @@ class ClewClient:
                 }
             )
         return events
+
+
+class ClientTurn:
+    """One prompt with its own messages and result. Iterate over it, or call `finish`."""
+
+    def __init__(self, client: ClewClient, prompt: str | Sequence[Json]) -> None:
+        self._client = client
+        self._prompt = prompt
+        self._uuid = ""
+        self._result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """The turn's result. Raise `RuntimeError` before the turn has ended."""
+        if self._result is None:
+            raise RuntimeError("the turn has no result yet; read its messages or call `finish`")
+        return self._result
+
+    async def finish(self) -> Result:
+        """Read the rest of the turn and return its result."""
+        async for _ in self:
+            pass
+        return self.result
+
+    async def __aenter__(self) -> "ClientTurn":
+        client = self._client
+        if client._turn_task is not None and client._turn_task is asyncio.current_task():
+            raise RuntimeError("leave the turn before you begin another one in the same task")
+        await client._in_turn.acquire()
+        client._turn_task = asyncio.current_task()
+        try:
+            while client._unanswered:  # Prompts sent with `query`, or a turn that was left.
+                await self._read_result()
+            self._uuid = client._send(self._prompt)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        client = self._client
+        try:
+            is_running = client._pump is not None and not client._pump.done()
+            if is_running and self._uuid in client._unanswered:
+                await client.interrupt()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._client._turn_task = None
+        self._client._in_turn.release()
+
+    async def __aiter__(self) -> AsyncGenerator[Message, None]:
+        while self._result is None:
+            async for message in self._client.receive_response():
+                if isinstance(message, Result) and self._uuid not in self._client._unanswered:
+                    self._result = message
+                yield message
+            self._client._check_end(self._result)
+
+    async def _read_result(self) -> None:
+        last: Message | None = None
+        async for message in self._client.receive_response():
+            last = message
+        self._client._check_end(last)
 
 
 def told(error: BaseException) -> str:

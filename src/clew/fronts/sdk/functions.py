@@ -7,7 +7,7 @@ MCP tool: unless a rule allows the call, it needs approval.
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias, get_type_hints, overload
+from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 from msgspec import Struct
@@ -22,12 +22,20 @@ PROTOCOL = "2025-11-25"
 
 
 class Function(Struct, frozen=True, kw_only=True):
-    """One function that the model can call. `takes` is a type with the function's parameters."""
+    """A function that the model can call; make one with `clew.tool`.
+
+    The model sees `name`, `description` and the fields of `takes`, a type with the parameters of
+    `call`.
+    """
 
     name: str
     description: str
     call: AsyncFunction
     takes: type[Struct]
+
+    async def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function directly, as if it were not a tool."""
+        return await self.call(*arguments, **named)
 
     def listed(self) -> Json:
         """Return the tool definition. It is always sent, because the program relies on the tool."""
@@ -67,7 +75,8 @@ def tool(
         if not inspect.iscoroutinefunction(of):
             raise TypeError(f"{called}: a tool must be an async function")
         about = inspect.getdoc(of) if description is None else description
-        return Function(name=called, description=about or called, call=of, takes=taken_by(of))
+        takes = taken_by(of)
+        return Function(name=called, description=about or called, call=of, takes=takes)
 
     return made if function is None else made(function)
 
@@ -81,7 +90,13 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
             raise TypeError(
                 f"{function.__name__}: *{parameter.name} has no JSON Schema; use named parameters"
             )
-        kind = hints.get(parameter.name, Any)
+        kind = describe_type(hints.get(parameter.name, Any))
+        try:
+            msgspec.json.schema(kind)
+        except TypeError as error:
+            raise TypeError(
+                f"{function.__name__}: the type of {parameter.name} has no JSON Schema: {kind!r}"
+            ) from error
         default = parameter.default
         fields.append(
             (parameter.name, kind)
@@ -89,6 +104,17 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
             else (parameter.name, kind, msgspec.field(default_factory=partial(same, default)))
         )
     return msgspec.defstruct(f"{function.__name__}_input", fields, kw_only=True)
+
+
+def describe_type(kind: Any) -> Any:
+    """Return a parameter's type; text in `Annotated` becomes its description for the model."""
+    if get_origin(kind) is not Annotated:
+        return kind
+    plain_type, *notes = get_args(kind)
+    for note in notes:
+        meta = msgspec.Meta(description=note) if isinstance(note, str) else note
+        plain_type = Annotated[plain_type, meta]
+    return plain_type
 
 
 def same(value: Any) -> Any:

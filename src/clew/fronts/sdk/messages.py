@@ -7,30 +7,43 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of, text_of
 
 
 class Text(Struct, frozen=True, kw_only=True):
+    """Text; `text` is Markdown in an answer."""
+
     text: str
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
+    """The model's `thinking`; empty if the service doesn't show it."""
+
     thinking: str
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
+    """A call: its `id`, the tool's `name` and the `input`."""
+
     id: str
     name: str
     input: Json
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
+    """The result of the call `tool_use_id`.
+
+    `content` is text or a list of API blocks; `is_error` says that the call failed.
+    """
+
     tool_use_id: str
     content: Any
     is_error: bool = False
 
 
 class OtherBlock(Struct, frozen=True, kw_only=True):
+    """A block of another type, such as an image, with all of its `data`."""
+
     data: Json
 
 
@@ -38,7 +51,15 @@ Block: TypeAlias = Text | Thinking | ToolUse | ToolResult | OtherBlock
 
 
 class Assistant(Struct, frozen=True, kw_only=True):
-    """One complete block of a response. `error` is set if the API returned no response."""
+    """A part of the model's answer.
+
+    Fields:
+        content: The blocks; in a running session always one.
+        model: The model that answered.
+        uuid: The ID of the entry in the transcript.
+        error: The kind of error, if the service returned no answer.
+        parent_tool_use_id: The call of the subagent that this is from; None in the session itself.
+    """
 
     content: tuple[Block, ...]
     model: str
@@ -48,11 +69,19 @@ class Assistant(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
+        """The text of all blocks."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """A tool result, or text that clew added to the conversation."""
+    """A tool result, or text that clew added to the conversation.
+
+    Fields:
+        content: The blocks.
+        uuid: The ID of the entry in the transcript.
+        tool_use_result: The tool's result as data, for display.
+        parent_tool_use_id: The call of the subagent that this is from; None in the session itself.
+    """
 
     content: tuple[Block, ...]
     uuid: str
@@ -61,42 +90,72 @@ class User(Struct, frozen=True, kw_only=True):
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """An event of the session: its start, a wait, or a problem."""
+    """An event of the session: its start, a wait, or a problem.
+
+    `subtype` is its kind, such as `init`; `data` has all of it (docs/extending/stream-json.md).
+    """
 
     subtype: str
     data: Json
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True):
-    """An event of the model's stream. Sent only if partial messages are requested."""
+    """An event of the model's stream. Sent only if partial messages are requested.
+
+    `event` is the Messages API's own; `parent_tool_use_id` is the call of a subagent.
+    """
 
     event: Json
     parent_tool_use_id: str | None = None
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """The end of a turn. Every turn has exactly one result."""
+    """The end of a turn. Every turn has exactly one result.
+
+    Fields:
+        subtype: `success`, or the kind of error.
+        is_error: Whether the turn failed.
+        session_id: The session's ID, for `ClewOptions(resume=...)`.
+        text: The last text of the answer.
+        errors: What went wrong.
+        terminal_reason: Why the turn ended. None for a command that failed before the model was
+            asked.
+        num_turns: The number of the model's answers.
+        duration_ms: The time of the turn.
+        total_cost_usd: The cost of the session so far. None if a price is unknown.
+        usage: The tokens, in the API's names.
+        data: The complete result (docs/extending/stream-json.md).
+    """
 
     subtype: str
     is_error: bool
     session_id: str
     text: str
     errors: tuple[str, ...]
-    # None for a command that failed before the model was asked.
     terminal_reason: str | None
     num_turns: int
     duration_ms: int
-    # None if a price is unknown.
     total_cost_usd: float | None
     usage: Json
     data: Json
 
     @property
     def structured_output(self) -> Any:
+        """The answer for `json_schema`, or None."""
         return self.data.get("structured_output")
+
+    @property
+    def deferred(self) -> ToolUse | None:
+        """The call whose approval was deferred, which ended the turn; see `Defer`."""
+        call = self.data.get("deferred_tool_use")
+        if call is None:
+            return None
+        return ToolUse(id=call["id"], name=call["name"], input=call["input"])
 
 
 class Other(Struct, frozen=True, kw_only=True):
+    """A message of an unknown type, with all of its `data`."""
+
     data: Json
 
 
@@ -133,6 +192,28 @@ def read(frame: Json) -> Message:
             return Other(data=frame)
 
 
+def read_entry(entry: Json) -> Message:
+    """Convert an entry of a transcript, which may have been written by any program."""
+    message = object_of(entry.get("message"))
+    content, uuid = message.get("content"), text_of(entry.get("uuid"))
+    match entry.get("type"):
+        case "assistant":
+            error = entry.get("error")
+            return Assistant(
+                content=blocks(content),
+                model=text_of(message.get("model")),
+                uuid=uuid,
+                error=error if isinstance(error, str) else None,
+            )
+        case "user":
+            outcome = entry.get("toolUseResult")
+            return User(content=blocks(content), uuid=uuid, tool_use_result=outcome)
+        case "system":
+            return System(subtype=text_of(entry.get("subtype")), data=entry)
+        case _:
+            return Other(data=entry)
+
+
 def read_result(frame: Json) -> Result:
     return Result(
         subtype=frame["subtype"],
@@ -152,22 +233,26 @@ def read_result(frame: Json) -> Result:
 def blocks(content: Any) -> tuple[Block, ...]:
     if isinstance(content, str):
         return (Text(text=content),)
-    return tuple(block(item) for item in content)
+    return tuple(block(item) for item in list_of(content) if isinstance(item, dict))
 
 
 def block(fields: Json) -> Block:
     match fields.get("type"):
         case "text":
-            return Text(text=fields["text"])
+            return Text(text=text_of(fields.get("text")))
         case "thinking":
-            return Thinking(thinking=fields.get("thinking", ""))
+            return Thinking(thinking=text_of(fields.get("thinking")))
         case "tool_use":
-            return ToolUse(id=fields["id"], name=fields["name"], input=fields["input"])
+            return ToolUse(
+                id=text_of(fields.get("id")),
+                name=text_of(fields.get("name")),
+                input=object_of(fields.get("input")),
+            )
         case "tool_result":
             return ToolResult(
-                tool_use_id=fields["tool_use_id"],
+                tool_use_id=text_of(fields.get("tool_use_id")),
                 content=fields.get("content"),
-                is_error=fields.get("is_error", False),
+                is_error=fields.get("is_error") is True,
             )
         case _:
             return OtherBlock(data=fields)

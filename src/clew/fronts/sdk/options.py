@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -11,8 +11,13 @@ from msgspec import Struct
 from clew.agent.options import Options, Sdk, notes
 from clew.core.json_object import Json
 from clew.fronts.sdk.functions import SERVER, Function
+from clew.fronts.sdk.option_checks import check_hook, check_options
 from clew.permissions.request import Mode
-from clew.providers.base import Effort, Thinking
+from clew.providers.base import Effort, PrepareFunction, ProviderFunction, Thinking
+
+if TYPE_CHECKING:
+    from clew.agent.compaction.strategy import CompactFunction
+    from clew.fronts.sdk.session_store import ProgramStore
 
 
 class Permit(Struct, frozen=True, kw_only=True):
@@ -28,8 +33,24 @@ class Deny(Struct, frozen=True, kw_only=True):
     stop: bool = False
 
 
+class Defer(Struct, frozen=True, kw_only=True):
+    """Postpones the decision on a call: the turn ends, and nothing waits.
+
+    With the next prompt, in this process or in another one that resumes the session, the same call
+    is asked about again and then runs, before the model answers.
+    """
+
+
 class Call(Struct, frozen=True, kw_only=True):
-    """A call that needs approval: what it would do, and why approval is needed."""
+    """A call that needs approval.
+
+    Fields:
+        tool: The tool's name.
+        input: The arguments of the call.
+        title: What the call would do, in a few words.
+        why: Why approval is needed.
+        tool_use_id: The ID of the call in the conversation.
+    """
 
     tool: str
     input: Json
@@ -38,32 +59,98 @@ class Call(Struct, frozen=True, kw_only=True):
     tool_use_id: str
 
 
-Permission: TypeAlias = Callable[[Call], Awaitable[Permit | Deny]]
-# Receives the event's input and the id of its call; answers as a command hook does.
+Permission: TypeAlias = Callable[[Call], Awaitable[Permit | Deny | Defer]]
 HookFunction: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 
 
 class HookAt(Struct, frozen=True, kw_only=True):
-    """A function to call at an event. `matcher` selects tools by name; an empty one matches all."""
+    """A function to call at an event.
+
+    Fields:
+        event: The event's name; see docs/extending/hooks.md.
+        call: The function. It gets the event's input and the ID of the call, if there is one, and
+            answers as a command hook does.
+        matcher: Selects tools by name, as in settings; an empty one matches all.
+        timeout_s: The time limit of a call; None is that of the settings.
+    """
 
     event: str
     call: HookFunction
     matcher: str = ""
     timeout_s: float | None = None
 
+    def __post_init__(self) -> None:
+        check_hook(self)
+
 
 class ClewOptions(Struct, frozen=True, kw_only=True):
-    """The options of a session; None leaves a choice to the settings. See docs/using/options.md."""
+    """The options of a session. None leaves a choice to the settings.
+
+    Invalid options raise TypeError or ValueError.
+
+    Fields:
+        cwd: The working folder; by default the process's own.
+        env: Variables that are added to the process's environment. Commands that the model runs
+            don't get the process's own keys and tokens, only those in `env`.
+        inherit_env: Whether the session has the process's environment, or only a few variables
+            such as PATH.
+        home: The folder of settings and sessions, instead of ~/.clew.
+        can_use_tool: Decides on calls that need approval.
+        hooks: Functions that are called at events.
+        functions: Functions of the program that the model may call as `mcp__program__NAME`.
+        mcp_servers: MCP servers by name, as in `.mcp.json`.
+        provider: Answers all requests of the session instead of a model service.
+        prepare: Changes the messages of each request, in the format of the Messages API. It gets
+            copies; the transcript keeps what was said.
+        compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and returns
+            a `CompactionSummary`, or None to let clew do it.
+        session_store: Gets every entry of the transcript, and has the sessions to resume. The
+            protocol is that of the Agent SDK's `SessionStore`.
+        continue_conversation: Continue the newest session of this folder.
+        resume: Resume a session by ID, title or file.
+        fork_session: Fork: continue in a copy with a new session ID.
+        resume_at: Resume after this message and drop later ones.
+        session_id: ID of the new session.
+        name: Title of the session.
+        add_dirs: Additional working folders.
+        persists: Whether the session is saved.
+        model: Model ID or alias.
+        fallback_models: Fallback models, tried in order.
+        effort: Effort level of the model (low, medium, high, xhigh, max).
+        thinking: `clew.Adaptive`, `clew.ThinkingBudget` or `clew.Off`.
+        max_turns: Stop after N model responses.
+        max_budget_usd: Maximum cost of the session, its subagents included.
+        task_budget: Token budget for the task, as stated to the model.
+        permission_mode: The permission mode.
+        allowed_tools: Rules that allow tool calls, such as `Bash(git log:*)`.
+        disallowed_tools: Rules that deny tool calls.
+        tools: Built-in tools to offer; an empty list for none.
+        system_prompt: Replace the system prompt.
+        append_system_prompt: Add to the system prompt.
+        settings: Extra settings that override the settings files: JSON or a file.
+        setting_sources: Where settings, memory, skills and servers are read from; an empty list for
+            nowhere.
+        strict_mcp_config: Use only the servers in `mcp_servers`.
+        plugin_dirs: Plugins to load and trust for this session.
+        agents: Agents by name, with their description, prompt, tools and so on.
+        agent: Run the session as this agent.
+        json_schema: Schema of the answer.
+        partial_messages: Include the streaming events of responses.
+        agent_text: Include the text of subagents, not only their tool calls.
+    """
 
     cwd: str | os.PathLike[str] | None = None
-    # Added to the process's environment.
     env: Mapping[str, str] = {}
+    inherit_env: bool = True
+    home: str | os.PathLike[str] | None = None
     can_use_tool: Permission | None = None
     hooks: Sequence[HookAt] = ()
-    # Functions of the program that the model may call as `mcp__program__NAME`.
     functions: Sequence[Function] = ()
-    # MCP servers by name, as in `.mcp.json`.
     mcp_servers: Mapping[str, Json] = {}
+    provider: ProviderFunction | None = None
+    prepare: PrepareFunction | None = None
+    compact: "CompactFunction | None" = None
+    session_store: "ProgramStore | None" = None
     # Made from `clew.agent.options` by `make docs`.
     continue_conversation: bool = False
     resume: str | None = None
@@ -96,6 +183,9 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
     partial_messages: bool = False
     agent_text: bool = False
     # End of what is made.
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def as_options(self, *, asks_host: bool = False) -> Options:
         servers = dict(self.mcp_servers)

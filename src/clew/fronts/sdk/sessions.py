@@ -17,48 +17,69 @@ from clew.record.transcript.load import load
 from clew.system.config.paths import find_config_home
 
 Folder: TypeAlias = str | os.PathLike[str]
+# A session: its ID, title or file, or an item of a list.
+Named: TypeAlias = str | os.PathLike[str] | Outline
 
 
-def list_sessions(cwd: Folder | None = None, *, everywhere: bool = False) -> Iterator[Outline]:
+def list_sessions(
+    cwd: Folder | None = None, *, everywhere: bool = False, home: Folder | None = None
+) -> Iterator[Outline]:
     """Yield the sessions of a folder and of its repository's worktrees, newest first.
 
-    Each session's file is read only when the iteration reaches it.
+    Each session's file is read only when the iteration reaches it. `home` is the folder of settings
+    and sessions; without it, the process's environment decides.
     """
-    return list_newest_first(home(), place(cwd), everywhere=everywhere)
+    return list_newest_first(find_home(home), place(cwd), everywhere=everywhere)
 
 
-def session_messages(session: str, cwd: Folder | None = None) -> list[Json]:
-    """Return the entries of a session as they are stored. `session` is its ID, title or file."""
-    return load(found(session, cwd)).messages
+def session_messages(
+    session: Named, cwd: Folder | None = None, *, home: Folder | None = None
+) -> list[Json]:
+    """Return the entries that the model sees, as they are stored: from the last compaction on.
+
+    `session` is its ID, title or file, or an item of `list_sessions`.
+    """
+    return load(found(session, cwd, home)).messages
 
 
-def rename_session(session: str, title: str, cwd: Folder | None = None) -> None:
+def rename_session(
+    session: Named, title: str, cwd: Folder | None = None, *, home: Folder | None = None
+) -> None:
     """Set the title of a session. An empty title removes it."""
-    path = found(session, cwd)
+    path = found(session, cwd, home)
     line = {"type": "custom-title", "customTitle": title, "sessionId": session_id_of(path)}
     append_beside(path, line)
 
 
-def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
+def tag_session(
+    session: Named, tag: str, cwd: Folder | None = None, *, home: Folder | None = None
+) -> None:
     """Set the tag of a session. An empty tag removes it."""
-    path = found(session, cwd)
+    path = found(session, cwd, home)
     append_beside(path, {"type": "tag", "tag": tag, "sessionId": session_id_of(path)})
 
 
 def fork_session(
-    session: str, until: str | None = None, *, title: str = "", cwd: Folder | None = None
+    session: Named,
+    until: str | None = None,
+    *,
+    title: str = "",
+    cwd: Folder | None = None,
+    home: Folder | None = None,
 ) -> str:
     """Fork a session up to the message `until`, and return the new session's ID."""
     at = format_timestamp(time.time_ns() // 1_000_000)
-    return fork(found(session, cwd), until, title=title, at=at).path.stem
+    return fork(found(session, cwd, home), until, title=title, at=at).path.stem
 
 
-def found(session: str, cwd: Folder | None) -> Path:
-    return choose.resolve_session(home(), place(cwd), session)
+def found(session: Named, cwd: Folder | None, home: Folder | None = None) -> Path:
+    if isinstance(session, Outline):
+        return session.path
+    return choose.resolve_session(find_home(home), place(cwd), os.fspath(session))
 
 
-def home() -> Path:
-    return find_config_home(os.environ, Path.cwd())
+def find_home(home: Folder | None) -> Path:
+    return find_config_home(os.environ, Path.cwd()) if home is None else Path(home).resolve()
 
 
 def place(cwd: Folder | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from prompt_toolkit.key_binding import KeyBindings
 
 from clew.fronts.ends import ENDED_BY, HUNG_UP, INTERRUPTED, run_front
-from clew.fronts.render.rows import join_lines
+from clew.fronts.render.rows import escape_controls, join_lines
 from clew.fronts.render.theme import accent_theme, choose_theme
 from clew.fronts.terminal.bound import join, leave_insert
 from clew.fronts.terminal.completion import Completion
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from clew.agent.options import Options
+    from clew.fronts.terminal.choosing import Chooser
     from clew.fronts.terminal.talk import Talk
 
     # Opens a session and runs it; returns an exit code or the options of the next session.
@@ -68,7 +69,8 @@ class TerminalFront:
         # The accent color of the open session, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
-        self.stage.on_question = lambda title: terminal.notify(f"clew: {join_lines(title)}")
+        self.stage.on_question = self._asked
+        self.stage.on_answer = self._report_work
         self.desk = PromptController(
             self.stage,
             self.screen,
@@ -183,6 +185,17 @@ class TerminalFront:
             self.screen.changed()
         else:
             self.talk.send(entry, later=later)
+
+    def _asked(self, dialog: Chooser) -> None:
+        """Tell a user who has looked away, and the terminal, that clew waits for an answer."""
+        title = escape_controls(join_lines(dialog.title))
+        self.screen.terminal.notify(f"clew: {title}")
+        refuses = any(choice.refuses for choice in dialog.choices)
+        kind = "permission" if refuses else "question"
+        self.screen.terminal.report("blocked", kind=kind, words=title)
+
+    def _report_work(self) -> None:
+        self.screen.terminal.report("idle" if self.stage.working is None else "working")
 
     def _take_back(self) -> SubmittedText | None:
         """Take back and return the newest message that was sent but not yet received."""

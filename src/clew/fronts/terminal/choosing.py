@@ -379,7 +379,7 @@ class Chooser:
         if not self._escape:
             return []
         if self._is_writing:
-            names = ["Enter send", "Esc back"]
+            names = ["Enter send", "Esc to go back"]
         else:
             names = [
                 "Type to search" if self._searches else "",
@@ -388,7 +388,7 @@ class Chooser:
                 self.moves,
                 "Enter confirm",
                 "Tab add instructions" if any(c.words_key for c in self.choices) else "",
-                f"Esc {self._escape}",
+                f"Esc to {self._escape}",
             ]
         names = [name for name in names if name]
         while len(names) > 1 and len(" · ".join(names)) + 2 > width:

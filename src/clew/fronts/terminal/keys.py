@@ -2,18 +2,20 @@
 
 This module defines the names of actions and keys, and finds errors in the user's file: unknown
 names, duplicate keys, and keys that are a prefix of other keys. The file format is described in
-docs/using/keys.md.
+docs/using/keys.md. What platforms and terminals change is in families.py.
 """
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from prompt_toolkit.keys import ALL_KEYS, Keys
 
+from clew.fronts.terminal.families import FAMILIES, find_extra_keys, find_families
 from clew.fronts.terminal.typed import ESCAPE, NEWLINE
 from clew.system.command_groups import Group
 from clew.system.config.paths import find_config_home
@@ -55,7 +57,7 @@ ACTIONS: tuple[Action, ...] = (
     action("chat:cancel", "Chat", "escape", "Interrupt the turn"),
     action("chat:submit", "Chat", "enter", "Send; during a turn, send at its next step"),
     action("chat:queue", "Chat", "tab, alt+q", "During a turn, queue until it ends"),
-    action("chat:newline", "Chat", "ctrl+j, shift+enter, alt+enter", "Insert a new line"),
+    action("chat:newline", "Chat", "ctrl+j, alt+enter, shift+enter", "Insert a new line"),
     action("chat:cycleMode", "Chat", "shift+tab", "Switch to the next permission mode"),
     action("chat:externalEditor", "Chat", "ctrl+g, ctrl+x ctrl+e", "Edit the prompt in $EDITOR"),
     action("chat:imagePaste", "Chat", "ctrl+v", "Paste an image from the clipboard"),
@@ -172,10 +174,11 @@ class Bindings(Struct, frozen=True, kw_only=True):
         return tuple(binding.spelled for binding in self.bound if binding.target == name)
 
 
-def defaults() -> list[Binding]:
+def defaults(environ: Mapping[str, str]) -> list[Binding]:
+    """Return the default bindings on this platform and terminal."""
     entries = []
     for action in ACTIONS:
-        for spelled in action.keys:
+        for spelled in (*find_extra_keys(environ, action.name), *action.keys):
             keys = chord(spelled)
             assert keys is not None, spelled
             entries.append(
@@ -184,12 +187,14 @@ def defaults() -> list[Binding]:
     return entries
 
 
-def bindings(text: str = "") -> Bindings:
+def bindings(text: str = "", environ: Mapping[str, str] = MappingProxyType({})) -> Bindings:
     """Return the default bindings with the changes that the user's file makes.
 
-    A file with a syntax error makes no changes.
+    A file with a syntax error makes no changes. `environ` tells the platform and the terminal.
     """
-    bound = {(default.context, default.keys): default for default in defaults()}
+    bound: dict[tuple[Context, Chord], Binding] = {}
+    for default in defaults(environ):
+        bound.setdefault((default.context, default.keys), default)
     faults: list[str] = []
     own: dict[tuple[Context, Chord], str] = {}
     for context, spelled, target in _listed(text, faults):
@@ -215,7 +220,7 @@ def read_bindings(home: Path) -> Bindings:
         text = (home / "keybindings.json").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         text = ""
-    return bindings(text)
+    return bindings(text, os.environ)
 
 
 def _fault(
@@ -314,14 +319,32 @@ def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
     return "\n".join([*rows, *(f"! {fault}" for fault in bindings.faults)])
 
 
+def list_families() -> str:
+    """List the platforms and terminals with the keys they keep and those used in addition."""
+    rows = []
+    for family in FAMILIES:
+        rows.append(f"{family.name}: keeps {family.kept}")
+        for name, keys in family.keys.items():
+            rows.append(f"  {', '.join(keys):<21}  {BY_NAME[name].words}")
+    return "\n".join(rows)
+
+
 # `clew keys`: lists the bindings and the errors in the user's file.
 
 
 def main(argv: list[str]) -> int:
     """List the key bindings; return 1 if the user's file has errors."""
-    Group(
+    parser = Group(
         prog="clew keys", description="List key bindings and check your keybindings.json."
-    ).parse_args(argv)
+    )
+    parser.add_argument(
+        "--terminals", action="store_true", help="list the changes by platform and terminal"
+    )
+    if parser.parse_args(argv).terminals:
+        print(list_families())
+        return 0
     bindings = read_bindings(find_config_home(os.environ, Path.cwd()))
+    for family in find_families(os.environ):
+        print(f"{family.name} keeps {family.kept}")
     print(list_keys(bindings, with_names=True))
     return 1 if bindings.faults else 0

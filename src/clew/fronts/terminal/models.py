@@ -5,10 +5,10 @@ from typing import get_args
 import msgspec
 
 from clew.commands.slash.pages import describe_effort, describe_model, list_models
-from clew.core.input import Outcome, Show
+from clew.core.input import Show
 from clew.fronts.dialog import Choice
-from clew.fronts.terminal.app import TerminalFront
 from clew.fronts.terminal.choosing import Chooser
+from clew.fronts.terminal.stage import Stage
 from clew.providers.base import Effort
 from clew.session.session import Session
 
@@ -39,7 +39,7 @@ class ModelChooser(Chooser):
             super().press(key)
 
 
-async def pick_model(front: TerminalFront, session: Session) -> Outcome:
+async def pick_model(stage: Stage, session: Session) -> Show:
     """Let the user choose a model and the effort, and apply both from the next request on."""
     models = list_models(session)
     choices = [
@@ -49,7 +49,7 @@ async def pick_model(front: TerminalFront, session: Session) -> Outcome:
     current_id = session.model.id
     at = next((n for n, (_, entry) in enumerate(models) if entry.id == current_id), 0)
     chooser = ModelChooser(choices, at, describe_effort(session))
-    answer = await front.stage.answered(front.stage.show(chooser))
+    answer = await stage.answered(stage.show(chooser))
     if answer is None:
         return Show(text=f"Model unchanged: {current_id}")
     chosen = await session.model_access.switching.to(models[answer.chosen[0]][0])

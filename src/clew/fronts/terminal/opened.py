@@ -35,6 +35,7 @@ from clew.fronts.terminal.status import Status, at_home
 from clew.fronts.terminal.talk import Talk
 from clew.parts.mcp import scopes
 from clew.session.build import open_session
+from clew.session.notices import choose_announcement
 from clew.session.session import Session
 from clew.system.config.json_text import join_path
 from clew.system.config.load import trust
@@ -76,7 +77,7 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
             return await pages.model(session, name)
         from clew.fronts.terminal.models import pick_model
 
-        return await pick_model(front, session)
+        return await pick_model(front.stage, session)
 
     async def config(session: Session, arguments: str) -> Outcome:
         if arguments:
@@ -334,7 +335,9 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         keep_what_was_loaded()
         where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
         note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
-        note(front, "/help for commands · ? for shortcuts · Esc to interrupt", "quiet")
+        note(front, "/help for commands · ? for shortcuts", "quiet")
+        if announcement := choose_announcement(session):
+            note(front, announcement)
     else:
         goes_on = "Resumed session" if session.resumed is not None else "New session"
         note(front, f"── {goes_on} ──", "quiet")

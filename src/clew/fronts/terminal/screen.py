@@ -324,6 +324,8 @@ class Screen:
             self.terminal.use_keyboard()
         elif reply in ("?2026;1$y", "?2026;2$y"):
             self._painter.is_synchronised = True
+        elif reply == "]7501;?":
+            self.terminal.use_status()
         elif reply.startswith("]") and self.terminal.heed_ground(reply):
             self.on_colours()
             self.anew()

@@ -207,8 +207,9 @@ class Stage:
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
         self.catch_up: Callable[[], object] = lambda: None
-        # Called with the title of a dialog that opens without a key press.
-        self.on_question: Callable[[str], object] = lambda _: None
+        # Called with a dialog that opens without a key press, and when no such dialog is left.
+        self.on_question: Callable[[Chooser], object] = lambda _: None
+        self.on_answer: Callable[[], object] = lambda: None
         self.working: Working | None = None
         # The mode of vim, for the status line; empty without vim keys. The screen sets it.
         self.editing: Callable[[], str] = str
@@ -248,7 +249,7 @@ class Stage:
 
     async def ask(self, dialog: Chooser) -> DialogAnswer | None:
         """Show a dialog that the user did not open; keys typed for the prompt do not answer it."""
-        self.on_question(dialog.title)
+        self.on_question(dialog)
         return await self.answered(self.show(dialog, is_sudden=True))
 
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
@@ -295,6 +296,8 @@ class Stage:
             self._behind.remove(dialog)
             if dialog in self._sudden:
                 self._sudden.remove(dialog)
+                if not self._sudden:
+                    self.on_answer()
             if self._at is dialog:
                 self._focus()
             self.changed()

@@ -148,6 +148,8 @@ class Working:
 
 
 COMMAND_S = 5.0
+# From this many tokens on, some models cost more.
+LONG_TOKENS = 200_000
 COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 SHOWN_LINES = 3
 MODE_PARTS = {
@@ -184,19 +186,16 @@ def fit_items(items: Sequence[Item], width: int) -> tuple[Row, bool]:
         left = [item for item in left if item.rank < rank]
 
 
-def used_tokens(session: Session) -> int:
-    """Return the number of tokens that the next request starts with.
-
-    These are the tokens of the last request and its response.
-    """
+def find_last_usage(session: Session) -> Usage | None:
+    """Return the usage of the last response, or None if there is none yet."""
     history = session.story.history
     for at in range(len(history) - 1, -1, -1):
         message = history[at].get("message")
         if history[at].get("type") == "assistant" and isinstance(message, dict):
             usage = Usage(message.get("usage") or {})
             if usage.total_input_tokens:
-                return usage.total_input_tokens + usage.output_tokens
-    return 0
+                return usage
+    return None
 
 
 class Status:
@@ -209,6 +208,8 @@ class Status:
         self._cycle_key = cycle_key
         self._began_s = time.monotonic()
         self._folder = self._branch = ""
+        # The usage of the last response, and the tokens that the next request starts with.
+        self._usage: Usage | None = None
         self._used = 0
         self._own: list[str] = []
         self._asking: asyncio.Lock = asyncio.Lock()
@@ -224,7 +225,8 @@ class Status:
         branch = read_branch(Path(cwd))
         self._folder = join_lines(at_home(cwd, home))
         self._branch = "" if branch == "HEAD" else join_lines(branch)
-        self._used = used_tokens(self._session)
+        self._usage = usage = find_last_usage(self._session)
+        self._used = usage.total_input_tokens + usage.output_tokens if usage is not None else 0
 
     # -- the default line
 
@@ -308,7 +310,9 @@ class Status:
     def told(self, session: Session) -> Json:
         """Return the session's data, which the user's command receives as input."""
         total, state = session.ledger().total, session.costs.spending.state
-        window = session.model.context_window
+        window, tokens = session.model.context_window, total.tokens
+        left, usage = left_percent(self._used, window), self._usage
+        written = tokens.cache_write_5m + tokens.cache_write_1h
         return {
             "hook_event_name": "Status",
             "session_id": session.session_id,
@@ -327,13 +331,31 @@ class Status:
                 "total_api_duration_ms": round(session.costs.past.api_ms + state.api_ms),
                 "total_lines_added": session.costs.past.lines_added + state.lines_added,
                 "total_lines_removed": session.costs.past.lines_removed + state.lines_removed,
+                "total_commits": session.costs.past.commits + state.commits,
+                "total_pull_requests": session.costs.past.pull_requests + state.pull_requests,
             },
             "context_window": {
                 "context_window_size": window,
+                "total_input_tokens": tokens.input + written + tokens.cache_read,
+                "total_output_tokens": tokens.output,
+                "current_usage": None if usage is None else describe_usage(usage),
                 "used_tokens": self._used,
-                "remaining_percentage": left_percent(self._used, window),
+                "used_percentage": None if left is None else 100 - left,
+                "remaining_percentage": left,
             },
+            "exceeds_200k_tokens": self._used > LONG_TOKENS,
+            "output_style": {"name": session.parts.output_styles.named},
         }
+
+
+def describe_usage(usage: Usage) -> Json:
+    """Return the tokens of a response under the names that status line programs read."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+    }
 
 
 def fit_rows(items: Sequence[Item], width: int) -> list[Line]:

@@ -167,20 +167,17 @@ class SessionMenus:
             return
 
     def pick_model(self) -> None:
-        names = sorted(self._session.model_access.speaking.catalog.aliases.items())
-        rows = [(name, model) for name, model in names]
+        self._begin(self._pick_model())
 
-        async def chosen(number: int) -> None:
-            try:
-                await self._session.model_access.switching.to(names[number][0])
-            except UserError as error:
-                self._view.say(str(error), part="error")
+    async def _pick_model(self) -> None:
+        from clew.fronts.terminal.models import pick_model
 
-        current_id = self._session.model.id
-        at = next((n for n, (_, model) in enumerate(rows) if model == current_id), 0)
-        self._choose(
-            "Select a model (used from the next prompt on)", rows, chosen, "No models", at=at
-        )
+        try:
+            shown = await pick_model(self._stage, self._session)
+        except UserError as error:
+            self._view.say(str(error), part="error")
+        else:
+            self._stage.hint(shown.text)
 
     def see_folded(self) -> None:
         """List the collapsed output, newest first, and show the selected output in full."""
@@ -264,8 +261,6 @@ class SessionMenus:
         rows: Sequence[tuple[str, str]],
         then: Callable[[int], Awaitable[None]],
         hint: str,
-        *,
-        at: int = 0,
     ) -> None:
         """Let the user choose from a list, and pass the chosen index to `then`.
 
@@ -275,7 +270,7 @@ class SessionMenus:
             self._stage.hint(hint)
             return
         choices = [Choice(label=join_lines(label), hint=join_lines(hint)) for label, hint in rows]
-        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY, at=at))
+        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY))
         self._begin(self._chosen(chooser, then))
 
     async def _chosen(self, chooser: Chooser, then: Callable[[int], Awaitable[None]]) -> None:

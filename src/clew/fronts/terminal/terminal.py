@@ -1,7 +1,8 @@
 """The terminal: sets its modes, detects its features, and writes to it.
 
 The original modes are restored however clew exits. What is shown is decided elsewhere. The escape
-sequences are those of xterm and of kitty's keyboard protocol, and mode 2026 (synchronized updates).
+sequences are those of xterm and of kitty's keyboard protocol, mode 2026 (synchronized updates), and
+OSC 7501 (program status, revision 0.4).
 """
 
 import fcntl
@@ -13,22 +14,29 @@ import tty
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
-# Queries at start-up: the keyboard protocol, synchronized updates and the background color. The
-# last query is one that every terminal answers, so its reply marks the end of the replies.
-QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\\x1b[c"
+# Asks whether the terminal shows the status of programs; one that does replies with the same bytes.
+STATUS_QUERY = "\x1b]7501;?\x1b\\"
+# Queries at start-up: the keyboard protocol, synchronized updates, the background color and program
+# status. The last query is one that every terminal answers, so its reply marks the end of the replies.
+QUESTIONS = f"\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\{STATUS_QUERY}\x1b[c"
 GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
 # After this time the user may have looked away, if the terminal does not report focus.
 PATIENCE_S = 10.0
+# The longest message in a status report.
+STATUS_MAX_BYTES = 2048
 # The longest sequence that terminals accept.
 CLIPBOARD_MAX_BYTES = 100_000
 # Variables of terminals that cut lines where others wrap them.
 CUT_BY = ("XTERM_VERSION", "STY")
 # A closed terminal needs no output and no restoring.
 GONE = (OSError, termios.error)
+
+
+ProgramState: TypeAlias = Literal["idle", "working", "done", "blocked", "error"]
 
 
 class Terminal:
@@ -52,6 +60,9 @@ class Terminal:
         # The bytes typed before the terminal was taken over.
         self.typed_ahead = 0
         self._title = ""
+        # The last status report, kept until the terminal has reported support for it.
+        self._status = ""
+        self._shows_status = False
 
     @property
     def wraps_again(self) -> bool:
@@ -102,6 +113,8 @@ class Terminal:
     def close(self) -> None:
         if self._title:
             self.title("")
+        if self._status:
+            self._report("state=clear")
         self.pause()
 
     def heed_ground(self, answer: str) -> bool:
@@ -144,6 +157,30 @@ class Terminal:
         if words != self._title:
             self._title = words
             self.write(f"\x1b]0;{words}\x07")
+
+    # -- program status: for terminals and tools that show what runs in many windows
+
+    def report(self, state: ProgramState, *, kind: str = "", words: str = "") -> None:
+        """Report what clew does; with `blocked`, `kind` is the kind of question and `words` asks it."""
+        pairs = [f"state={state}", "app=clew"]
+        if kind:
+            pairs.append(f"kind={kind}")
+        if words:
+            text = words.encode("utf-8", "replace")[:STATUS_MAX_BYTES].decode("utf-8", "ignore")
+            pairs.append(f"msg={b64encode(text.encode()).decode()}")
+        self._report(":".join(pairs))
+
+    def use_status(self) -> None:
+        """Report the current state, after the terminal has reported support for it."""
+        self._shows_status = True
+        status, self._status = self._status, ""
+        self._report(status)
+
+    def _report(self, status: str) -> None:
+        if status != self._status:
+            self._status = status
+            if self._shows_status:
+                self.write(f"\x1b]7501;{status}\x1b\\")
 
     def bell(self) -> None:
         self.write("\x07")

@@ -161,6 +161,7 @@ class TerminalView(FrontView):
         self._spent = Spend()
         # Whether the Markdown renderer is loaded, or about to be.
         self._is_ready = False
+        screen.terminal.report("idle")
         stage.catch_up = self._catch_up
         stage.todos.update(read_todos(session))
         self._is_ticking = False
@@ -180,6 +181,7 @@ class TerminalView(FrontView):
         self._stage.todos.update(read_todos(self._session))
         self._screen.changed()
         if line.raw.text.startswith("/"):
+            self._screen.terminal.report("idle")
             self._show_title()
             self._obey()
 
@@ -201,6 +203,8 @@ class TerminalView(FrontView):
         if ended.is_blocked and cause.line is not None:
             self._stage.prompt.put_back(as_entry(cause.line))
         self._screen.changed()
+        is_idle = self.driver.is_stopped or ended.is_blocked
+        self._screen.terminal.report("idle" if is_idle else "error" if ended.is_error else "done")
         if not self.driver.is_stopped:
             lasted_s = time.monotonic() - self._began_s
             self._screen.terminal.notify("clew is done", waited_s=lasted_s)
@@ -233,6 +237,7 @@ class TerminalView(FrontView):
     def _begin_work(self) -> None:
         self._began_s, self._spent = time.monotonic(), self._session.ledger().total
         self._stage.working = Working(self._began_s)
+        self._screen.terminal.report("working")
         self._tick_soon()
 
     def _tick_soon(self) -> None:

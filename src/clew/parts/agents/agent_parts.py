@@ -170,6 +170,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
         binds=partial(binds_thinking, service.catalog),
         is_as_recorded=beginning.is_as_recorded,
         target_of=partial(target_named, service),
+        edit=crew.context.ground.prepare,
     )
 
 
@@ -244,7 +245,9 @@ def deps_of(
         story=thread.story,
         model=ModelAccess(
             prepare=requests,
-            new_answer=lambda: service.answering(ground.fallbacks),
+            new_answer=lambda: service.answering(
+                ground.fallbacks, cap=crew.context.deps.limits.cap
+            ),
             measure=measure,
             thoughts=requests,
             for_fallback=requests.for_fallback,

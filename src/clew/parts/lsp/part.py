@@ -17,6 +17,8 @@ from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.part import Part
 from clew.permissions.session_rules import CurrentRules
+from clew.system.config.environment import freeze
+from clew.system.config.flags import is_feature_on
 from clew.system.config.settings import read_object, read_switch
 from clew.system.process.spawn import Launcher
 
@@ -99,6 +101,8 @@ def make_language_servers(
     too.
     """
     settings = standing.settings
+    if not is_feature_on("lsp", settings, freeze(standing.environ)):
+        return Code()
     detects = detects and standing.is_trusted and bool(read_switch(settings, "lspDetection"))
     own = read_object(settings, "lspServers")
     if not (own or plugins or detects):

@@ -35,6 +35,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules
 from clew.system.clock import make_id
 from clew.system.config.environment import Environment
+from clew.system.config.flags import is_feature_on
 
 if TYPE_CHECKING:
     from clew.parts.mcp.server import McpServer
@@ -313,7 +314,8 @@ def servers_of(
 
     Raise `SettingsError` if --mcp-config is invalid.
     """
-    listing = find_servers(options, standing, brought, plugins)
+    is_on = is_feature_on("mcp", standing.settings, environment)
+    listing = find_servers(options, standing, brought, plugins) if is_on else ServerListing()
     return Connected(listing, seconds(environment, "mcp_wait_ms"), brought)
 
 
@@ -329,6 +331,7 @@ def find_servers(
         brought=brought.servers,
         plugins=[*plugins, *of_lead(options.lead)],
         strict=options.strict_mcp_config,
+        sources=standing.sources,
     )
 
 

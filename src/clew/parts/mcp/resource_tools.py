@@ -1,12 +1,14 @@
 """The tools with which the model lists and reads the resources of MCP servers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 
 from clew.agent.context.facts import Fact
 from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolOutcome, make_failure
+from clew.core.json_object import Json
+from clew.parts.mcp.catalogue import ResourceOffer
 from clew.parts.mcp.content import ServerReply, as_json, blocks_of
 from clew.parts.mcp.protocol import as_object
 from clew.parts.mcp.server import McpServer
@@ -85,6 +87,90 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
     async def call(self, arguments: ReadResourceInput, ctx: ToolContext) -> ToolOutcome:
         (server,) = chosen(self._servers(), arguments.server)
         return await read_resource(server, arguments.uri)
+
+
+class ReadMcpResourceDir(ResourceTool[ReadResourceInput]):
+    """The tool that lists the direct children of a resource that is a folder."""
+
+    name = "ReadMcpResourceDir"
+    description = "List the resources in a folder of an MCP server"
+    prompt = (
+        "List the direct children of a folder resource of an MCP server, given the server's name and the "
+        "folder's URI. Folders in it have the MIME type inode/directory."
+    )
+    input_type = ReadResourceInput
+
+    def title(self, arguments: ReadResourceInput) -> str:
+        return f"{arguments.server}:{arguments.uri}"
+
+    async def call(self, arguments: ReadResourceInput, ctx: ToolContext) -> ToolOutcome:
+        (server,) = chosen(self._servers(), arguments.server)
+        children = find_children(server.offers.resources, arguments.uri)
+        if not children:
+            error = f"The server {server.name} lists no resources below {arguments.uri}."
+            return make_failure(error)
+        return ToolOutcome(
+            content="\n".join(as_json(child) for child in children),
+            tool_use_result={"resources": children},
+            display=f"{len(children)} resources",
+        )
+
+
+def find_children(resources: Iterable[ResourceOffer], folder: str) -> list[Json]:
+    """Return the direct children of a folder among a server's resources."""
+    start = folder if folder.endswith("/") else f"{folder}/"
+    children: dict[str, Json] = {}
+    for resource in resources:
+        name, separator, _ = resource.uri.removeprefix(start).partition("/")
+        if not (resource.uri.startswith(start) and name):
+            continue
+        if separator:
+            child = {"uri": f"{start}{name}", "name": name, "mimeType": "inode/directory"}
+            children.setdefault(name, child)
+        else:
+            mime = {"mimeType": resource.mime_type} if resource.mime_type else {}
+            children[name] = {"uri": resource.uri, "name": resource.name, **mime}
+    return list(children.values())
+
+
+class RefreshMcpTools(ResourceTool[ListInput]):
+    """The tool that asks connected servers for their tools again."""
+
+    name = "RefreshMcpTools"
+    description = "Reload the tools of MCP servers"
+    prompt = (
+        "Ask the connected MCP servers, or the one named, for their tools again, if they may have changed "
+        "without a notification. It connects to no server."
+    )
+    input_type = ListInput
+
+    async def call(self, arguments: ListInput, ctx: ToolContext) -> ToolOutcome:
+        rows = [await refresh_tools(one) for one in chosen(self._servers(), arguments.server)]
+        changed = sum(bool(row.get("added") or row.get("removed")) for row in rows)
+        return ToolOutcome(
+            content="\n".join(as_json(row) for row in rows) or "No servers.",
+            tool_use_result=rows,
+            display=f"{len(rows)} servers, {changed} changed",
+        )
+
+
+async def refresh_tools(server: McpServer) -> Json:
+    """Ask a server for its tools again, and return what changed."""
+    before = [offer.tool for offer in server.offers.tools]
+    if not server.is_connected:
+        return {"server": server.name, "status": "not_connected"}
+    failure = await server.relist_tools()
+    if failure is not None:
+        error = describe_refusal(server.name, failure, CALL_PATIENCE_S)
+        return {"server": server.name, "status": "error", "error": error}
+    now = [offer.tool for offer in server.offers.tools]
+    return {
+        "server": server.name,
+        "status": "refreshed",
+        "toolCount": len(now),
+        "added": [name for name in now if name not in before],
+        "removed": [name for name in before if name not in now],
+    }
 
 
 async def make_resource_fact(server: McpServer, uri: str, label: str) -> Fact:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.agent.options import SOURCES
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError, describe_error
 from clew.parts.mcp.config import Scope, ServerConfig, compute_digest, read_server, why_forbidden
@@ -192,11 +193,12 @@ def find_configured_servers(
     brought: Mapping[str, Json] | None = None,
     plugins: Sequence[ServerEntry] = (),
     strict: bool = False,
+    sources: Collection[Layered] = SOURCES,
 ) -> ServerListing:
     """Return the servers of a session.
 
     `arguments` are the values of --mcp-config; `brought` are the servers from the host program. If
-    `strict`, only these two are used.
+    `strict`, only these two are used. Files of scopes that are not in `sources` are not read.
     """
     faults: list[str] = []
     entries = [
@@ -207,7 +209,7 @@ def find_configured_servers(
     ]
     entries += from_arguments(arguments, places.cwd)
     if not strict:
-        entries += [*read_entries(places, layers, settings, environ, faults), *plugins]
+        entries += [*read_entries(places, layers, settings, environ, faults, sources), *plugins]
     listing = settle_entries(entries, layers, settings, environ)
     return msgspec.structs.replace(listing, faults=(*faults, *listing.faults))
 
@@ -265,6 +267,7 @@ def read_entries(
     settings: Json,
     environ: Mapping[str, str],
     faults: list[str],
+    sources: Collection[Layered] = SOURCES,
 ) -> list[ServerEntry]:
     """Return all definitions found in files, those with the highest precedence first."""
     entries: list[ServerEntry] = []
@@ -273,9 +276,11 @@ def read_entries(
         source = layer.file or f"({layer.scope})"
         entries += each(mcp_servers, OF_LAYER[layer.scope], source)
     entries += each(read_servers(places), "local", str(path_of(places)))
-    entries += of_project(places, settings, faults)
+    if "project" in sources:
+        entries += of_project(places, settings, faults)
     entries += of_others(places, environ)
     order = ("cli", "local", "project", "user")
+    entries = [entry for entry in entries if entry.scope == "cli" or entry.scope in sources]
     return sorted(entries, key=lambda entry: order.index(entry.scope))
 
 

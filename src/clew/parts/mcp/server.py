@@ -107,7 +107,7 @@ class McpServer:
         self._on_change()
 
     @property
-    def _is_there(self) -> bool:
+    def is_connected(self) -> bool:
         return self.state == "ready" and self._client is not None and not self._client.is_lost
 
     async def moved(self) -> None:
@@ -285,6 +285,12 @@ class McpServer:
 
     # -- requests from outside
 
+    async def relist_tools(self) -> PeerFailure | None:
+        """Ask the server for its tools again; if it fails, its previous tools stay."""
+        failure = await self._list({"tools"})
+        self._on_change()
+        return failure
+
     def reset(self) -> None:
         """Reset the number of attempts, so that `live` may be called again."""
         self._attempt = 0
@@ -312,7 +318,7 @@ class McpServer:
     async def _back_within(self, wait_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while not self._is_there and self.state not in GIVEN_UP:
+                while not self.is_connected and self.state not in GIVEN_UP:
                     await self.moved()
 
     async def watch(self, uri: str) -> None:
@@ -375,10 +381,10 @@ class McpServer:
         wait_s: float = 0.0,
     ) -> Outcome:
         """Send one request. If the server is still connecting, wait for it for a limited time."""
-        if not self._is_there:
+        if not self.is_connected:
             await self._back_within(wait_s)
         client = self._client
-        if client is None or not self._is_there:
+        if client is None or not self.is_connected:
             why = f": {self.problem}" if self.problem else ""
             return PeerFailure(
                 kind="unsent", message=f"the server {self.name} is {self.state}{why}"

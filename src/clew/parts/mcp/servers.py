@@ -4,6 +4,7 @@ Owns the servers' tasks. Code waits for a server only on request, and never with
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +15,12 @@ from clew.parts.mcp import config as names
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig
 from clew.parts.mcp.content import reply_of
-from clew.parts.mcp.resource_tools import ListMcpResourcesTool, ReadMcpResourceTool
+from clew.parts.mcp.resource_tools import (
+    ListMcpResourcesTool,
+    ReadMcpResourceDir,
+    ReadMcpResourceTool,
+    RefreshMcpTools,
+)
 from clew.parts.mcp.server import MakeLine, McpServer
 from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, McpTool, describe_refusal
 from clew.system.jsonrpc.peer import PeerFailure
@@ -49,7 +55,9 @@ class Servers:
         self._readers = (
             ListMcpResourcesTool(self.all, is_deferred=defers),
             ReadMcpResourceTool(self.all, is_deferred=defers),
+            ReadMcpResourceDir(self.all, is_deferred=defers),
         )
+        self._refresher = RefreshMcpTools(self.all, is_deferred=defers)
 
     def __len__(self) -> int:
         return len(self._servers)
@@ -101,6 +109,17 @@ class Servers:
                     task.cancel()
         return tuple(server.name for server in meant if not server.is_settled)
 
+    async def connected(self, name: str, most_s: float) -> str:
+        """Wait, for a limited time, for a server's first attempt; return why it failed, if so."""
+        server = self._servers[name]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                while not server.is_settled and server.state != "waiting":
+                    await server.moved()
+        if server.is_connected:
+            return ""
+        return server.problem or f"it is {server.state} after {most_s:g} s"
+
     def tools(self) -> tuple[Tool[Any], ...]:
         """Return all available tools, ordered by server name and then by tool name."""
         tools: list[Tool[Any]] = []
@@ -113,6 +132,8 @@ class Servers:
             has_resources = has_resources or bool(server.offers.resources)
         if has_resources:
             tools += self._readers
+        if tools and self._defers:
+            tools.append(self._refresher)
         return tuple(tools)
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:

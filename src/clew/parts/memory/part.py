@@ -19,6 +19,7 @@ from clew.parts.hooks import NESTED, report_loaded
 from clew.parts.part import Part, PartContext
 from clew.parts.toolset import is_lasting
 from clew.system.clock import make_id
+from clew.system.config.flags import is_feature_on
 from clew.system.config.settings import read_switch, read_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class MemoryPart(Part):
 
 def memories_of(ground: Ground) -> Path | None:
     """Return the project's memory folder, and allow the model to read it; None if disabled."""
-    if not read_switch(ground.began.settings, "autoMemoryEnabled"):
+    if not is_feature_on("memory", ground.began.settings, ground.environment):
+        return None
+    if "user" not in ground.began.sources:
         return None
     folder = find_memory_folder(ground.began.places)
     ground.rules.reads_memory_in(folder)

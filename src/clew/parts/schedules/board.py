@@ -27,7 +27,8 @@ LOOK_S = 20.0
 MOST = 20
 LEAST_EVERY_S = 60
 # Schedules without an end stop after this many days.
-USUAL_DAYS = 3
+USUAL_DAYS = 30
+MAX_AGE_MS = USUAL_DAYS * 24 * 3600 * 1000
 
 
 class ScheduleRequest(Struct, frozen=True, kw_only=True):
@@ -252,7 +253,7 @@ class ScheduleCron(Tool[ScheduleCronInput]):
     description = "Schedule a prompt, once or repeatedly"
     prompt = (
         "Schedule a prompt to yourself: once after `after_s` seconds, or by a cron expression. It arrives "
-        "between turns while this session runs, for at most three days, and costs a turn each time, so "
+        "between turns while this session runs, for at most 30 days, and costs a turn each time, so "
         "choose the longest interval that works. Make the prompt self-contained, and say in it when to "
         "stop. Use it to wait for what you aren't notified of; background commands do notify you."
     )
@@ -280,7 +281,12 @@ class ScheduleCron(Tool[ScheduleCronInput]):
         text = f"Schedule {item.id}: {item.wish.rhythm()}, next at {item.next_at:%Y-%m-%d %H:%M}"
         return ToolOutcome(
             content=f"{text}, until {item.until:%Y-%m-%d %H:%M} at the latest. ScheduleDelete ends it.",
-            tool_use_result={"id": item.id, "humanSchedule": item.wish.rhythm()},
+            tool_use_result={
+                "id": item.id,
+                "humanSchedule": item.wish.rhythm(),
+                "recurring": item.wish.times != 1,
+                **({} if item.wish.times == 1 else {"maxAgeMs": MAX_AGE_MS}),
+            },
             display=text,
         )
 

@@ -27,9 +27,11 @@ from clew.record.transcript import light
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
 from clew.record.transcript.paths import (
+    get_backup_dir,
     get_own_dir,
     get_project_dir,
     get_projects_dir,
+    home_of,
     resolve_folder,
 )
 from clew.system.files import is_file, is_folder, is_link, is_there
@@ -148,18 +150,19 @@ def remove(home: Path, what: Removable) -> None:
         case "backups":
             Path(what.name).unlink(missing_ok=True)
         case _:
-            _remove_session(Path(what.name))
+            _remove_session(home, Path(what.name))
 
 
-def _remove_session(path: Path) -> None:
+def _remove_session(home: Path, path: Path) -> None:
     files = Files()
     fd = files.open(path)
     try:
         if not files.lock(fd):
             raise SessionError(f"session {path.stem} is open in another process; close it first")
         path.unlink()
-        if is_folder(path.with_suffix("")):
-            shutil.rmtree(path.with_suffix(""))
+        for folder in (path.with_suffix(""), get_backup_dir(home, path.stem)):
+            if is_folder(folder):
+                shutil.rmtree(folder)
     finally:
         files.close(fd)
 
@@ -223,7 +226,9 @@ def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
         changed = sum(a != b for a, b in zip(content, without, strict=True))
         if changed:
             yield Erasure(path=file, lines=changed, content=without)
-    for file in sorted(p for p in beside.rglob("*") if is_file(p) and p.suffix != ".jsonl"):
+    large_files = [p for p in beside.rglob("*") if is_file(p) and p.suffix != ".jsonl"]
+    large_files += filter(is_file, get_backup_dir(home_of(path), path.stem).glob("*"))
+    for file in sorted(large_files):
         large = file.read_bytes()
         if text.encode() in large:
             erased_content = large.replace(text.encode(), ERASED.encode())
@@ -281,6 +286,7 @@ def _write_beside(erasure: Erasure) -> None:
     with os.fdopen(fd, "wb") as file:
         file.write(b"\n".join(erasure.content))
         file.flush()
+        os.fchmod(file.fileno(), erasure.path.stat().st_mode & 0o777)
         os.fsync(file.fileno())
 
 

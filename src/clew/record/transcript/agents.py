@@ -79,7 +79,7 @@ def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) 
     """
     own, fields = get_sidecar(agent_transcript), encode_metadata(metadata)
     try:
-        _write(own, fields)
+        write_fields(own, fields)
     except OSError:
         _rescue(copy_name(own), fields, home)
         return
@@ -94,7 +94,7 @@ def _rescue(name: str, fields: dict[str, Any], home: Path) -> None:
         with suppress(OSError):
             files.make_folder(folder)
             if files.is_private(folder):
-                _write(folder / name, fields)
+                write_fields(folder / name, fields)
                 return
 
 
@@ -227,7 +227,7 @@ def _latest(path: Path, home: Path) -> int:
 
 
 def write_remote(place: SessionPlace, task_id: str, metadata: dict[str, Any]) -> None:
-    _write(_remote(place, task_id), metadata)
+    write_fields(_remote(place, task_id), metadata)
 
 
 def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
@@ -247,7 +247,7 @@ def _remote(place: SessionPlace, task_id: str) -> Path:
     return place.folder / _REMOTE / f"{name}.meta.json"
 
 
-def _write(path: Path, fields: dict[str, Any]) -> None:
+def write_fields(path: Path, fields: dict[str, Any]) -> None:
     make_private(path.parent)
     beside = path.with_suffix(".new")
     try:

@@ -152,7 +152,7 @@ def copy_messages(
             waiting = next(lines, None)
         parent = message.get("parentUuid")
         yield {
-            "parentUuid": parent if parent in seen or node.is_boundary else last,
+            "parentUuid": parent if _is_known(parent, seen) or node.is_boundary else last,
             **{key: value for key, value in message.items() if key != "parentUuid"},
             "uuid": node.uuid,
             "sessionId": session_id,
@@ -184,3 +184,8 @@ def _without_redo(line: Json) -> Json:
     if type(rewind) is not dict:
         return line
     return line | {"rewind": rewind | {"redoOf": _NO_REDO}}
+
+
+def _is_known(parent: object, seen: set[str]) -> bool:
+    """Return whether a parent, which in a damaged file can be any JSON value, has been copied."""
+    return isinstance(parent, str) and parent in seen

@@ -234,7 +234,7 @@ class Side(msgspec.Struct, kw_only=True):
             ahead = _read_ahead(raw)
         except msgspec.MsgspecError:
             return
-        uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid is not None)
+        uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid)
         self.owed.append(OwedEntries(uuids=uuids, number=number, at=at, size=len(raw)))
 
     def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:

@@ -23,6 +23,7 @@ from clew.record.transcript.entries import Keys, RejectedLine, find_entries, sca
 from clew.record.transcript.leaf import CURRENT, NOBODY, Side, is_written_ahead
 from clew.record.transcript.links import ROOT, LinkNote, Node
 from clew.record.transcript.policy import CONVERSATION
+from clew.record.transcript.replacements import apply_replacements
 from clew.record.transcript.source import READ_AHEAD_BYTES, TranscriptSource, open_source
 
 # Titles and tags of a file that is read from its last boundary on may also be in this head.
@@ -96,6 +97,8 @@ def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) ->
             below = _from_last_boundary(path, source)
             loaded = below if below and not reads_all else _from(path, source, 0, below)
             loaded.copies = copies
+            if loaded.side.replacements:
+                loaded.messages = apply_replacements(loaded.messages, loaded.side.replacements)
             return loaded
     finally:
         if was_enabled:

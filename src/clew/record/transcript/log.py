@@ -98,6 +98,11 @@ class Log:
         self._told = set(now)
         return tuple(new)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log is closed, and so everything in it is durable, as far as it can be."""
+        return self._ended
+
     def append(self, path: Path, lines: Sequence[bytes]) -> None:
         """Queue complete lines in order; each ends with its newline."""
         self._put(_Write(path, lines))

@@ -49,6 +49,11 @@ def get_task_list_dir(home: Path, session_id: str) -> Path:
     return home / "tasks" / session_id
 
 
+def get_backup_dir(home: Path, session_id: str) -> Path:
+    """Return the folder with the copies of changed files that other tools rewind with."""
+    return home / "file-history" / session_id
+
+
 def rescue_dirs(home: Path) -> list[Path]:
     """Return the folders for recovery files, in order of preference.
 

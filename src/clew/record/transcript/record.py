@@ -31,6 +31,7 @@ from clew.record.transcript.policy import (
     is_ephemeral_progress,
     place_message,
 )
+from clew.record.transcript.replacements import find_replacements
 from clew.record.transcript.running import Registration
 from clew.record.transcript.siblings import find_block_ids
 from clew.record.transcript.source import open_source
@@ -175,8 +176,14 @@ class Recorder:
         self._note("queue-operation", operation="dequeue", messageUuid=uuid)
 
     def file_history_snapshot(
-        self, message_id: str, snapshot: Message, *, is_update: bool = False
+        self, message_id: str, files: Message, *, is_update: bool = False
     ) -> None:
+        """Record the backups of all changed files as they were when a prompt was sent."""
+        snapshot = {
+            "messageId": message_id,
+            "trackedFileBackups": files,
+            "timestamp": self._now(),
+        }
         self._note(
             "file-history-snapshot",
             messageId=message_id,
@@ -223,11 +230,6 @@ class Recorder:
 
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
         self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
-
-    def content_replacement(self, replacements: Sequence[Message]) -> None:
-        agent_id = self.writer.agent_id
-        fields = {} if agent_id is None else {"agentId": agent_id}
-        self._note("content-replacement", replacements=list(replacements), **fields)
 
     def title(self, text: str) -> None:
         """Set the user's title; an empty text removes it. No line of the chain changes."""
@@ -381,7 +383,9 @@ class Recorder:
 
     async def durable(self) -> Saved:
         """Wait until everything recorded so far would survive a power failure."""
-        return Saved() if self._log is None else await self._log.durable()
+        if self._log is None or self._log.is_closed:
+            return Saved()
+        return await self._log.durable()
 
     def flush(self) -> None:
         """Wait a moment for everything recorded so far to be durable, without an event loop."""
@@ -408,10 +412,24 @@ class Recorder:
             elif is_chain_participant(message.get("type")):
                 lines.append(self._placed(message, writer, strand.last))
                 last = strand.last = message["uuid"]
+                lines += self._replacements(message)
             elif not is_ephemeral_progress(message):
                 raise MisuseError(f"{message.get('type')!r} entries need their own method")
         self._append(lines)
         return last
+
+    def _replacements(self, message: Message) -> list[Message]:
+        """Return the line about the tool results that a message replaced, if it did."""
+        replaced = find_replacements(message)
+        if not replaced:
+            return []
+        fields: Message = {"replacements": replaced}
+        if message.get("type") == "system":
+            fields["messageUuid"] = message["uuid"]
+        if self.writer.agent_id is not None:
+            fields["agentId"] = self.writer.agent_id
+        session_id, at = self.writer.session_id, self._now()
+        return [factories.record("content-replacement", session_id=session_id, at=at, **fields)]
 
     def _placed(self, message: Message, writer: Writer, parent: str | None) -> Message:
         strand = self._main

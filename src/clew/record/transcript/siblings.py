@@ -2,8 +2,8 @@
 
 A response is several entries with one message ID, and each result's parent is its own call, so a
 walk up from the leaf follows only one of the calls. An entry off the path is added if it is part of
-a response on the path, or the only result of a call in such a response. Entries of another branch
-of the conversation are never added.
+a response on the path, the only result of a call in such a response, or an attachment between them.
+Entries of another branch of the conversation are never added.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def _beside(links: Links, path: Sequence[int]) -> list[int]:
         for i, node in enumerate(links.nodes)
         if not on_path[i]
         and links.parents[i] != ROOT
-        and node.keys.type in ("user", "assistant")
+        and node.keys.type in ("user", "assistant", "attachment")
         and links.shown[i]
     ]
 
@@ -55,8 +55,8 @@ class _Answers:
         self._pull([i for i in beside if self._is_assistant(i)], self._pull_call)
         for i, place in self._pulled.items():
             self._calls_at.setdefault(place, []).append(i)
-        self._pull([i for i in beside if not self._is_assistant(i)], self._pull_result)
-        self._pull_later_calls(beside)
+        self._pull([i for i in beside if self._is_user(i)], self._pull_result)
+        self._pull_rest(beside)
         merged: list[int] = []
         for calls, rest in self._segments():
             merged += (
@@ -94,28 +94,61 @@ class _Answers:
             if self._is_assistant(first) and self._key(first) == self._key(i):
                 self._pulled[i] = place + 1
 
-    def _pull_later_calls(self, beside: Sequence[int]) -> None:
-        """Add the calls whose parent is an added result of the same response, and what follows them.
+    def _pull_rest(self, beside: Sequence[int]) -> None:
+        """Add what follows the added entries in the same response: further calls and attachments.
 
-        Some writers make a quick call's result the parent of the response's next block.
+        Some writers make a quick call's result, or a hook's attachment to a call, the parent of the
+        response's next block.
         """
         children: dict[int, list[int]] = {}
         for i in beside:
             if i not in self._pulled:
                 children.setdefault(self._links.parents[i], []).append(i)
-        turn = [i for i in self._pulled if i in children]
+        turn = [i for i in children if i in self._pulled or self._is_in_response(i)]
+        attachments: list[int] = []
         while turn:
-            for i in children.pop(turn.pop(), ()):
+            parent = turn.pop()
+            for i in children.get(parent, ()):
                 if self._is_assistant(i):
-                    self._pull_call(i)
+                    if parent not in self._on_path:
+                        self._pull_call(i)
                     if i in self._pulled:
                         answer = self._extent(self._pulled[i])
                         answer.pulled.append(i)
                         answer.calls |= self._calls(i)
+                elif self._is_user(i):
+                    if parent not in self._on_path:
+                        self._pull_result(i)
                 else:
-                    self._pull_result(i)
+                    answer = self._extent(self._place(parent))
+                    self._pulled[i] = answer.start
+                    answer.pulled.append(i)
+                    attachments.append(i)
                 if i in self._pulled and i in children:
                     turn.append(i)
+        for i in reversed(attachments):
+            if not self._belongs(i, children.get(i, ())):
+                self._extent(self._pulled.pop(i)).pulled.remove(i)
+
+    def _belongs(self, attachment: int, children: Sequence[int]) -> bool:
+        """Return whether an added attachment leads to other added entries.
+
+        An attachment without children belongs to the response if it was written before the
+        response ended. With children of another branch, it belongs to that branch.
+        """
+        if children:
+            return any(i in self._pulled for i in children)
+        end = min(self._extent(self._pulled[attachment]).end, len(self._path) - 1)
+        nodes = self._links.nodes
+        return nodes[attachment].at < nodes[self._path[end]].at
+
+    def _is_in_response(self, i: int) -> bool:
+        """Return whether an entry is on the path, within a response and its results."""
+        place = self._on_path.get(i)
+        if place is None:
+            return False
+        answer = self._extent(place)
+        return answer.start <= place < answer.end and self._is_assistant(self._path[answer.start])
 
     def _goes_on(self, i: int) -> bool:
         """Return whether the path continues from this entry with the same response."""
@@ -203,6 +236,9 @@ class _Answers:
     def _is_assistant(self, i: int) -> bool:
         return self._links.nodes[i].keys.type == "assistant"
 
+    def _is_user(self, i: int) -> bool:
+        return self._links.nodes[i].keys.type == "user"
+
     def _key(self, i: int) -> object:
         """Return the key shared by a response's entries.
 
@@ -219,11 +255,15 @@ class _Answers:
                 message = self._body(self._links.nodes[i]).get("message")
                 key = (message.get("id") if isinstance(message, dict) else None) or None
                 parent = self._links.parents[i]
-                if key is None and (parent == ROOT or not self._is_assistant(parent)):
+                if key is None and (parent == ROOT or not self._is_continued(i, parent)):
                     key = i
                 i = parent
         self._keys.update(dict.fromkeys(row, key))
         return key
+
+    def _is_continued(self, i: int, parent: int) -> bool:
+        """Return whether an entry without an ID has the key of its parent."""
+        return self._is_assistant(parent) or not (self._is_assistant(i) or self._is_user(i))
 
     def _calls(self, i: int) -> set[str]:
         return set(find_block_ids(self._body(self._links.nodes[i]), "tool_use", "id"))

@@ -44,7 +44,7 @@ VARIABLES: tuple[Variable, ...] = (
         "Bearer token to use instead of an API key"),
     variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "Base URL of the API"),
     variable("dialect", "text", "CLEW_DIALECT",
-        "messages, or chat for an OpenAI-compatible chat completions API", "messages"),
+        "messages; responses, gemini or chat for services of these APIs", "messages"),
     variable("api_version", "text", "CLEW_API_VERSION",
         "Messages API version (default: the version the server reports)"),
     variable("message_threads", "switch", "CLEW_MESSAGE_THREADS",
@@ -61,6 +61,10 @@ VARIABLES: tuple[Variable, ...] = (
         "host:port of a local Ollama server, tried without an API key"),
     variable("store_token", "secret", "CLEW_STORE_TOKEN",
         "Bearer token for a session store with a URL"),
+    variable("remote_url", "text", "CLEW_REMOTE_URL",
+        "Address of the clew serve for --remote and clew attach"),
+    variable("remote_token", "secret", "CLEW_REMOTE_TOKEN",
+        "Token of this device at that server"),
     # Models and responses.
     variable("model", "text", "CLEW_MODEL ANTHROPIC_MODEL CLAUDE_MODEL", "Model ID or alias"),
     variable("small_model", "text",
@@ -126,10 +130,14 @@ VARIABLES: tuple[Variable, ...] = (
     variable("keeps_keys_from_programs", "switch",
         "CLEW_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
         "Hide API keys from the programs that tools start", "1"),
+    variable("hidden_from_programs", "text", "CLEW_SUBPROCESS_ENV_HIDE",
+        "More variables to hide from the programs that tools start, separated by commas"),
     variable("sandboxed", "switch", "CLEW_SANDBOXED IS_SANDBOX",
         "clew runs inside a container or a dedicated machine", "0"),
     variable("dumpable", "switch", "CLEW_DUMPABLE",
         "Allow debuggers of the same user to attach to clew, including its own commands", "0"),
+    variable("features", "text", "CLEW_FEATURES",
+        "Subsystems to turn on or off, such as `-landlock,threads` (see clew config flags)"),
     # The network.
     variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "Proxy for HTTP"),
     variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "Proxy for HTTPS"),
@@ -205,18 +213,21 @@ class Environment(Struct, frozen=True, kw_only=True):
         return self.named.get(field)
 
 
-# Credentials for the model service. Programs started by a model do not need them.
-KEYS = ("api_key", "auth_token", "custom_headers")
+# Credentials of the session. Programs started by a model do not need them; with the token of a
+# remote session, a program could answer the session's own questions.
+KEYS = ("api_key", "auth_token", "custom_headers", "store_token", "remote_token")
 
 
 def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for programs that tools start.
 
-    It lacks the session's credentials if `keeps_keys_from_programs` is on.
+    It lacks the session's credentials if `keeps_keys_from_programs` is on, and the variables that
+    `hidden_from_programs` names.
     """
-    if not freeze(environ).switch("keeps_keys_from_programs"):
-        return dict(environ)
-    hidden = {name for field in KEYS for name in BY_FIELD[field].names}
+    environment = freeze(environ)
+    hidden = set((environment.text("hidden_from_programs") or "").split(","))
+    if environment.switch("keeps_keys_from_programs"):
+        hidden |= {name for field in KEYS for name in BY_FIELD[field].names}
     return {name: value for name, value in environ.items() if name not in hidden}
 
 

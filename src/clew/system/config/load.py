@@ -35,6 +35,7 @@ from clew.system.config.settings import (
     check,
     find_nearest_key,
     find_nearest_part,
+    find_unsupported,
     unknown_key,
 )
 from clew.system.files import hold_lock, is_there, read_content, replace
@@ -339,6 +340,16 @@ def describe_faults(layers: Sequence[Layer]) -> list[str]:
     return lines
 
 
+def name_unsupported(layers: Sequence[Layer]) -> list[str]:
+    """Return a line for each file with settings that clew does not support."""
+    return [
+        f"{layer.file or f'({layer.scope})'}: not supported by clew: "
+        f"{', '.join(key.name for key in keys)}; clew doctor says why"
+        for layer in layers
+        if (keys := find_unsupported(layer.data))
+    ]
+
+
 # Listing, explaining and changing settings, for commands, tools and the SDK.
 
 
@@ -362,13 +373,16 @@ def format_value(value: Any) -> str:
     return mask(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def list_settings(places: Places) -> list[str]:
-    """Return one line for each active value, with its source."""
+def list_settings(places: Places) -> list[tuple[str, str, str]]:
+    """Return the key, the value and the source of each active value."""
     layers, _ = select_trusted(places, load_settings(places).layers)
     settings = merge(layers)
     return [
-        f"{join_path(path)} = {format_value(find_value(settings, path)[1])}  "
-        f"{where(find_origins(layers, path)[0].layer, path)}"
+        (
+            join_path(path),
+            format_value(find_value(settings, path)[1]),
+            where(find_origins(layers, path)[0].layer, path),
+        )
         for path in leaves(settings)
     ]
 
@@ -399,7 +413,8 @@ def explain_setting(places: Places, name: str) -> list[str]:
     setting_key = BY_NAME.get(name)
     if setting_key is not None:
         lines.append(f"{setting_key.name}: {setting_key.meaning}; {setting_key.kind}")
-        lines += [] if setting_key.has_effect else [f"  {NO_EFFECT}"]
+        if setting_key.unsupported:
+            lines.append(f"  {NO_EFFECT}: {setting_key.unsupported}")
     loaded = load_settings(places)
     layers, inert = select_trusted(places, loaded.layers)
     sources = find_origins(layers, path)

@@ -62,14 +62,21 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     # True if a change applies to running sessions too; otherwise it applies to new sessions only.
     is_live: bool = False
     is_secret: bool = False
-    # False for keys that only other programs use: clew keeps them and says so when asked.
-    has_effect: bool = True
+    # Why clew does not support the key, which stays in the file for other programs. clew names such
+    # keys at the start, unless they have the value `fulfilled`, which asks for what clew does anyway.
+    unsupported: str = ""
+    fulfilled: Any = None
+
+    @property
+    def has_effect(self) -> bool:
+        return not self.unsupported
 
 
 def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
     return SettingKey(name=name, kind=kind, meaning=meaning, **fields)
 
 
+NO_CLOUDS = "clew does not call AWS or Google Cloud with their own credentials"
 # fmt: off
 KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
@@ -85,30 +92,38 @@ KEYS: tuple[SettingKey, ...] = (
     key("cacheWarmingBudgetUsd", NUMBER,
         "Maximum spending per session on keeping the prompt cache warm; 0: none",
         default=0, executes=True, is_live=True),
+    key("maxBudgetUsd", NUMBER,
+        "Maximum cost of a session in dollars, its subagents included; 0: no limit",
+        executes=True),
     key("effortLevel", STRING, "Reasoning effort of the model"),
+    key("maxEffortLevel", STRING, "Highest reasoning effort; higher levels are lowered to it",
+        choices=("low", "medium", "high", "xhigh", "max")),
     key("alwaysThinkingEnabled", BOOLEAN, "Use thinking in every turn"),
     key("maxThinkingTokens", WHOLE, "Maximum number of thinking tokens per turn"),
     key("env", TEXTS, "Environment variables for the session and the programs it starts",
         executes=True, is_secret=True),
     key("apiKeyHelper", STRING, "Command that prints the API key", executes=True),
     key("awsAuthRefresh", STRING, "Command that refreshes AWS credentials",
-        executes=True, has_effect=False),
+        executes=True, unsupported=NO_CLOUDS),
     key("awsCredentialExport", STRING, "Command that prints AWS credentials",
-        executes=True, has_effect=False),
+        executes=True, unsupported=NO_CLOUDS),
     key("gcpAuthRefresh", STRING, "Command that refreshes Google credentials",
-        executes=True, has_effect=False),
+        executes=True, unsupported=NO_CLOUDS),
     key("otelHeadersHelper", STRING, "Command that prints telemetry headers",
-        executes=True, has_effect=False),
+        executes=True, unsupported="clew sends no telemetry"),
     key("cleanupPeriodDays", WHOLE, "Days after which an unused session is deleted",
-        has_effect=False),
+        unsupported="clew deletes sessions only on request: clew sessions prune"),
     key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
     # Off by default: the list of 120 lines costs about 1,000 tokens in every session, and the model
     # lists what it needs in its first call. The list helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",
         default=False),
-    key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", has_effect=False),
-    key("attribution", OBJECT, "How commits and pull requests mention the agent", has_effect=False),
+    key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", default=False,
+        executes=True),
+    key("attribution", OBJECT,
+        "Lines that end commit messages (commit) and pull request descriptions (pr)",
+        executes=True),
     key("outputStyle", STRING, "Output style"),
     key("agent", STRING, "Agent to run the session as", executes=True),
     key("promptSuggestionEnabled", BOOLEAN, "Suggest prompts if --prompt-suggestions asks for them",
@@ -125,13 +140,14 @@ KEYS: tuple[SettingKey, ...] = (
         default=False, is_live=True),
     key("showTurnDuration", BOOLEAN,
         "Record how long each turn took (default: only turns of 30 s or more)", is_live=True),
-    key("verbose", BOOLEAN, "Show the full output of tools", has_effect=False),
+    key("verbose", BOOLEAN, "Show the full output of tools",
+        unsupported="long output is folded; Ctrl-O shows all of it", fulfilled=False),
     key("messageIdleNotifThresholdMs", WHOLE,
         "Idle time in milliseconds before notification hooks run", default=60_000, is_live=True),
     key("preferredNotifChannel", STRING, "How clew notifies you when it needs input or is done",
         default="auto", choices=CHANNELS, is_live=True),
-    # clew shows no tips, so this key has nothing to disable; other programs read it.
-    key("spinnerTipsEnabled", BOOLEAN, "Show tips while waiting for the model", has_effect=False),
+    key("spinnerTipsEnabled", BOOLEAN, "Show tips while waiting for the model",
+        unsupported="clew shows no tips", fulfilled=False),
     key("autoCompactEnabled", BOOLEAN, "Compact the session when it approaches the context limit",
         default=True, is_live=True),
     key("autoCompactAt", NUMBER_OR_NUMBERS,
@@ -148,9 +164,8 @@ KEYS: tuple[SettingKey, ...] = (
         default=True, is_live=True),
     key("plansDirectory", STRING, "Folder for plan files", is_live=True),
     key("statusLine", OBJECT, "Command that prints the status line", executes=True, is_live=True),
-    # The command would run at each step of each agent, for a list that clew's screen does not have.
     key("subagentStatusLine", OBJECT, "Command that prints the status line of a subagent",
-        executes=True, has_effect=False),
+        executes=True, unsupported="the tree above the prompt shows the state of subagents"),
     key("fileSuggestion", OBJECT, "Command that completes @-mentions", executes=True, is_live=True),
     key("webPrivateHosts", STRINGS,
         "Hosts, or host:port, with private addresses that WebFetch may access",
@@ -176,17 +191,21 @@ KEYS: tuple[SettingKey, ...] = (
     key("deniedMcpServers", LIST, "MCP servers that may not be used"),
     key("enabledPlugins", OBJECT, "Enabled plugins", executes=True),
     key("extraKnownMarketplaces", OBJECT, "Additional plugin marketplaces",
-        executes=True, has_effect=False),
+        executes=True, unsupported="add them with clew plugin marketplace add"),
     key("strictKnownMarketplaces", LIST, "The only plugin marketplaces that may be used",
         managed_only=True),
+    key("features", OBJECT, "Subsystems to turn on or off (see clew config flags)", executes=True),
     key("sandbox", OBJECT, "Sandbox for commands", executes=True),
     key("toolTimeouts", NUMBERS,
         "Time limit of tool calls in seconds, by tool name or pattern"),
-    key("worktree", OBJECT, "How git worktrees are created", has_effect=False),
+    key("worktree", OBJECT, "How git worktrees are created",
+        unsupported="a WorktreeCreate hook can create worktrees in any way"),
     key("skipWebFetchPreflight", BOOLEAN, "Fetch pages without checking the domain first",
-        has_effect=False),
-    key("forceLoginMethod", STRING, "The only login method allowed", has_effect=False),
-    key("companyAnnouncements", STRINGS, "Announcements to show at startup", has_effect=False),
+        unsupported="clew never checks domains with a service", fulfilled=True),
+    key("forceLoginMethod", STRING, "The only login method allowed",
+        unsupported="clew logs in with API keys only"),
+    key("companyAnnouncements", STRINGS, "Announcements, one of which is shown at startup",
+        executes=True, is_live=True),
     key("allowManagedHooksOnly", BOOLEAN, "Run only managed hooks",
         default=False, managed_only=True, is_live=True),
     key("allowManagedPermissionRulesOnly", BOOLEAN, "Apply only managed permission rules",
@@ -207,6 +226,9 @@ KEYS: tuple[SettingKey, ...] = (
     key("permissions.additionalDirectories", STRINGS,
         "Additional folders to treat as part of the workspace",
         executes=True, is_live=True),
+    key("permissions.blockWritesOutsideWorkingDirectories", BOOLEAN,
+        "Deny Write, Edit and NotebookEdit outside the workspace in every mode, whatever is allowed",
+        default=False, is_live=True),
     key("permissions.disableBypassPermissionsMode", STRING, "Disable bypassPermissions mode",
         choices=("disable",), is_live=True),
     key("permissions.reviewer", STRING,
@@ -216,12 +238,12 @@ KEYS: tuple[SettingKey, ...] = (
         is_live=True),
     key("permissions.skipDangerousModePermissionPrompt", BOOLEAN,
         "Don't warn about bypassPermissions mode",
-        has_effect=False),
+        unsupported="clew shows no warning that could be skipped", fulfilled=True),
 )
 # fmt: on
 
 BY_NAME = {k.name: k for k in KEYS}
-NO_EFFECT = "has no effect in clew; kept in the file for other programs"
+NO_EFFECT = "not supported, kept in the file for other programs"
 OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
 
 
@@ -359,6 +381,16 @@ def found(value: Any) -> str:
     if value is None:
         return "null"
     return names.get(type(value), "a number")
+
+
+def find_unsupported(data: Mapping[str, Any]) -> list[SettingKey]:
+    """Return the keys in a settings file that clew does not support, in the order of the table."""
+    return [
+        key
+        for key in KEYS
+        if key.unsupported and (value := value_in(data, key.name)) is not None
+        if value != key.fulfilled
+    ]
 
 
 def is_known(name: str) -> bool:

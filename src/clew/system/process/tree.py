@@ -281,14 +281,15 @@ class Child:
 
     def _kill(self) -> None:
         if self._since == read_start_ticks(self.pid) != 0:
-            for pid in (*find_descendants(self.pid), -self.pid):
+            for pid in (*find_descendants(self.pid), self.pid, -self.pid):
                 send_signal(pid, signal.SIGKILL)
 
     def _told(self, words: list[bytes]) -> None:
         match words:
-            case [b"started", pid]:
+            case [b"forked", pid]:
                 self.pid = int(pid)
                 self._since = read_start_ticks(self.pid)
+            case [b"started"]:
                 self._settle(self._started)
             case [b"off"]:
                 self.is_called_off = True

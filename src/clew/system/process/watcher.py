@@ -14,7 +14,7 @@ with the child's descriptors attached to its first byte; a number, which is the 
 after which the tree ends; or `{"most": bytes}` for a tree to keep. The last kind has descriptors
 attached: the record that receives the child's end as a line of JSON, the file that receives its
 output once clew is gone, and the pipes that it prints to. The watcher answers with lines:
-`started <pid>`, or `failed <errno>`; `kept`; `off`, if a kept tree was ended by another process
+`forked <pid>`, then `started` or `failed <errno>`; `kept`; `off`, if a kept tree was ended by another process
 before its child ended; `ended <wait status> <descendants left>`; `gone`.
 
 Decision: docs/decisions/070-child-processes.md
@@ -23,6 +23,7 @@ Decision: docs/decisions/245-kept-commands.md
 
 import _socket
 import contextlib
+import fcntl
 import marshal
 import os
 import select
@@ -210,7 +211,7 @@ def watch(
 ) -> bool:
     """Serve one tree from start to end. Return whether this watcher can serve another one."""
     try:
-        child = start(request, descriptors)
+        child = start(clew, request, descriptors)
     except OSError as error:
         tell(clew, b"failed %d\ngone\n" % (error.errno or 1))
         return True
@@ -218,59 +219,58 @@ def watch(
         close_all(descriptors)
         # Staying in the folder would prevent it from being unmounted.
         os.chdir("/")
-    tell(clew, b"started %d\n" % child)
+    tell(clew, b"started\n")
     return follow(clew, wake, child, adopts=adopts)
 
 
-def start(request: Request, descriptors: list[int]) -> int:
+def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int:
+    """Fork the child, name it to clew, and only then let it run the program.
+
+    Otherwise a program that kills this watcher at once would run on, unknown to clew. The child
+    restricts itself, so the restrictions do not apply to its watcher. Raises OSError if one cannot
+    be applied, or if the program cannot be started.
+    """
     argv, folder, environment, targets, walls = request
     os.chdir(folder)
-    if walls is not None:
-        return start_walled(request, descriptors, walls)
-    return os.posix_spawn(
-        argv[0],
-        argv,
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, source, target)
-            for source, target in zip(descriptors, targets, strict=True)
-        ],
-        setsid=True,
-        setsigmask=(),
-        setsigdef=TO_DEFAULT,
-    )
-
-
-def start_walled(request: Request, descriptors: list[int], walls: dict[str, object]) -> int:
-    """Start a child that restricts itself. The restrictions do not apply to its watcher.
-
-    Raises OSError if a restriction cannot be applied or the program cannot be started.
-    """
-    argv, _, environment, targets, _ = request
-    readable, writable = os.pipe()
+    go, let_go = os.pipe()
+    failure, tell_failure = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            os.close(let_go)
             signal.set_wakeup_fd(-1)
             os.setsid()
-            for source, target in zip(descriptors, targets, strict=True):
+            if not os.read(go, 1):
+                os._exit(127)  # The watcher was killed.
+            # None of them may lie where another one is to be.
+            above = max(targets, default=0) + 1
+            tell_failure, *sources = (
+                fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above)
+                for descriptor in (tell_failure, *descriptors)
+            )
+            for source, target in zip(sources, targets, strict=True):
                 os.dup2(source, target)
-                os.set_inheritable(target, True)
             for number in TO_DEFAULT:
-                signal.signal(number, signal.SIG_DFL)
+                if signal.getsignal(number) is signal.SIG_IGN:
+                    signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            put_up(walls)
+            if walls is not None:
+                put_up(walls)
             os.execve(argv[0], argv, environment)
         except OSError as error:
-            os.write(writable, b"%d" % (error.errno or 1))
+            os.write(tell_failure, b"%d" % (error.errno or 1))
         finally:
             os._exit(127)
-    os.close(writable)
-    with os.fdopen(readable, "rb") as pipe:
-        failure = pipe.read()
-    if failure:
+    os.close(go)
+    os.close(tell_failure)
+    tell(clew, b"forked %d\n" % child)
+    os.write(let_go, b"!")
+    os.close(let_go)
+    with os.fdopen(failure, "rb") as pipe:
+        failed = pipe.read()
+    if failed:
         os.waitpid(child, 0)
-        raise OSError(int(failure), os.strerror(int(failure)))
+        raise OSError(int(failed), os.strerror(int(failed)))
     return child
 
 

@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -55,10 +55,13 @@ class Box:
         *,
         hidden: Sequence[str] = (),
         only: Kind | None = None,
+        without: Collection[str] = (),
     ) -> None:
         self._launcher = launcher
         self._hidden = frozenset(hidden)
         self._only = only
+        # The backends that a feature flag turned off.
+        self._without = without
         self._choosing = asyncio.Lock()
         self._kind: Kind | None = None
         self._why = ""
@@ -105,6 +108,9 @@ class Box:
         reasons: list[str] = []
         kinds = candidates(is_read_only=self.policy.is_read_only)
         for kind in kinds if self._only is None else (self._only,):
+            if kind in self._without:
+                reasons.append(f"{kind}: turned off by a feature flag")
+                continue
             why = await self._probe(kind)
             for weaker in backends.UNPRIVILEGED[1:] if why and kind == "bubblewrap" else ():
                 strongest, self._unprivileged = self._unprivileged, weaker

@@ -397,13 +397,13 @@ def test_changes_of_the_todo_list_take_a_line_where_the_list_is_pinned() -> None
         {"content": "test", "status": "pending", "activeForm": "testing"},
     ]
     kept = finished(call("TodoWrite", todos=todos), "kept", {"newTodos": todos})
-    assert fed(transcript(), kept) == ["● TodoWrite"]
+    assert fed(transcript(), kept) == ["● Todos"]
     added = finished(call("TaskCreate", subject="look"), "", {"task": {"id": "1"}})
     assert fed(transcript(), added) == ["● TaskCreate: look"]
     failed = finished(call("TaskCreate", subject="look"), "no", is_error=True)
     assert fed(transcript(), failed)[1:] == ["  no"]
     told = fed(transcript(announces=True), kept)
-    assert told == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
+    assert told == ["● Todos", "  ☑ look", "  ▸ writing", "  ☐ test"]
     told = fed(transcript(announces=True), added)
     assert told[1:] == ["  Added task #1:"]
 
@@ -426,7 +426,7 @@ def test_blocks_that_are_no_calls_have_no_story() -> None:
 def test_a_plan_is_shown_as_it_reads() -> None:
     raw = {"plan": "# Plan\n\n1. look\n"}
     out = fed(transcript(), finished(call("ExitPlanMode"), "agreed", raw))
-    assert out == ["● ExitPlanMode", "  Plan", "", "  1. look"]
+    assert out == ["● Plan", "  Plan", "", "  1. look"]
     assert fed(transcript(), finished(call("Agent"), "")) == ["● Agent", "  done"]
 
 

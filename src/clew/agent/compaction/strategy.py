@@ -1,0 +1,72 @@
+"""A program's own compaction: what it gets, what it returns, and how it is called.
+
+A strategy that fails is reported, and clew compacts in its own way.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+
+
+class CompactionRequest(Struct, frozen=True, kw_only=True):
+    """A conversation that has to become shorter.
+
+    Fields:
+        entries: The conversation, as it is stored. They must not be changed.
+        keep_from: The ID of the entry from which clew would keep everything; None to keep nothing.
+        kept_tokens: How much may be kept after the compaction.
+        summary_tokens: How long the summary may be.
+        trigger: `auto`, or `manual` for `/compact`.
+        focus: What the user or a hook wants the summary to be about.
+    """
+
+    entries: list[Json]
+    keep_from: str | None
+    kept_tokens: int
+    summary_tokens: int
+    trigger: str
+    focus: str
+
+
+class CompactionSummary(Struct, frozen=True, kw_only=True):
+    """What replaces the beginning of a conversation.
+
+    Fields:
+        text: The summary. It must not be empty.
+        keep_from: The ID of the first entry to keep. A call and its result stay together. None
+            keeps nothing.
+    """
+
+    text: str
+    keep_from: str | None = None
+
+
+# Returns the summary, or None to let clew compact in its own way.
+CompactFunction: TypeAlias = Callable[[CompactionRequest], Awaitable[CompactionSummary | None]]
+
+
+async def ask_strategy(
+    strategy: CompactFunction, request: CompactionRequest
+) -> CompactionSummary | BaseException | None:
+    """Return the strategy's summary, or its error, whatever it raises or returns."""
+
+    async def call() -> object:
+        return await strategy(request)
+
+    task = asyncio.create_task(call(), name="compaction")
+    try:
+        await asyncio.wait([task])
+    finally:
+        task.cancel()
+    if task.cancelled():
+        return asyncio.CancelledError("the function was cancelled")
+    if (error := task.exception()) is not None:
+        return error
+    answer = task.result()
+    if answer is None or (isinstance(answer, CompactionSummary) and answer.text.strip()):
+        return answer
+    return TypeError(f"expected a CompactionSummary with text or None, got {answer!r:.80}")

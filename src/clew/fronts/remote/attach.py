@@ -1,0 +1,263 @@
+"""`clew attach`: a terminal as a viewer of a remote session.
+
+The viewer shows the session's numbered events and sends prompts, answers and interrupts. It keeps
+nothing: what it was not told while it was away, the server's log tells it again.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Callable
+
+from clew.core import wire
+from clew.core.json_object import Json, object_of
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import replace_unprintable
+from clew.fronts.ends import hear_signals, run_front
+from clew.fronts.headless.channel import Input
+from clew.fronts.line.telling import LineWriter, Paper
+from clew.fronts.remote.keys import read_device
+from clew.fronts.remote.service import (
+    ServiceError,
+    SessionService,
+    delay_s,
+    open_service,
+    read_event,
+    read_session_id,
+    session_path,
+)
+from clew.fronts.remote.signing import sign
+from clew.fronts.render.stories import title_of
+from clew.system.clock import make_id
+from clew.system.command_groups import show
+
+HELP = (
+    "y or n [reason] answers a question; /stop interrupts; /mode MODE; /model MODEL; /quit leaves"
+)
+YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
+SHOWN_CHARACTERS = 2_000
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="clew attach",
+        description="Follow a remote session, send prompts and answer its questions.",
+        epilog=HELP,
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="Its ID; none: list them")
+    parser.add_argument(
+        "--server", default="", metavar="URL", help="The clew serve (default: CLEW_REMOTE_URL)"
+    )
+    parser.add_argument(
+        "--after", type=int, default=0, metavar="N", help="Show only events after this number"
+    )
+    parser.add_argument("--json", action="store_true", help="Print events as JSON lines")
+    options = parser.parse_args(argv)
+    return run_front(lambda: run(options))
+
+
+async def run(options: argparse.Namespace) -> int:
+    async with open_service(options.server, os.environ) as service:
+        if options.session is None:
+            return await list_sessions(service)
+        show_event = print_json if options.json else PrintLines().show
+        viewer = RemoteViewer(service, options.session, show_event, after=options.after)
+        viewer.hides_own = not options.json
+        viewer.device = read_device()
+        hear_signals(viewer.hear_signal)
+        return await viewer.run()
+
+
+async def list_sessions(service: SessionService) -> int:
+    for session in await service.list_sessions():
+        state = session.get("connection_status"), session.get("worker_status")
+        is_there = state[0] == "connected"
+        title = replace_unprintable(str(session.get("title")), mark="?")
+        show(f"{session.get('session_id')}  {state[1] if is_there else 'away'}  {title}")
+    return 0
+
+
+def print_json(about: Json) -> None:
+    sys.stdout.buffer.write(wire.encode(about) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class PrintLines:
+    """Shows events with the renderer of line mode."""
+
+    def __init__(self) -> None:
+        self._writer = LineWriter(Paper(sys.stdout), see_with="")
+
+    def show(self, about: Json) -> None:
+        payload = object_of(about.get("payload"))
+        match payload.get("type"):
+            case "assistant" | "user" if not payload.get("isSynthetic"):
+                self._writer.history([payload], title_of)
+            case "result" if payload.get("is_error"):
+                self._writer.line(f"error: {payload.get('result') or payload.get('subtype')}")
+            case "result":
+                self._writer.ring()
+            case "system" if payload.get("subtype") == "informational":
+                self._writer.line(str(payload.get("content")))
+            case "control_request" if about.get("source") == "worker":
+                self._writer.line(describe_question(object_of(payload.get("request"))))
+                self._writer.ring()
+            case "note":
+                self._writer.line(str(payload.get("content")))
+
+
+def describe_question(request: Json) -> str:
+    """Return a question with all that its answer is about."""
+    given = object_of(request.get("input"))
+    tool = request.get("tool_name") or request.get("subtype")
+    shown = "\n".join(f"  {name}: {value}" for name, value in given.items())
+    why = request.get("decision_reason") or request.get("description") or ""
+    cut = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + " [...]"
+    return f"{tool}\n{cut}\n{why}\nAllow this call? y, or n [reason]"
+
+
+class RemoteViewer:
+    """One viewer of one session. Sends what is typed in its order, each message once."""
+
+    def __init__(
+        self, service: SessionService, session: str, show: Callable[[Json], None], *, after: int
+    ) -> None:
+        self._service = service
+        self._session = session
+        self._show = show
+        self._after = after
+        # The open questions, from the oldest, by request ID.
+        self._questions: dict[str, Json] = {}
+        self._typed: asyncio.Queue[Json] = asyncio.Queue()
+        self._own: set[str] = set()
+        self.hides_own = False
+        # This machine's ID and key from a pairing, if any.
+        self.device: Json = {}
+        self._left = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        works = [
+            asyncio.create_task(work())
+            for work in (self._watch, self._send_typed, self._read_typed, self._leave)
+        ]
+        done, waiting = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(works)
+        for task in done:
+            task.result()
+        return self._code
+
+    async def _leave(self) -> None:
+        await self._left.wait()
+
+    def hear_signal(self, _number: int) -> None:
+        self._left.set()
+
+    def _note(self, words: str) -> None:
+        self._show({"payload": {"type": "note", "content": words}})
+
+    # -- watching
+
+    async def _watch(self) -> None:
+        attempt = 0
+        path = f"{session_path(self._session)}/events/stream"
+        while True:
+            try:
+                async for event in self._service.stream(path, self._after):
+                    self._take(read_event(event))
+                    attempt = 0
+            except ServiceError as error:
+                if not error.is_passing:
+                    raise UserError(str(error)) from None
+                if attempt == 0:
+                    self._note(f"connection lost, trying again: {error}")
+            await asyncio.sleep(delay_s(attempt, random.random))
+            attempt += 1
+
+    def _take(self, about: Json) -> None:
+        seq, payload = about.get("sequence_num"), object_of(about.get("payload"))
+        if isinstance(seq, int):
+            if seq <= self._after:
+                return
+            self._after = seq
+        request_id = str(payload.get("request_id"))
+        match payload.get("type"):
+            case "control_request" if about.get("source") == "worker":
+                self._questions[request_id] = object_of(payload.get("request"))
+            case "control_cancel_request":
+                self._questions.pop(request_id, None)
+            case "control_response":
+                answered = object_of(payload.get("response")).get("request_id")
+                self._questions.pop(str(answered), None)
+            case "user" if self.hides_own and payload.get("uuid") in self._own:
+                return  # It is on the screen as it was typed.
+        self._show(about)
+
+    # -- sending
+
+    async def _read_typed(self) -> None:
+        lines = Input(0, asyncio.get_running_loop())
+        while (line := await lines.next()) is not None:
+            text = line.decode("utf-8", "replace").strip()
+            if text == "/quit":
+                break
+            if text:
+                self._say(text)
+        if not sys.stdin.isatty():
+            # The input of a program has ended: send it all, and leave.
+            await self._typed.join()
+
+    def _say(self, text: str) -> None:
+        """Queue a typed line: an answer if it is one and a question is open, or a prompt."""
+        word, _, rest = text.partition(" ")
+        if self._questions and word.lower() in YES | NO:
+            request_id, question = next(iter(self._questions.items()))
+            del self._questions[request_id]
+            verdict: Json = {"behavior": "allow", "updatedInput": question.get("input", {})}
+            if word.lower() in NO:
+                verdict = {"behavior": "deny", "message": rest or "The user denied this call."}
+            answer = wire.make_success(request_id, verdict)
+            self._typed.put_nowait(answer | {"uuid": make_id()})
+            return
+        payload: Json
+        match word:
+            case "/stop":
+                payload = wire.make_request(make_id(), "interrupt", {})
+            case "/mode":
+                payload = wire.make_request(make_id(), "set_permission_mode", {"mode": rest})
+            case "/model":
+                payload = wire.make_request(make_id(), "set_model", {"model": rest})
+            case _:
+                payload = {"type": "user", "message": {"role": "user", "content": text}}
+        self._own.add(name := make_id())
+        self._typed.put_nowait(payload | {"uuid": name})
+
+    async def _send_typed(self) -> None:
+        while True:
+            await self._send_one(await self._typed.get())
+            self._typed.task_done()
+
+    async def _send_one(self, payload: Json) -> None:
+        """Send a message until the server has it; its UUID keeps it from being stored twice."""
+        attempt = 0
+        if self.device:
+            device, key = str(self.device.get("device")), str(self.device.get("key"))
+            payload = sign(payload, read_session_id(self._session), device, key)
+        while True:
+            try:
+                results = await self._service.send(self._session, [payload])
+            except ServiceError as error:
+                if not error.is_passing:
+                    self._note(f"not sent: {error}")
+                    return
+                await asyncio.sleep(delay_s(attempt, random.random))
+                attempt += 1
+                continue
+            for result in results:
+                if by := result.get("answered_by"):
+                    self._note(f"not sent: the question was answered before, by {by}")
+            return

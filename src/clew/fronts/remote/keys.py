@@ -1,0 +1,44 @@
+"""What pairings left on this machine: keys of others, and this machine's own token and key."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.record.transcript.paths import get_own_dir
+from clew.system.config.paths import find_config_home
+from clew.system.files import make_private, replace
+
+
+def find_folder() -> Path:
+    return get_own_dir(find_config_home(os.environ, Path.cwd())) / "remote"
+
+
+def read_paired() -> Json:
+    """Return the keys of the devices that were paired with this machine, by ID."""
+    return read_file("paired.json")
+
+
+def read_device() -> Json:
+    """Return what this machine got from a pairing: `url`, `token`, `device` and `key`."""
+    return read_file("device.json")
+
+
+def write_file(name: str, value: Json) -> None:
+    folder = find_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
+    replace(folder / name, msgspec.json.encode(value).decode() + "\n", mode=0o600)
+
+
+def read_file(name: str) -> Json:
+    """Return a file's object. A damaged file is an error: without it, anything would be taken."""
+    path = find_folder() / name
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict)
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: {error}; delete the file and pair again") from None

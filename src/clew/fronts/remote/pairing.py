@@ -1,0 +1,101 @@
+"""`clew pair`: give another machine a token and a key, by a code that is valid for two minutes.
+
+Run without a code on the machine that runs sessions, and with the code on the other one. Tokens and
+keys are in files that only their owner can read.
+"""
+
+import argparse
+import asyncio
+import os
+import secrets
+import socket
+import sys
+
+from clew.core.json_object import Json, object_of
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import replace_unprintable
+from clew.fronts.ends import run_front
+from clew.fronts.headless.channel import Input
+from clew.fronts.remote.keys import read_paired, write_file
+from clew.fronts.remote.service import SessionService, open_service
+from clew.fronts.remote.signing import SECRET_BYTES, make_claim, make_key, read_code, write_code
+from clew.system.command_groups import show
+
+POLL_S = 0.5
+# A code is valid for two minutes.
+POLLS = 240
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="clew pair",
+        description="Give another machine access to remote sessions of this one.",
+        epilog="Without CODE: print a code. With CODE: use one that another machine printed.",
+    )
+    parser.add_argument("code", nargs="?", metavar="CODE", help="The code of the other machine")
+    parser.add_argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
+    parser.add_argument(
+        "--scopes",
+        default="view,answer,prompt",
+        metavar="NAMES",
+        help="What the new device may do: view, answer, prompt (default: all three)",
+    )
+    parser.add_argument("--name", default=socket.gethostname(), metavar="NAME", help="Its name")
+    options = parser.parse_args(argv)
+    return run_front(lambda: claim(options) if options.code else offer(options))
+
+
+async def offer(options: argparse.Namespace) -> int:
+    """Print a code, and let the user confirm the device that claims it."""
+    secret = secrets.token_bytes(SECRET_BYTES)
+    name = make_claim(secret)
+    async with open_service(options.server, os.environ) as service:
+        await service.ask("POST", "/v1/pairings", {"claim": name, "scopes": options.scopes})
+        show("On the other machine, within two minutes:")
+        show(f"  clew pair --server {service.url} {write_code(secret)}")
+        sys.stdout.flush()
+        found = await wait_for(service, "GET", f"/v1/pairings/{name}", "name")
+        who = replace_unprintable(str(found["name"]), mark="?")
+        show(f"{who} at {found.get('address')} may {options.scopes}? y or n")
+        sys.stdout.flush()
+        typed = await Input(0, asyncio.get_running_loop()).next()
+        is_accepted = (typed or b"").strip().lower() in (b"y", b"yes")
+        body = {"name": found["name"] if is_accepted else ""}
+        made = await service.ask("POST", f"/v1/pairings/{name}/confirm", body)
+    if not is_accepted:
+        show("refused")
+        return 1
+    write_file("paired.json", read_paired() | {str(made.get("device")): make_key(secret)})
+    show(f"paired with {who}; sessions here now take only signed messages")
+    return 0
+
+
+async def claim(options: argparse.Namespace) -> int:
+    """Use a code: wait for the confirmation, and keep the token."""
+    try:
+        secret = read_code(options.code)
+    except ValueError:
+        raise UserError(f"code {options.code!r} is not one that clew pair printed") from None
+    name = make_claim(secret)
+    async with open_service(options.server, os.environ, needs_token=False) as service:
+        path, body = f"/v1/pairings/{name}/claim", {"name": options.name}
+        show("Confirm on the other machine.")
+        sys.stdout.flush()
+        given = await wait_for(service, "POST", path, "token", body)
+        kept = {"url": service.url, "key": make_key(secret)}
+    kept |= {member: str(given.get(member)) for member in ("token", "device")}
+    write_file("device.json", kept)
+    show("paired; use: clew attach")
+    return 0
+
+
+async def wait_for(
+    service: SessionService, method: str, path: str, member: str, body: Json | None = None
+) -> Json:
+    """Ask again and again until the response has a member."""
+    for _ in range(POLLS):
+        found = object_of(await service.ask(method, path, body))
+        if found.get(member):
+            return found
+        await asyncio.sleep(POLL_S)
+    raise UserError("nobody used the code in time; run clew pair again")

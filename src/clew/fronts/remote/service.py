@@ -1,0 +1,187 @@
+"""Requests to a session server that speaks the bridge protocol, as a worker and as a viewer.
+
+Described in docs/using/serve.md. Error messages contain no token.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from clew.core.json_object import Json, object_of
+from clew.core.messages.errors import ClewError, UserError
+from clew.core.stream.sse import ServerSentEvent, SseDecoder
+from clew.fronts.remote.keys import read_device
+from clew.system.transport.seam import HttpRequest, Transport, TransportError
+
+ANSWER_MAX_BYTES = 64 << 20
+# The server sends a comment every 15 s. A stream without one is dead.
+SILENCE_S = 45.0
+REQUEST_S = 30.0
+CODE = "/v1/code/sessions"
+
+
+class ServiceError(ClewError):
+    """The server refused a request, or could not be reached (`status` 0)."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def is_passing(self) -> bool:
+        """Return whether the same request may succeed later."""
+        return self.status in (0, 408, 425, 429) or self.status >= 500
+
+
+class SessionService:
+    """One server, with the token of a device."""
+
+    def __init__(self, url: str, token: str, transport: Transport) -> None:
+        self.url = url.rstrip("/")
+        self._token = token
+        self._transport = transport
+
+    async def ask(
+        self, method: str, path: str, body: object = None, *, token: str = "", **headers: str
+    ) -> Json:
+        """Send a request and return its response. Raise `ServiceError`."""
+        exchange = self._transport.exchange(self._request(method, path, body, token, headers))
+        data = b""
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                head = await exchange.open()
+                while piece := await exchange.read():
+                    data += piece
+                    if len(data) > ANSWER_MAX_BYTES:
+                        raise ServiceError(0, "too_large", f"{self.url}: the response is too large")
+        except TransportError as error:
+            raise ServiceError(0, error.kind, f"{self.url}: {error.message}") from None
+        except TimeoutError:
+            raise ServiceError(0, "timeout", f"{self.url}: no response in time") from None
+        finally:
+            await exchange.close()
+        value = read_json(data)
+        if not 200 <= head.status < 300:
+            raise self._refusal(head.status, value)
+        return value
+
+    async def stream(
+        self, path: str, after: int, *, token: str = ""
+    ) -> AsyncIterator[ServerSentEvent]:
+        """Yield the events of a stream after a number, until it ends. Raise `ServiceError`."""
+        path = f"{path}?from_sequence_num={after}"
+        exchange = self._transport.exchange(self._request("GET", path, None, token, {}))
+        decoder = SseDecoder(max_event_bytes=ANSWER_MAX_BYTES)
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                head = await exchange.open()
+            if head.status != 200:
+                raise self._refusal(head.status, read_json(await exchange.read()))
+            while True:
+                async with asyncio.timeout(SILENCE_S):
+                    piece = await exchange.read()
+                if not piece:
+                    return
+                for event in decoder.feed(piece):
+                    if isinstance(event, ServerSentEvent):
+                        yield event
+        except TransportError as error:
+            raise ServiceError(0, error.kind, f"{self.url}: {error.message}") from None
+        except TimeoutError:
+            raise ServiceError(0, "timeout", f"{self.url}: the stream went silent") from None
+        finally:
+            await exchange.close()
+
+    def _request(
+        self, method: str, path: str, body: object, token: str, headers: Mapping[str, str]
+    ) -> HttpRequest:
+        about = {"content-type": "application/json"}
+        if credential := token or self._token:
+            about["authorization"] = f"Bearer {credential}"
+        about |= {name.replace("_", "-"): value for name, value in headers.items()}
+        data = b"" if body is None else msgspec.json.encode(body)
+        return HttpRequest(
+            method=method, url=self.url + path, headers=tuple(about.items()), body=data
+        )
+
+    def _refusal(self, status: int, body: Json) -> ServiceError:
+        error = object_of(body.get("error"))
+        reason, message = str(error.get("reason", "")), str(error.get("message", ""))
+        hint = "; set CLEW_REMOTE_TOKEN to the token of a device" if status == 401 else ""
+        return ServiceError(status, reason, f"{self.url}: {message or f'status {status}'}{hint}")
+
+    # -- viewers
+
+    async def list_sessions(self) -> list[Json]:
+        found = (await self.ask("GET", CODE)).get("data")
+        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+    async def send(self, session: str, payloads: Sequence[Json]) -> list[Json]:
+        """Send a viewer's frames; return what became of each."""
+        events = [{"payload": payload} for payload in payloads]
+        said = await self.ask("POST", f"{session_path(session)}/events", {"events": events})
+        results = said.get("results")
+        return [object_of(item) for item in results] if isinstance(results, list) else []
+
+
+def session_path(session: str) -> str:
+    return f"{CODE}/{quote(session, safe='')}"
+
+
+def read_session_id(session: str) -> str:
+    """Return the UUID of a session, which the bridge protocol writes with a prefix."""
+    try:
+        return str(uuid.UUID(session.removeprefix("cse_")))
+    except ValueError:
+        raise UserError(f"session {session!r}: expected an ID that clew attach lists") from None
+
+
+def read_json(data: bytes) -> Json:
+    try:
+        return object_of(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def read_event(event: ServerSentEvent) -> Json:
+    return read_json(event.data)
+
+
+@asynccontextmanager
+async def open_service(
+    url: str, environ: Mapping[str, str], *, needs_token: bool = True
+) -> AsyncIterator[SessionService]:
+    """Connect to the server that the user, the environment or this machine's pairing names."""
+    from clew.system.config.environment import freeze
+    from clew.system.transport.http import HttpTransport
+    from clew.system.transport.network import read_network
+
+    environment = freeze(environ)
+    paired = read_device()
+    url = (url or environment.text("remote_url") or str(paired.get("url", ""))).rstrip("/")
+    token = environment.text("remote_token") or ""
+    if not token and url == paired.get("url"):
+        token = str(paired.get("token", ""))
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"server {url!r}: expected a URL such as http://127.0.0.1:7480")
+    if needs_token and not token:
+        raise UserError(
+            f"{url} asks for a token: run clew pair, or set CLEW_REMOTE_TOKEN to the one that clew "
+            "serve add prints"
+        )
+    transport = HttpTransport(read_network(environment))
+    try:
+        yield SessionService(url, token, transport)
+    finally:
+        await transport.aclose()
+
+
+def delay_s(attempt: int, random: Any) -> float:
+    """Return how long to wait after a failed attempt: 0.2 s at first, at most 20 s."""
+    return min(20.0, 0.2 * 2.0**attempt) * (0.5 + 0.5 * float(random()))

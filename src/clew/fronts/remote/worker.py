@@ -1,0 +1,542 @@
+"""`clew --remote URL`: a session that viewers follow and use through a server.
+
+The session is that of a host (`fronts/headless`); this module is its channel. What the session says
+goes to the outbox and from there to the server; what viewers send comes from the server's stream.
+Nothing waits for the server, and nothing is sent that is not on the disk. A viewer's message counts
+as received when its effect is in the transcript, so a killed worker gets it again, and its UUID
+keeps it from being done twice.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import uuid
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.agent.options import Options
+from clew.core import wire
+from clew.core.json_object import Json, object_of
+from clew.core.messages import factories
+from clew.core.messages.errors import ClewError
+from clew.core.wire import ControlRequest, HostAnswer, Incoming, Said
+from clew.fronts.ends import hear_signals, run_front
+from clew.fronts.headless.framing import TurnFrames
+from clew.fronts.headless.serve import HostServer
+from clew.fronts.remote.guard import check_answer, check_request, strip_request
+from clew.fronts.remote.keys import read_paired
+from clew.fronts.remote.outbox import Outbox
+from clew.fronts.remote.service import (
+    CODE,
+    ServiceError,
+    SessionService,
+    delay_s,
+    open_service,
+    read_event,
+    session_path,
+)
+from clew.fronts.remote.signing import is_signed
+from clew.record.transcript.paths import get_own_dir
+from clew.session.session import Session
+from clew.system.clock import get_timestamp, make_id
+from clew.system.config.paths import find_config_home
+
+OPENING = "clew-remote-open"
+BATCH, BATCH_BYTES = 200, 1 << 20
+# Growing answers wait this long, so that one request carries many of them.
+DELTAS_S = 0.1
+# Growing answers that wait; the rest is dropped, since the finished block follows.
+MOST_DELTAS = 500
+BEAT_S = 20.0
+LAST_S = 5.0
+WITHDRAWN = (
+    "clew was restarted before a call that it had asked about had a result. The question is"
+    " withdrawn; check what the call did before you repeat it."
+)
+UNSIGNED = (
+    "it is not signed by a device that was paired with the machine of the session (clew pair)"
+)
+UNNAMED = "it has no UUID"
+TAKEN_OVER = (
+    "another machine has taken this session over, so it stopped here; what it did here is in the"
+    " local transcript"
+)
+
+
+def main(options: Options) -> int:
+    return run_front(lambda: run(options))
+
+
+async def run(options: Options) -> int:
+    environ = dict(os.environ) | {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
+    home = find_config_home(os.environ, Path.cwd())
+    options = replace(options, partial=True, replays=True, asks="stdio", is_print=True)
+    async with open_service(options.remote or "", os.environ) as service:
+        worker = RemoteWorker(service, get_own_dir(home) / "remote", options)
+        server = HostServer(replace(options, prompt=""), worker, environ, str(Path.cwd()))
+        worker.server = server
+        hear_signals(server.stop)
+        linking = asyncio.create_task(worker.link(), name="remote link")
+        try:
+            code = await server.run()
+            await worker.finish()
+        finally:
+            linking.cancel()
+            await asyncio.wait([linking])
+    if not linking.cancelled() and (error := linking.exception()) is not None:
+        raise error
+    return 1 if worker.is_refused else code
+
+
+class RemoteWorker:
+    """The channel between a session and its server. Survives failures of the server."""
+
+    def __init__(self, service: SessionService, folder: Path, options: Options) -> None:
+        self._service = service
+        self._folder = folder
+        self._title = options.name or Path.cwd().name
+        self.server: HostServer | None = None
+        self._incoming: asyncio.Queue[Incoming | None] = asyncio.Queue()
+        opening = {"subtype": "initialize"}
+        self._incoming.put_nowait(
+            ControlRequest(request_id=OPENING, subtype="initialize", fields=opening)
+        )
+        if options.prompt:
+            self._incoming.put_nowait(Said(content=options.prompt, uuid=make_id()))
+        self.session_id = ""
+        self._is_open = asyncio.Event()
+        self._early: list[Json] = []
+        self._box: Outbox | None = None
+        # Frames whose entries may not be in the transcript yet, and the IDs of those that are.
+        self._held: deque[Json] = deque()
+        # Prompts of viewers that were recorded, but may not be on the disk yet.
+        self._taken: list[str] = []
+        self._recorded: set[str] = set()
+        self._looked_at = 0
+        self._deltas: deque[Json] = deque(maxlen=MOST_DELTAS)
+        self._state: Json = {"worker_status": "idle"}
+        self._deliveries: deque[Json] = deque()
+        self._changed = asyncio.Event()
+        self._sent = asyncio.Event()
+        # The numbers of viewers' events without an effect yet, by the ID that their effect has.
+        self._unsettled: dict[str, int] = {}
+        self._seen = 0
+        self._has_viewers = False
+        # How often the batch that waits was sent.
+        self._attempts = 0
+        self._token, self._epoch = "", 0
+        self._renewing = asyncio.Lock()
+        self._is_connected = False
+        self._had_link = self._is_told = False
+        self.is_refused = False
+        self.is_broken = False
+        self.max_frame_bytes = wire.MAX_FRAME_BYTES
+
+    @property
+    def _session(self) -> Session:
+        assert self.server is not None, "no session without its server"
+        return self.server.session
+
+    @property
+    def _outbox(self) -> Outbox:
+        assert self._box is not None, "the session is not open"
+        return self._box
+
+    # -- the session's end of the channel
+
+    async def receive(self) -> Incoming | None:
+        return await self._incoming.get()
+
+    async def send(self, frame: Json) -> None:
+        self.post(frame)
+
+    def post(self, frame: Json) -> None:
+        if self._box is None and not self._opens(frame):
+            self._early.append(frame)
+            return
+        if self._box is not None:
+            self._put(frame)
+
+    def warn(self, words: str) -> None:
+        sys.stderr.write(f"clew: {words}\n")
+
+    def hurry(self) -> None:
+        """Do nothing: the session never waits for the server."""
+
+    async def aclose(self) -> None:
+        """Do nothing: what is not sent yet is in the outbox."""
+
+    def _opens(self, frame: Json) -> bool:
+        """Begin when the session is open, which its answer to the first request tells."""
+        response = object_of(frame.get("response"))
+        if response.get("request_id") != OPENING:
+            return False
+        self.session_id = str(object_of(response.get("response")).get("session_id"))
+        box = self._box = Outbox(self._folder / f"{self.session_id}.jsonl")
+        self._seen = box.cursor
+        session = self._session
+        about = {"cwd": session.workspace.cwd, "permission_mode": session.mode}
+        self._state["external_metadata"] = about
+        framing = TurnFrames(self.session_id, make_id, Options(replays=True))
+        for old in [*framing.entries(session.story.history), *self._early]:
+            self._put(old)
+        self._early = []
+        for request_id in list(box.questions):
+            # The process that asked is gone, and so is the call that the answer was for.
+            self._put(wire.make_withdrawal(request_id))
+            self._put(self._notice(WITHDRAWN))
+        self._is_open.set()
+        return True
+
+    def _put(self, frame: Json) -> None:
+        """Queue a frame of the session by its kind."""
+        match frame.get("type"), frame.get("subtype"):
+            case "keep_alive", _:
+                return
+            case "stream_event", _:
+                if self._has_viewers:
+                    self._deltas.append(frame)
+            case "system", "session_state_changed":
+                self._state["worker_status"] = frame["state"]
+            case "user", _ if frame.get("isReplay") is True:
+                # A viewer's prompt is at the server already, as the viewer sent it.
+                if self._settled(str(frame["uuid"])):
+                    self._taken.append(str(frame["uuid"]))
+                else:
+                    self._held.append({n: v for n, v in frame.items() if n != "isReplay"})
+            case _:
+                # Growing answers that wait are older than this frame, which replaces them.
+                self._deltas.clear()
+                if "uuid" not in frame:
+                    frame = frame | {"uuid": self._name(frame)}
+                if frame["type"] == "control_response":
+                    self._settled(str(object_of(frame["response"]).get("request_id")))
+                self._held.append(frame)
+        self._changed.set()
+
+    def _take_recorded(self) -> list[Json]:
+        """Return the frames, in their order, up to the first whose entry is not recorded yet.
+
+        An entry follows its frame, which is made as soon as a block is complete.
+        """
+        session = self._session
+        story = session.story
+        self._recorded |= {str(entry.get("uuid")) for entry in story.since(self._looked_at)}
+        self._looked_at = story.said
+        frames: list[Json] = []
+        while self._held:
+            frame = self._held[0]
+            is_entry = frame["type"] in ("assistant", "user") and "agent_id" not in frame
+            if is_entry and frame["uuid"] not in self._recorded and session.conversation.is_running:
+                break
+            frames.append(self._held.popleft())
+        return frames
+
+    async def _save(self) -> None:
+        """Make the transcript durable first, then the frames of it, then what viewers sent."""
+        box, cursor = self._outbox, self._find_cursor()
+        frames, taken, self._taken = self._take_recorded(), self._taken, []
+        try:
+            await self._session.story.recorder.durable()
+        finally:
+            for frame in frames:
+                box.put(frame)
+            for name in taken:
+                box.take(name)
+        box.finish({call for frame in frames for call in list_results(frame)})
+        box.settle(cursor)
+        await asyncio.to_thread(box.sync)
+
+    def _find_cursor(self) -> int:
+        """Return the number up to which all events of viewers had their effect."""
+        return min(self._unsettled.values(), default=self._seen + 1) - 1
+
+    def _name(self, frame: Json) -> str:
+        """Return an ID for a control frame, which is the same when it is sent again."""
+        kind = frame["type"]
+        about = frame.get("request_id") or object_of(frame.get("response")).get("request_id")
+        return str(uuid.uuid5(uuid.UUID(self.session_id), f"{kind}:{about}"))
+
+    def _settled(self, name: str) -> bool:
+        """Note that a viewer's event had its effect; return False if it is no viewer's."""
+        seq = self._unsettled.pop(name, None)
+        if seq is not None:
+            self._deliver(name, "processed")
+        return seq is not None
+
+    def _deliver(self, name: str, status: str) -> None:
+        self._deliveries.append({"event_id": name, "status": status})
+        self._changed.set()
+
+    # -- the server's end
+
+    async def link(self) -> None:
+        """Send and receive until cancelled, or until another worker takes over."""
+        await self._is_open.wait()
+        self.warn(f"session {self.session_id} at {self._service.url}; follow it with:")
+        self.warn(f"  clew attach --server {self._service.url} {self.session_id}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (self._send_all, self._receive_all, self._beat_always):
+                    group.create_task(self._persist(work), name=work.__name__)
+        except* ServiceError as group_error:
+            self._lose(group_error)
+
+    def _lose(self, failures: "ExceptionGroup[ServiceError]") -> None:
+        error = failures.exceptions[0]
+        is_taken_over = isinstance(error, ServiceError) and error.status == 409
+        words = TAKEN_OVER if is_taken_over else str(error)
+        self._tell("refused", words)
+        self.warn(words)
+        self._sent.set()
+        self.is_refused = True
+        if self.server is not None:
+            # Nobody could use the session any more.
+            self.server.stop(0)
+
+    async def _persist(self, work: Callable[[], Any]) -> None:
+        """Do work again and again, with pauses after failures."""
+        attempt = 0
+        while True:
+            try:
+                await self._renew()
+                if not self._is_connected:
+                    await self._ask("POST", "/heartbeat", {})
+                    self._note_link(is_up=True, words="on")
+                await work()
+            except ServiceError as error:
+                if error.status == 401 and self._token:
+                    self._token = ""  # It has expired, or was revoked with its device.
+                    continue
+                if not error.is_passing:
+                    raise
+                self._note_link(is_up=False, words=f"connection lost: {error}")
+                await asyncio.sleep(delay_s(attempt, random.random))
+                attempt += 1
+
+    async def _renew(self) -> None:
+        """Get a worker's token. A later one must not replace a worker that took over meanwhile."""
+        async with self._renewing:
+            if self._token:
+                return
+            config = {"cwd": self._session.workspace.cwd}
+            body = {"session_id": self.session_id, "title": self._title, "config": config}
+            await self._service.ask("POST", CODE, body)
+            expected = {"expected_epoch": self._epoch} if self._epoch else {}
+            given = await self._service.ask(
+                "POST", f"{session_path(self.session_id)}/bridge", expected
+            )
+            self._epoch = int(given["worker_epoch"])
+            self._token = str(given["worker_jwt"])
+
+    def _note_link(self, *, is_up: bool, words: str) -> None:
+        if not is_up and not self._is_told:
+            self.warn(f"{words}; trying again")
+        self._is_told = not is_up
+        if is_up == self._is_connected:
+            return
+        self._is_connected = is_up
+        if not is_up:
+            self._tell("lost", words)
+        else:
+            self._tell("resumed" if self._had_link else "made", words)
+            self._had_link = True
+
+    def _tell(self, status: str, words: str) -> None:
+        """Leave a line about the connection in the transcript."""
+        url = f"{self._service.url}{session_path(self.session_id)}"
+        entry = factories.make_system(
+            "bridge_status",
+            f"Remote session: {words}",
+            uuid=make_id(),
+            at=get_timestamp(),
+            url=url,
+            status=status,
+        )
+        self._session.conversation.note(entry)
+
+    @property
+    def _base(self) -> str:
+        return f"{session_path(self.session_id)}/worker"
+
+    async def _ask(self, method: str, path: str, body: Json, **headers: str) -> Json:
+        body = body | {"worker_epoch": self._epoch}
+        return await self._service.ask(
+            method, self._base + path, body, token=self._token, **headers
+        )
+
+    async def _beat_always(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await self._ask("POST", "/heartbeat", {})
+
+    # -- sending
+
+    async def _send_all(self) -> None:
+        most = BATCH
+        while True:
+            try:
+                if not await self._send_once(most):
+                    self._sent.set()
+                    await self._changed.wait()
+                    if self._deltas and self._outbox.is_empty:
+                        await asyncio.sleep(DELTAS_S)
+                self._changed.clear()
+                most = min(BATCH, most * 2)
+            except ServiceError as error:
+                if error.status not in (400, 413, 422):
+                    raise
+                # The server will never take this batch: find the frame that it refuses.
+                if most == 1 or len(self._outbox.peek(most, BATCH_BYTES)) < 2:
+                    self.warn(f"the server refuses a frame, which only this machine has: {error}")
+                    self._outbox.sent(1)
+                most = 1
+
+    async def _send_once(self, most: int) -> bool:
+        """Send what waits; return whether anything did."""
+        box = self._outbox
+        if self._held or self._taken or self._find_cursor() > box.cursor:
+            await self._save()
+        batch = box.peek(most, BATCH_BYTES)
+        deltas, state = list(self._deltas), self._state
+        deliveries = list(self._deliveries)
+        if not (batch or deltas or state or deliveries):
+            return False
+        if state:
+            self._state = {}
+            try:
+                await self._ask("PUT", "", state)
+            except ServiceError:
+                self._state = state | self._state
+                raise
+        if batch or deltas:
+            self._deltas.clear()
+            self._attempts += 1
+            events = [{"payload": msgspec.Raw(frame)} for frame in batch]
+            passing = [{"payload": frame, "ephemeral": True} for frame in deltas if not batch]
+            said = await self._ask(
+                "POST",
+                "/events",
+                {"events": events + passing},
+                x_ccr_upload_attempt=str(self._attempts),
+            )
+            self._has_viewers = said.get("has_subscribers") is True
+            self._attempts = 0
+            box.sent(len(batch))
+        if deliveries:
+            await self._ask("POST", "/events/delivery", {"updates": deliveries})
+            for _ in deliveries:
+                self._deliveries.popleft()
+        return True
+
+    async def finish(self) -> None:
+        """Send what is left when the session ends."""
+        if self._box is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_S):
+                while (self._held or not self._outbox.is_empty) and not self.is_refused:
+                    self._sent.clear()
+                    self._changed.set()
+                    await self._sent.wait()
+                await self._ask("POST", "/heartbeat", {"release_lease": True})
+        except (TimeoutError, ServiceError):
+            self.warn("the server does not have all of this session yet; the next run sends it")
+
+    # -- receiving
+
+    async def _receive_all(self) -> None:
+        path = f"{self._base}/events/stream"
+        async for event in self._service.stream(path, self._seen, token=self._token):
+            about = read_event(event)
+            seq, payload = about.get("sequence_num"), about.get("payload")
+            if not isinstance(seq, int) or not isinstance(payload, dict) or seq <= self._seen:
+                continue
+            self._seen = seq
+            try:
+                self._take(seq, str(about.get("event_id")), payload)
+            except ClewError as error:
+                self.warn(str(error))
+            self._changed.set()
+        raise ServiceError(0, "ended", f"{self._service.url}: the stream ended")
+
+    def _take(self, seq: int, name: str, payload: Json) -> None:
+        """Pass a viewer's message to the session, if a viewer may say it."""
+        self._deliver(name, "received")
+        said = wire.read(payload)
+        # Once a device was paired with this machine, nobody else is believed.
+        keys = read_paired()
+        refusal = UNSIGNED if keys and not is_signed(payload, self.session_id, keys) else ""
+        match said:
+            case Said() if refusal or (keys and said.uuid is None):
+                self._put(self._notice(f"A remote prompt was refused: {refusal or UNNAMED}"))
+            case Said():
+                self._take_prompt(seq, name, said)
+            case ControlRequest():
+                self._take_request(seq, said, refusal)
+            case HostAnswer():
+                if refusal:
+                    denial = {"behavior": "deny", "message": f"The answer was refused: {refusal}"}
+                    payload = wire.make_success(said.request_id, denial)
+                question = self._outbox.answered(said.request_id)
+                if question is None:
+                    words = "A remote answer came too late: its question is no longer open."
+                    self._put(self._notice(words))
+                    return
+                checked = wire.read(check_answer(payload, question))
+                self._incoming.put_nowait(checked)
+                self._deliver(name, "processed")
+            case _:
+                self._put(self._notice("A remote message was ignored: it is not valid."))
+
+    def _take_prompt(self, seq: int, name: str, said: Said) -> None:
+        """Queue a prompt, under an ID that is the same whenever it arrives."""
+        known = said.uuid or str(uuid.uuid5(uuid.UUID(self.session_id), name))
+        if known in self._recorded or known in self._outbox.known:
+            return
+        self._unsettled[known] = seq
+        self._incoming.put_nowait(
+            Said(
+                content=said.content,
+                uuid=known,
+                origin={"kind": "human", "via": "remote"},
+                # Nothing in it is a command or the name of a file to attach.
+                is_verbatim=True,
+            )
+        )
+
+    def _take_request(self, seq: int, said: ControlRequest, refusal: str) -> None:
+        refusal = refusal or check_request(said.fields, self._session.mode)
+        answer = wire.make_refusal(said.request_id, refusal, code="not_allowed")
+        if self._name(answer) in self._outbox.known:
+            return  # Answered before this worker was killed.
+        if refusal:
+            self._put(answer)
+            return
+        self._unsettled[said.request_id] = seq
+        fields = strip_request(said.fields)
+        self._incoming.put_nowait(
+            ControlRequest(request_id=said.request_id, subtype=said.subtype, fields=fields)
+        )
+
+    def _notice(self, words: str) -> Json:
+        return wire.system(
+            "informational",
+            session_id=self.session_id,
+            uuid=make_id(),
+            content=words,
+            level="notice",
+        )
+
+
+def list_results(frame: Json) -> list[str]:
+    """Return the IDs of the tool calls whose results a frame contains."""
+    content = object_of(frame.get("message")).get("content") if frame["type"] == "user" else None
+    blocks = content if isinstance(content, list) else []
+    return [str(block["tool_use_id"]) for block in blocks if block.get("type") == "tool_result"]

@@ -1,0 +1,157 @@
+"""Checks of a program's options, with the rules of the command line.
+
+An option of the wrong type raises TypeError, an invalid value raises ValueError. Both name the
+option as a field of `ClewOptions`. Arguments are untyped here, because a program may pass anything.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from clew.agent import option_values as values
+from clew.agent.hooks.events import BY_NAME
+from clew.agent.options import Flag, Options, Sdk, notes
+from clew.fronts.sdk.functions import SERVER, Function
+from clew.providers.base import Thinking
+
+# The words of JSON in msgspec's errors, and Python's.
+WORDS = {"`array`": "a list", "`object`": "a dict", "null": "None"}
+# The most characters of a value that an error repeats.
+MOST_SHOWN = 60
+
+
+def check_options(options: Any) -> None:
+    """Raise TypeError or ValueError for the first invalid option."""
+    for name in ("cwd", "home"):
+        expect(name, getattr(options, name), (str, os.PathLike, NoneType), "a path")
+    for name in ("env", "mcp_servers"):
+        expect(name, getattr(options, name), (Mapping,), "a dict")
+    for name in ("hooks", "functions"):
+        expect(name, getattr(options, name), (list, tuple), "a list")
+    for name in ("can_use_tool", "provider", "prepare", "compact"):
+        if (function := getattr(options, name)) is not None:
+            expect_function(name, function)
+    for variable, value in options.env.items():
+        expect("env", variable, (str,), "names as str")
+        expect(f"env: {variable}", value, (str,), "str")
+    if options.session_store is not None:
+        check_store(options.session_store, persists=options.persists)
+    annotations = type(options).__annotations__
+    for field in Options.__struct_fields__:
+        for sdk in notes(field, Sdk):
+            name = sdk.name or field
+            value = getattr(options, name)
+            check_type(name, annotations[name], value)
+            check_value(name, field, value)
+    check_schema(options.json_schema)
+    check_functions(options.functions, options.mcp_servers)
+    check_combinations(options)
+
+
+def expect(name: str, value: Any, types: tuple[type, ...], words: str) -> None:
+    if not isinstance(value, types):
+        raise TypeError(f"{name}: expected {words}, got {show(value)}")
+
+
+def expect_function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise TypeError(f"{name}: expected a function, got {show(value)}")
+
+
+def show(value: Any) -> str:
+    """Return a value as an error quotes it."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def check_type(name: str, annotation: Any, value: Any) -> None:
+    """Check a value of the table of options against its annotation."""
+    if name == "thinking":
+        allowed = (*get_args(Thinking), NoneType)
+        expect(name, value, allowed, "clew.Adaptive, clew.ThinkingBudget, clew.Off or None")
+        return
+    choices = find_choices(annotation)
+    for item in value if isinstance(value, list | tuple) else [value]:
+        if choices and isinstance(item, str) and item not in choices:
+            near = values.suggestion(item, choices)
+            expected = ", ".join(choices)
+            raise ValueError(f"{name}: expected one of {expected}{near}, got {show(item)}")
+    try:
+        msgspec.convert(dict(value) if isinstance(value, Mapping) else value, annotation)
+    except msgspec.ValidationError as error:
+        words = str(error)
+        for written, python in WORDS.items():
+            words = words.replace(written, python)
+        words = words[:1].lower() + words[1:].partition(", got")[0]
+        kind = ValueError if words.startswith("invalid") else TypeError
+        raise kind(f"{name}: {words}, got {show(value)}") from None
+
+
+def find_choices(annotation: Any) -> tuple[str, ...]:
+    """Return the values of the `Literal` inside an annotation, if any."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    inner = (find_choices(kind) for kind in get_args(annotation))
+    return next(filter(None, inner), ())
+
+
+def check_value(name: str, field: str, value: Any) -> None:
+    """Apply the command line's own check of a number, a name or a session ID."""
+    flag = next(notes(field, Flag), None)
+    if flag is None or flag.choices or value is None or isinstance(value, bool):
+        return
+    if field in ("session_id", "max_budget_usd") or isinstance(value, int | float):
+        text = str(value)
+        reject(name, value, lambda: flag.read(text))
+
+
+def reject(name: str, value: Any, check: Callable[[], Any]) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}, got {show(value)}") from None
+
+
+def check_schema(schema: Any) -> None:
+    if schema is not None:
+        reject("json_schema", schema, lambda: values.answer_schema(dict(schema)))
+
+
+def check_store(store: Any, *, persists: bool) -> None:
+    if not all(callable(getattr(store, name, None)) for name in ("append", "load")):
+        raise TypeError(f"session_store: expected methods append and load, got {show(store)}")
+    if not persists:
+        raise ValueError("session_store can't be combined with persists=False")
+
+
+def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> None:
+    names: set[str] = set()
+    for function in functions:
+        if not isinstance(function, Function):
+            raise TypeError(f"functions: expected tools made with @clew.tool, got {show(function)}")
+        if function.name in names:
+            raise ValueError(f"functions: two tools are named {function.name!r}")
+        names.add(function.name)
+    if functions and SERVER in servers:
+        raise ValueError(f"mcp_servers: the name {SERVER!r} is used for `functions`")
+
+
+def check_hook(hook: Any) -> None:
+    """Check that a hook names an event that exists."""
+    if hook.event not in BY_NAME:
+        near = values.suggestion(str(hook.event), BY_NAME)
+        raise ValueError(f"event: unknown hook event {show(hook.event)}{near}")
+    expect_function("call", hook.call)
+
+
+def check_combinations(options: Any) -> None:
+    """Reject options that can't be combined."""
+    is_resumed = options.continue_conversation or options.resume is not None
+    if options.continue_conversation and options.resume is not None:
+        raise ValueError("continue_conversation and resume can't be combined; use one of them")
+    for name in ("fork_session", "resume_at"):
+        if getattr(options, name) and not is_resumed:
+            raise ValueError(f"{name} requires a session: continue_conversation or resume")

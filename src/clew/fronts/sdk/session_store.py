@@ -1,0 +1,211 @@
+"""A program's session store: written entries go to it, and a resumed session comes from it.
+
+The protocol is that of the Agent SDK's `SessionStore`, so a store for the SDK works unchanged. Only
+`append` and `load` are required. The local transcript is authoritative: a store that fails is
+reported and never stops a session.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.messages.errors import SessionError
+from clew.record.library.copies import write_new
+from clew.record.transcript.agents import write_fields
+from clew.record.transcript.light import is_uuid
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import get_project_dir, get_projects_dir, get_sidecar
+from clew.record.transcript.record import entries_of
+from clew.system.files import is_there
+
+# As in the SDK: attempts per batch, the pauses between them, and the time for one call.
+PAUSES_S = (0.2, 0.8)
+CALL_TIMEOUT_S = 60.0
+LOAD_TIMEOUT_S = 60.0
+AGENT_PATH = re.compile(r"subagents/(?:[\w-]+/)*agent-[\w-]+")
+METADATA = "agent_metadata"
+
+T = TypeVar("T")
+
+
+class ProgramStore(Protocol):
+    """What clew needs of a store. `list_sessions` and `list_subkeys` are optional.
+
+    A key has `project_key` and `session_id`, and for a subagent also `subpath`.
+    """
+
+    async def append(self, key: Any, entries: Any) -> None:
+        """Store entries after those before. An entry whose `uuid` is stored already is ignored."""
+        ...
+
+    async def load(self, key: Any) -> Any:
+        """Return all entries with this key, or None if there are none."""
+        ...
+
+
+class StoreMirror:
+    """Passes written entries to the store, in order and next to the session."""
+
+    def __init__(
+        self,
+        store: ProgramStore,
+        home: Path,
+        report: Callable[[Json], None],
+        release: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._projects = get_projects_dir(home)
+        self._report = report
+        self._release = release
+        self._waiting: asyncio.Queue[tuple[Json, int]] = asyncio.Queue()
+
+    def take(self, frame: Json, size: int) -> None:
+        """Take a frame with entries. It counts as read when the store has them."""
+        self._waiting.put_nowait((frame, size))
+
+    async def flush(self) -> None:
+        """Wait until the store has everything, or has refused it."""
+        await self._waiting.join()
+
+    async def run(self) -> None:
+        while True:
+            frame, size = await self._waiting.get()
+            key = find_key(Path(frame["filePath"]), self._projects)
+            if key is not None:
+                await self._append(key, frame["entries"])
+            self._release(size)
+            self._waiting.task_done()
+
+    async def _append(self, key: Json, entries: list[Json]) -> None:
+        error: BaseException | None = None
+        for pause_s in (0.0, *PAUSES_S):
+            await asyncio.sleep(pause_s)
+            _, error = await call_store(self._store.append(key, entries), CALL_TIMEOUT_S)
+            if error is None:
+                return
+            if isinstance(error, TimeoutError):
+                break  # The call may still succeed, so a repetition could store entries twice.
+        words = f"{type(error).__name__}: {error}"
+        self._report({"type": "system", "subtype": "mirror_error", "key": key, "error": words})
+
+
+async def call_store(
+    call: Coroutine[Any, Any, T], timeout_s: float
+) -> tuple[T | None, BaseException | None]:
+    """Return a call's value or its error, whatever a program's store raises."""
+    task = asyncio.ensure_future(call)
+    try:
+        done, _ = await asyncio.wait([task], timeout=timeout_s)
+    finally:
+        if not task.done():
+            task.cancel()
+    if not done:
+        return None, TimeoutError(f"no answer within {timeout_s:g} s")
+    if task.cancelled():
+        return None, asyncio.CancelledError("the store cancelled the call")
+    error = task.exception()
+    return (task.result(), None) if error is None else (None, error)
+
+
+def find_key(path: Path, projects: Path) -> Json | None:
+    """Return the key of a transcript, or None for a file that is not in a project's folder."""
+    if not path.is_relative_to(projects):
+        return None
+    parts = path.relative_to(projects).with_suffix("").parts
+    if len(parts) < 2:
+        return None
+    key = {"project_key": parts[0], "session_id": parts[1]}
+    return key | {"subpath": "/".join(parts[2:])} if len(parts) > 2 else key
+
+
+async def bring_session(
+    store: ProgramStore, home: Path, cwd: str, session: str | None
+) -> str | None:
+    """Write a stored session to this machine, and return its ID.
+
+    `session` is an ID; None means the newest in the store. A title or a file is not looked up in
+    the store, and None is returned if the store does not have the session. Entries that this
+    machine lacks are appended.
+    """
+    project = get_project_dir(home, cwd)
+    if session is None:
+        session = await _newest(store, project.name)
+    if session is None or not is_uuid(session):
+        return None
+    key = {"project_key": project.name, "session_id": session}
+    entries = await _load(store, key)
+    if not entries:
+        return None
+    await asyncio.to_thread(_write, project / f"{session}.jsonl", entries)
+    for subpath in await _ask(store, "list_subkeys", key) or ():
+        if isinstance(subpath, str) and AGENT_PATH.fullmatch(subpath):
+            agent_entries = await _load(store, key | {"subpath": subpath})
+            path = project / session / f"{subpath}.jsonl"
+            await asyncio.to_thread(_write_agent, path, agent_entries)
+    return session
+
+
+async def _newest(store: ProgramStore, project: str) -> str | None:
+    listed = await _ask(store, "list_sessions", project) or ()
+    newest = max(listed, key=lambda item: item["mtime"], default=None)
+    return None if newest is None else str(newest["session_id"])
+
+
+async def _ask(store: ProgramStore, name: str, argument: object) -> Any:
+    """Call an optional method. None if the store does not have it."""
+    method = getattr(store, name, None)
+    if method is None:
+        return None
+    value, error = await call_store(method(argument), LOAD_TIMEOUT_S)
+    if error is None or isinstance(error, NotImplementedError):
+        return value
+    raise SessionError(f"session_store: {name} failed: {type(error).__name__}: {error}") from error
+
+
+async def _load(store: ProgramStore, key: Json) -> list[Json]:
+    value, error = await call_store(store.load(key), LOAD_TIMEOUT_S)
+    if error is not None:
+        words = f"{type(error).__name__}: {error}"
+        raise SessionError(f"session_store: load failed: {words}") from error
+    return [entry for entry in value or () if isinstance(entry, dict)]
+
+
+def _write_agent(path: Path, entries: list[Json]) -> None:
+    metadata = [entry for entry in entries if entry.get("type") == METADATA]
+    transcript = [entry for entry in entries if entry.get("type") != METADATA]
+    if transcript:
+        _write(path, transcript)
+    if metadata:
+        fields = {name: value for name, value in metadata[-1].items() if name != "type"}
+        write_fields(get_sidecar(path), fields)
+
+
+def _write(path: Path, entries: list[Json]) -> None:
+    """Create the transcript, or append what it lacks."""
+    if not is_there(path):
+        write_new(path, [encode(entry) + b"\n" for entry in entries])
+        return
+    identities = set(map(_identify, entries_of(path)))
+    missing = [entry for entry in entries if _identify(entry) not in identities]
+    if not missing:
+        return
+    log = Log()
+    try:
+        if not log.claim(path):
+            raise SessionError(f"session {path.stem} is open in another process; close it first")
+        log.append(path, [encode(entry) + b"\n" for entry in missing])
+        for trouble in log.flush().troubles:
+            raise OSError(str(trouble))
+    finally:
+        log.close()
+
+
+def _identify(entry: Json) -> object:
+    """Return the entry's UUID, or its content if it has none. Stores may reorder members."""
+    return entry.get("uuid") or msgspec.json.encode(entry, order="sorted")

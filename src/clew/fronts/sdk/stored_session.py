@@ -1,0 +1,254 @@
+"""A stored session as an object: read, check, repair, fork, extend, search and export it.
+
+No model is asked. A change fails with `SessionError` while a process has the session open. Without
+`home=`, the process's environment decides where sessions are, as for `clew`.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from clew.agent.deferred_calls import find_call, find_deferred
+from clew.core.catalog.lookup import CATALOG
+from clew.core.json_object import Json
+from clew.core.ledger.ledger import Ledger
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import SessionError
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.history import History
+from clew.core.messages.messages import UserMessage
+from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
+from clew.fronts.sdk.sessions import Folder, Named, find_home, found, place
+from clew.record.exchange.bring import bring
+from clew.record.exchange.export import export_session, list_agent_files, messages_of, redaction_of
+from clew.record.library.branches import SessionTree, read_tree
+from clew.record.library.copies import append_beside, fork, graft
+from clew.record.library.costs import gather
+from clew.record.library.keeping import remove, size_session
+from clew.record.library.search import Scope, SearchHit, search
+from clew.record.library.words import query_of
+from clew.record.transcript.check import BrokenRule
+from clew.record.transcript.examine import examine, session_id_of
+from clew.record.transcript.light import is_uuid, read_outline
+from clew.record.transcript.paths import get_own_dir, home_of
+from clew.record.transcript.repair import HeldError, WouldLoseError, carry_out, plan
+
+# Where to begin: at the last compaction, as the model sees it, or at the session's first message.
+Since: TypeAlias = Literal["compaction", "beginning"]
+Form: TypeAlias = Literal["markdown", "html", "json", "jsonl"]
+MOST_HITS = 50
+
+
+class StoredSession:
+    """A session, or the transcript of one of its subagents. Make one with `open` or `create`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Session({str(self.path)!r})"
+
+    @staticmethod
+    def open(
+        session: Named | bytes, *, cwd: Folder | None = None, home: Folder | None = None
+    ) -> "StoredSession":
+        """Open a session by ID, title, file, item of `list_sessions`, or its transcript's bytes.
+
+        From bytes, a temporary file is made, which is deleted with the object.
+        """
+        if isinstance(session, bytes):
+            return _open_bytes(session)
+        return StoredSession(found(session, cwd, home))
+
+    @staticmethod
+    def create(
+        messages: Sequence[Json],
+        *,
+        title: str = "",
+        cwd: Folder | None = None,
+        home: Folder | None = None,
+    ) -> "StoredSession":
+        """Create a session from messages of the Messages API (`role` and `content`).
+
+        Raise `ValueError` if a message can't be taken.
+        """
+        folder = place(cwd)
+        _check_messages(messages, folder)
+        return _bring(find_home(home), messages, folder, title)
+
+    # -- reading
+
+    @property
+    def id(self) -> str:
+        """The session's ID. A subagent's transcript has the ID of its session."""
+        return session_id_of(self.path)
+
+    @property
+    def agent_id(self) -> str:
+        """The subagent's ID; empty for a session."""
+        return "" if is_uuid(self.path.stem) else self.path.stem.removeprefix("agent-")
+
+    @property
+    def title(self) -> str:
+        """The title: the user's, the generated one, or the first prompt."""
+        outline = read_outline(self.path)
+        return outline.title if outline else ""
+
+    def entries(self, since: Since = "compaction") -> list[Json]:
+        """Return the entries of the conversation as they are stored."""
+        return messages_of(self.path, is_all=since == "beginning")
+
+    def messages(self, since: Since = "compaction") -> list[Message]:
+        """Return the conversation as the types that a running session yields."""
+        return [read_entry(entry) for entry in self.entries(since)]
+
+    def agents(self) -> "list[StoredSession]":
+        """Return the transcripts of the session's subagents."""
+        return [StoredSession(path) for path in list_agent_files(self.path)]
+
+    def deferred_calls(self) -> list[ToolUse]:
+        """Return the calls that wait for approval; they are asked about with the next prompt."""
+        history = History(self.entries())
+        found = [
+            find_call(history, result.tool_use_id)
+            for entry in find_deferred(history)
+            for result in UserMessage(entry).tool_results
+        ]
+        blocks = [block(pair[0]) for pair in found if pair is not None]
+        return [call for call in blocks if isinstance(call, ToolUse)]
+
+    def ledger(self) -> Ledger:
+        """Return the charges of all responses: compacted history and subagents, too."""
+        return gather([self.path], CATALOG).sessions[0].ledger
+
+    def tree(self) -> SessionTree:
+        """Return the prompts of all branches, the origin and the forks."""
+        return read_tree(self.path)
+
+    def search(self, words: str, *, limit: int = MOST_HITS) -> list[SearchHit]:
+        """Return the entries that contain all words, newest first, including subagents'."""
+        scope, query = Scope(session_id=self.id), query_of(words)
+        home = home_of(self._saved())
+        return search(home, query, scope, limit=limit, use_index=False).hits
+
+    def export(
+        self,
+        form: Form = "markdown",
+        *,
+        since: Since = "compaction",
+        subagents: bool = True,
+        masks: Literal["secrets", "personal", "nothing"] = "secrets",
+    ) -> bytes:
+        """Return the session in another form. Secrets are masked unless `masks` is "nothing"."""
+        redaction = redaction_of(redacts=masks == "personal", is_raw=masks == "nothing")
+        is_all = since == "beginning"
+        return export_session(self.path, form, redaction, subagents=subagents, is_all=is_all)
+
+    def check(self) -> list[BrokenRule]:
+        """Return the problems of the file; none for a healthy session."""
+        return examine(self.path).problems
+
+    # -- changing
+
+    def repair(self) -> "StoredSession":
+        """Repair the session, and return it or its repaired copy. The file loses nothing."""
+        path = self._saved()
+        try:
+            done = carry_out(plan(path), get_own_dir(home_of(path)) / "backups")
+        except (HeldError, WouldLoseError) as error:
+            raise SessionError(str(error)) from error
+        return StoredSession(done.plan.target)
+
+    def fork(self, until: str | None = None, *, title: str = "") -> "StoredSession":
+        """Fork the session up to the message `until`, or to its end."""
+        return StoredSession(fork(self._saved(), until, title=title, at=_now()).path)
+
+    def append(self, messages: Sequence[Json]) -> None:
+        """Append messages of the Messages API. The first must be a prompt of the user."""
+        path = self._saved()
+        with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+            source = _bring(Path(folder), messages, folder, "").path
+            first = next((prompt.uuid for prompt in read_tree(source).prompts), None)
+            if first is None:
+                raise ValueError("messages: the first must be a prompt of the user")
+            graft(path, source, first, None)
+
+    def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
+        """Append the messages of another session from the prompt `first` to `last`."""
+        graft(self._saved(), other.path, first, last)
+
+    def rename(self, title: str) -> None:
+        """Set the title. An empty title removes it."""
+        line = {"type": "custom-title", "customTitle": title, "sessionId": self.id}
+        append_beside(self._saved(), line)
+
+    def tag(self, tag: str) -> None:
+        """Set the tag. An empty tag removes it."""
+        append_beside(self._saved(), {"type": "tag", "tag": tag, "sessionId": self.id})
+
+    def delete(self) -> None:
+        """Delete the session with its subagents and file copies."""
+        path = self._saved()
+        remove(home_of(path), size_session(path))
+
+    def _saved(self) -> Path:
+        """Return the path, unless it is a subagent's, which belongs to its session."""
+        if self.agent_id:
+            raise SessionError(f"{self.path}: not possible for the transcript of a subagent")
+        return self.path
+
+
+Session: TypeAlias = StoredSession
+
+
+def _now() -> str:
+    return format_timestamp(time.time_ns() // 1_000_000)
+
+
+def _open_bytes(data: bytes) -> StoredSession:
+    name = next(filter(is_uuid, map(_session_id, data.split(b"\n"))), None) or str(uuid4())
+    home = tempfile.mkdtemp(prefix="clew-")
+    path = Path(home, "projects", "bytes", f"{name.lower()}.jsonl")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    session = StoredSession(path)
+    weakref.finalize(session, shutil.rmtree, home, ignore_errors=True)
+    return session
+
+
+def _session_id(line: bytes) -> str:
+    try:
+        entry = decode(line)
+    except ValueError:
+        return ""
+    value = entry.get("sessionId") if isinstance(entry, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _check_messages(messages: Sequence[Json], cwd: str) -> None:
+    """Raise `ValueError` for a message that can't be taken, before anything is written."""
+    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+        _bring(Path(folder), messages, cwd, "")
+
+
+def _bring(home: Path, messages: Sequence[Json], cwd: str, title: str) -> StoredSession:
+    # The ID makes the entries' own IDs different each time that the same messages are taken.
+    state = {"title": title, "sessionId": str(uuid4())}
+    document = {"id": str(uuid4()), "state": state, "messages": list(messages)}
+    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+        source = Path(folder, "messages.json")
+        source.write_bytes(encode(document))
+        try:
+            imported = bring(home, source, os.fspath(cwd), now=_now, has_new_id=True)
+        except SessionError as error:
+            raise ValueError(f"messages: {error}") from error
+    if imported.losses:
+        losses = ", ".join(f"{reason} ({count})" for reason, count in imported.losses.items())
+        raise ValueError(f"messages: not taken: {losses}")
+    return StoredSession(imported.path)

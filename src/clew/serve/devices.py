@@ -1,0 +1,92 @@
+"""Who may use the server, and files that sessions need elsewhere, as operations of a transaction.
+
+Sessions and transcripts belong to an owner. The devices of an owner see and change only those.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.serve.database import Transaction
+from clew.serve.log import OWNER, RefusedError, hash_secret
+
+SCOPES = ("view", "answer", "prompt", "start", "admin")
+
+
+class Device(Struct, frozen=True, kw_only=True):
+    """A device that was identified by its token."""
+
+    id: str
+    name: str
+    owner: str
+    scopes: frozenset[str]
+
+    def require(self, scope: str) -> None:
+        if scope not in self.scopes:
+            raise RefusedError(403, "missing_scope", f"this device lacks the scope {scope!r}")
+
+
+def add_device(
+    transaction: Transaction,
+    device: str,
+    name: str,
+    token: str,
+    scopes: Sequence[str],
+    now_ms: int,
+    owner: str = OWNER,
+) -> None:
+    transaction.run(
+        "INSERT INTO device (id, name, token, scopes, created_at, owner) VALUES (?, ?, ?, ?, ?, ?)",
+        device,
+        name,
+        hash_secret(token),
+        ",".join(scopes),
+        now_ms,
+        owner,
+    )
+
+
+def find_device(transaction: Transaction, token: str) -> Device | None:
+    """Return the device with this token, unless it was revoked."""
+    rows = transaction.run(
+        "SELECT id, name, owner, scopes FROM device WHERE token=? AND revoked_at IS NULL",
+        hash_secret(token),
+    )
+    if not rows:
+        return None
+    device, name, owner, scopes = rows[0]
+    return Device(id=device, name=name, owner=owner, scopes=frozenset(scopes.split(",")))
+
+
+def list_devices(transaction: Transaction) -> list[Json]:
+    return [
+        {"id": row[0], "name": row[1], "owner": row[2], "scopes": row[3].split(",")}
+        for row in transaction.run(
+            "SELECT id, name, owner, scopes FROM device WHERE revoked_at IS NULL"
+            " ORDER BY created_at, id"
+        )
+    ]
+
+
+def revoke_device(transaction: Transaction, device: str, now_ms: int) -> None:
+    known = transaction.run("SELECT 1 FROM device WHERE id=? AND revoked_at IS NULL", device)
+    if not known:
+        raise RefusedError(404, "not_found", f"device not found: {device}")
+    transaction.run("UPDATE device SET revoked_at=? WHERE id=?", now_ms, device)
+    transaction.run("DELETE FROM worker WHERE device=?", device)
+
+
+def put_blob(transaction: Transaction, name: str, body: bytes) -> None:
+    if hashlib.sha256(body).hexdigest() != name:
+        raise RefusedError(400, "wrong_hash", "the body's SHA-256 is not the one in the URL")
+    transaction.run("INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING", name, body)
+
+
+def get_blob(transaction: Transaction, name: str) -> bytes:
+    """Return a file. Whoever knows its hash knew its content, so files have no owner."""
+    rows = transaction.run("SELECT body FROM blob WHERE sha256=?", name)
+    if not rows:
+        raise RefusedError(404, "not_found", f"blob not found: {name}")
+    return bytes(rows[0][0])

@@ -1,0 +1,82 @@
+"""Who waits for news of which session, and the frames that are passed on without being stored.
+
+A stream reads the log after its last number, so a signal that is lost or doubled harms nothing.
+Frames that are never stored (growing answers) wait in a bounded queue for each stream; the oldest
+are dropped for a slow reader.
+"""
+
+import asyncio
+from collections import deque
+
+# Frames that wait for one slow reader.
+MOST_WAITING = 1_000
+
+
+class Subscriber:
+    """One open stream. `is_closed` ends it."""
+
+    def __init__(self, session: str, device: str) -> None:
+        self.session = session
+        self.device = device
+        self.is_closed = False
+        self._frames: deque[bytes] = deque(maxlen=MOST_WAITING)
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    def pass_on(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        self._changed.set()
+
+    def take(self) -> list[bytes]:
+        """Return the waiting frames; later signals wake the next `wait`."""
+        self._changed.clear()
+        frames = list(self._frames)
+        self._frames.clear()
+        return frames
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for news; return False if there were none."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Feed:
+    """All open streams of this server."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, set[Subscriber]] = {}
+
+    def open(self, session: str, device: str) -> Subscriber:
+        subscriber = Subscriber(session, device)
+        self._open.setdefault(session, set()).add(subscriber)
+        return subscriber
+
+    def close(self, subscriber: Subscriber) -> None:
+        streams = self._open.get(subscriber.session, set())
+        streams.discard(subscriber)
+        if not streams:
+            self._open.pop(subscriber.session, None)
+
+    def changed(self, session: str) -> None:
+        for subscriber in self._open.get(session, ()):
+            subscriber.wake()
+
+    def pass_on(self, session: str, frame: bytes) -> None:
+        for subscriber in self._open.get(session, ()):
+            if subscriber.device:
+                subscriber.pass_on(frame)
+
+    def has_viewers(self, session: str) -> bool:
+        return any(subscriber.device for subscriber in self._open.get(session, ()))
+
+    def close_all(self) -> None:
+        for streams in self._open.values():
+            for subscriber in streams:
+                subscriber.is_closed = True
+                subscriber.wake()

@@ -1,0 +1,111 @@
+"""The HTTP server process: uvicorn with the limits of the session server."""
+
+import asyncio
+import socket
+import sys
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from clew.serve.app import SessionServer
+from clew.system.command_groups import show
+
+HEAD_MAX_BYTES = 64 << 10
+HEAD_S = 15.0
+MOST_CONNECTIONS = 5_000
+# How long a stop waits for requests that are being answered.
+LAST_S = 5
+
+
+class TimedProtocol(H11Protocol):
+    """uvicorn's protocol, which also closes a connection whose request head is slow.
+
+    The time begins with a connection and with the first byte of each request.
+    """
+
+    head_s = HEAD_S
+    cycle: Any
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None and not self._is_answering():
+            self._expect_head()
+        super().data_received(data)
+        if self._is_answering():
+            self._forget()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        """Return whether a request's head is complete and its response is not."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _expect_head(self) -> None:
+        self._deadline = self.loop.call_later(self.head_s, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class HttpListener(uvicorn.Server):
+    """A server that says where it listens, and ends its streams when it stops."""
+
+    def __init__(
+        self,
+        server: SessionServer,
+        host: str,
+        port: int,
+        *,
+        certificate: str = "",
+        key: str = "",
+        is_behind_proxy: bool = False,
+        head_s: float = HEAD_S,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                server.app,
+                http=type("Heads", (TimedProtocol,), {"head_s": head_s}),
+                host=host,
+                port=port,
+                # Only a proxy may name another sender.
+                proxy_headers=is_behind_proxy,
+                ssl_certfile=certificate or None,
+                ssl_keyfile=key or None,
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_graceful_shutdown=LAST_S,
+                h11_max_incomplete_event_size=HEAD_MAX_BYTES,
+            )
+        )
+        self._streams = server
+        self.url = ""
+        # Set when the server listens, under `url`.
+        self.is_ready = asyncio.Event()
+        self._scheme = "https" if certificate else "http"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                self.url = f"{self._scheme}://{address}"
+                show(f"listening on {self.url}")
+        sys.stdout.flush()  # Programs that start the server wait for the address.
+        self.is_ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.close_streams()
+        await super().shutdown(sockets)

@@ -1,0 +1,590 @@
+"""What the server stores, as operations of a transaction: lines, events, questions, devices.
+
+Five laws hold here, whatever arrives in whatever order. The server only copies what a worker has on
+its disk. A line or event that arrives again changes nothing; a different one in its place is
+refused. An older epoch is refused everywhere. An event is numbered once, in the order of its
+commit, and the first answer to a question wins. A reader gets everything after a number.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError
+from clew.serve.database import Transaction
+
+Source: TypeAlias = Literal["worker", "client"]
+
+# A worker that sent no heartbeat for this long is shown as gone.
+LEASE_MS = 60_000
+TOKEN_MS = 4 * 60 * 60 * 1000
+NO_LINES = bytes(32)
+# The owner of devices for which no other was named.
+OWNER = "owner"
+
+
+class RefusedError(ClewError):
+    """The server refuses a request. `status` is the HTTP status and `reason` a word for programs."""
+
+    def __init__(self, status: int, reason: str, message: str, **about: object) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.about = about
+
+
+class LoggedEvent(Struct, frozen=True, kw_only=True):
+    """A stored frame of a session. `body` is the JSON that was received."""
+
+    seq: int
+    id: str
+    source: str
+    kind: str
+    body: bytes
+    created_at_ms: int
+    status: str
+
+
+class SentEvent(Struct, frozen=True, kw_only=True):
+    """A frame to be stored. `request` is the question that it asks, answers or withdraws."""
+
+    id: str
+    kind: str
+    body: bytes
+    asks: str = ""
+    answers: str = ""
+
+
+class StoredEvent(Struct, frozen=True, kw_only=True):
+    """What became of a frame. `answered_by` names who answered the question before."""
+
+    id: str
+    seq: int
+    is_duplicate: bool = False
+    answered_by: str = ""
+
+
+def hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def extend_chain(chain: bytes, line: bytes) -> bytes:
+    """Return the hash over all lines so far."""
+    return hashlib.sha256(chain + line).digest()
+
+
+# -- transcripts
+#
+# The first part of a transcript's key is its owner and, for entries of Agent SDK programs, the
+# project.
+
+
+def make_project(owner: str, project: str = "") -> str:
+    """Return the first part of a transcript's key. Names of owners contain no colon."""
+    return f"{owner}:{project}"
+
+
+def owner_of(project: str) -> str:
+    return project.partition(":")[0]
+
+
+def append_lines(
+    transaction: Transaction,
+    key: tuple[str, str, str],
+    lines: Sequence[bytes],
+    *,
+    at: int,
+    epoch: int | None,
+    now_ms: int,
+) -> tuple[int, bytes]:
+    """Append lines after the first `at`; return the number of lines and their chain.
+
+    Lines that are stored already must be the same.
+    """
+    transaction.lock("/".join(key))
+    project, session, agent = key
+    if epoch is not None:
+        find_session(transaction, session, owner_of(project))
+        require_epoch(transaction, session, epoch)
+    count, chain = find_transcript(transaction, key)
+    if at > count:
+        raise refuse_lines(count, chain, "gap", f"{at - count} lines before these are missing")
+    known = [
+        bytes(row[0])
+        for row in transaction.run(
+            "SELECT body FROM line WHERE project=? AND session=? AND agent=? AND seq>? AND seq<=?"
+            " ORDER BY seq",
+            *key,
+            at,
+            at + len(lines),
+        )
+    ]
+    if known != list(lines[: len(known)]):
+        raise refuse_lines(count, chain, "differs", "the lines differ from those stored before")
+    new = lines[len(known) :]
+    rows = []
+    uuids: set[str] = set()
+    for number, line in enumerate(new, count + 1):
+        chain = extend_chain(chain, line)
+        uuid = uuid_of(line)
+        # An entry that a transcript repeats is kept, but its UUID names the first.
+        name = None if uuid is None or uuid in uuids else uuid
+        uuids |= {uuid} if uuid is not None else set()
+        rows.append((project, session, agent, number, name, line, chain))
+    taken = find_uuids(transaction, key, sorted(uuids))
+    rows = [(*row[:4], None if row[4] in taken else row[4], *row[5:]) for row in rows]
+    insert_lines(transaction, key, rows, count + len(new), chain, now_ms)
+    return count + len(new), chain
+
+
+def append_entries(
+    transaction: Transaction, key: tuple[str, str, str], lines: Sequence[bytes], *, now_ms: int
+) -> int:
+    """Append the lines whose UUIDs are not stored yet, and those without one; return the count."""
+    transaction.lock("/".join(key))
+    count, chain = find_transcript(transaction, key)
+    named = [(uuid_of(line), line) for line in lines]
+    known = find_uuids(transaction, key, sorted({uuid for uuid, _ in named if uuid is not None}))
+    rows = []
+    for uuid, line in named:
+        if uuid is not None and uuid in known:
+            continue
+        known |= {uuid} if uuid is not None else set()
+        chain = extend_chain(chain, line)
+        count += 1
+        rows.append((*key, count, uuid, line, chain))
+    if rows:
+        insert_lines(transaction, key, rows, count, chain, now_ms)
+    return count
+
+
+def insert_lines(
+    transaction: Transaction,
+    key: tuple[str, str, str],
+    rows: Sequence[Sequence[object]],
+    count: int,
+    chain: bytes,
+    now_ms: int,
+) -> None:
+    if not rows:
+        return
+    transaction.run_many("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    transaction.run(
+        "INSERT INTO transcript VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (project, session, agent)"
+        " DO UPDATE SET lines=excluded.lines, chain=excluded.chain, updated_at=excluded.updated_at",
+        *key,
+        count,
+        chain,
+        now_ms,
+    )
+    transaction.notify(key[1])
+
+
+def refuse_lines(count: int, chain: bytes, reason: str, message: str) -> RefusedError:
+    return RefusedError(409, reason, message, lines=count, chain=chain.hex())
+
+
+def uuid_of(line: bytes) -> str | None:
+    """Return the UUID of an entry, or None if the line has none."""
+    try:
+        return msgspec.json.decode(line, type=_Named).uuid
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+class _Named(Struct):
+    uuid: str | None = None
+
+
+# How many names one statement looks up.
+LOOKED_UP = 500
+
+
+def find_uuids(
+    transaction: Transaction, key: tuple[str, str, str], uuids: Sequence[str]
+) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(uuids), LOOKED_UP):
+        part = uuids[start : start + LOOKED_UP]
+        marks = ", ".join("?" * len(part))
+        found |= {
+            row[0]
+            for row in transaction.run(
+                "SELECT uuid FROM line WHERE project=? AND session=? AND agent=?"
+                f" AND uuid IN ({marks})",
+                *key,
+                *part,
+            )
+        }
+    return found
+
+
+def find_transcript(transaction: Transaction, key: tuple[str, str, str]) -> tuple[int, bytes]:
+    rows = transaction.run(
+        "SELECT lines, chain FROM transcript WHERE project=? AND session=? AND agent=?", *key
+    )
+    return (int(rows[0][0]), bytes(rows[0][1])) if rows else (0, NO_LINES)
+
+
+def chain_at(transaction: Transaction, key: tuple[str, str, str], count: int) -> bytes | None:
+    """Return the hash over the first `count` lines, or None if there are fewer."""
+    if count == 0:
+        return NO_LINES
+    rows = transaction.run(
+        "SELECT chain FROM line WHERE project=? AND session=? AND agent=? AND seq=?", *key, count
+    )
+    return bytes(rows[0][0]) if rows else None
+
+
+def read_lines(
+    transaction: Transaction, key: tuple[str, str, str], after: int, limit: int
+) -> list[bytes]:
+    return [
+        bytes(row[0])
+        for row in transaction.run(
+            "SELECT body FROM line WHERE project=? AND session=? AND agent=? AND seq>?"
+            " ORDER BY seq LIMIT ?",
+            *key,
+            after,
+            limit,
+        )
+    ]
+
+
+def list_transcripts(
+    transaction: Transaction, project: str, session: str = ""
+) -> list[tuple[str, str, int, int]]:
+    """Return session, agent, number of lines and time of the transcripts of a project."""
+    rows = transaction.run(
+        "SELECT session, agent, lines, updated_at FROM transcript"
+        " WHERE project=? AND (session=? OR ?='') ORDER BY session, agent",
+        project,
+        session,
+        session,
+    )
+    return [(row[0], row[1], int(row[2]), int(row[3])) for row in rows]
+
+
+def delete_transcripts(
+    transaction: Transaction, project: str, session: str, agent: str | None
+) -> None:
+    """Delete a transcript, or all of a session if `agent` is None."""
+    where = "project=? AND session=?" + ("" if agent is None else " AND agent=?")
+    values = (project, session) if agent is None else (project, session, agent)
+    transaction.run(f"DELETE FROM line WHERE {where}", *values)
+    transaction.run(f"DELETE FROM transcript WHERE {where}", *values)
+
+
+# -- sessions and workers
+
+
+def create_session(
+    transaction: Transaction,
+    session: str,
+    title: str,
+    config: Json,
+    now_ms: int,
+    owner: str = OWNER,
+) -> None:
+    """Create a session; keep one that exists."""
+    transaction.run(
+        "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        session,
+        title,
+        json.dumps(config),
+        now_ms,
+        now_ms,
+        owner,
+    )
+
+
+def find_session(transaction: Transaction, session: str, owner: str = "") -> Json:
+    """Return a session. With `owner`, somebody else's session is not found."""
+    rows = transaction.run(
+        "SELECT title, config, epoch, last_seq, state, beat_at, created_at, updated_at"
+        " FROM session WHERE id=? AND (owner=? OR ?='')",
+        session,
+        owner,
+        owner,
+    )
+    if not rows:
+        raise RefusedError(404, "not_found", f"session not found: {session}")
+    title, config, epoch, last_seq, state, beat_at, created_at, updated_at = rows[0]
+    return {
+        "id": session,
+        "title": title,
+        "config": json.loads(config),
+        "worker_epoch": int(epoch),
+        "last_sequence_num": int(last_seq),
+        "state": json.loads(state),
+        "beat_at": int(beat_at),
+        "created_at": int(created_at),
+        "updated_at": int(updated_at),
+    }
+
+
+def list_sessions(transaction: Transaction, owner: str, limit: int) -> list[Json]:
+    rows = transaction.run(
+        "SELECT id FROM session WHERE owner=? ORDER BY updated_at DESC LIMIT ?", owner, limit
+    )
+    return [find_session(transaction, row[0]) for row in rows]
+
+
+def require_epoch(transaction: Transaction, session: str, epoch: object) -> None:
+    """Refuse a worker that another one has replaced."""
+    rows = transaction.run("SELECT epoch FROM session WHERE id=?", session)
+    current = int(rows[0][0]) if rows else 0
+    if epoch != current:
+        raise RefusedError(
+            409,
+            "superseded_by_worker",
+            f"the worker's epoch is {epoch}, but the session's is {current}",
+            expected_epoch=epoch,
+            actual_epoch=current,
+        )
+
+
+def register_worker(
+    transaction: Transaction,
+    session: str,
+    token: str,
+    expected: object,
+    now_ms: int,
+    device: str = "",
+) -> int:
+    """Begin a new epoch, in which the worker with this token writes; return it.
+
+    The token is valid as long as the device that asked for it.
+    """
+    transaction.lock(session)
+    found = find_session(transaction, session)
+    if expected is not None:
+        require_epoch(transaction, session, expected)
+    epoch = int(found["worker_epoch"]) + 1
+    transaction.run(
+        "UPDATE session SET epoch=?, beat_at=?, updated_at=? WHERE id=?",
+        epoch,
+        now_ms,
+        now_ms,
+        session,
+    )
+    transaction.run("DELETE FROM worker WHERE expires_at<?", now_ms)
+    transaction.run(
+        "INSERT INTO worker VALUES (?, ?, ?, ?, ?) ON CONFLICT (token) DO UPDATE"
+        " SET epoch=excluded.epoch",
+        hash_secret(token),
+        session,
+        epoch,
+        now_ms + TOKEN_MS,
+        device,
+    )
+    transaction.notify(session)
+    return epoch
+
+
+def find_worker(
+    transaction: Transaction, session: str, token: str, now_ms: int
+) -> tuple[int, int] | None:
+    """Return the epoch of a worker's token and the session's, or None for an invalid token."""
+    rows = transaction.run(
+        "SELECT worker.epoch, session.epoch FROM worker JOIN session ON session.id=worker.session"
+        " WHERE worker.token=? AND worker.session=? AND worker.expires_at>=?",
+        hash_secret(token),
+        session,
+        now_ms,
+    )
+    return (int(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def beat(transaction: Transaction, session: str, epoch: object, now_ms: int) -> None:
+    require_epoch(transaction, session, epoch)
+    transaction.run("UPDATE session SET beat_at=? WHERE id=?", now_ms, session)
+
+
+def merge_state(
+    transaction: Transaction, session: str, epoch: object, patch: Json, now_ms: int
+) -> Json:
+    """Merge a patch (RFC 7396) into the state that the worker reports, and return the state."""
+    transaction.lock(session)
+    require_epoch(transaction, session, epoch)
+    state: Json = merge(find_session(transaction, session)["state"], patch)
+    transaction.run(
+        "UPDATE session SET state=?, updated_at=?, beat_at=? WHERE id=?",
+        json.dumps(state),
+        now_ms,
+        now_ms,
+        session,
+    )
+    return state
+
+
+def merge(value: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for name, part in patch.items():
+        if part is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge(merged.get(name), part)
+    return merged
+
+
+# -- events
+
+
+def append_events(
+    transaction: Transaction,
+    session: str,
+    source: Source,
+    events: Sequence[SentEvent],
+    *,
+    by: str,
+    epoch: object = None,
+    now_ms: int,
+) -> list[StoredEvent]:
+    """Number and store frames; one that arrives again is not stored again.
+
+    If another frame has the ID of a stored one, nothing is stored. A worker may echo what a viewer
+    sent in a form of its own.
+    """
+    transaction.lock(session)
+    if source == "worker":
+        require_epoch(transaction, session, epoch)
+    last = int(find_session(transaction, session)["last_sequence_num"])
+    stored = []
+    for event in events:
+        known = transaction.run(
+            "SELECT seq, source, body FROM event WHERE session=? AND id=?", session, event.id
+        )
+        if known:
+            is_echo = source == "worker" and known[0][1] == "client"
+            if not is_echo and not is_same(bytes(known[0][2]), event.body):
+                raise RefusedError(
+                    422, "event_differs", f"another event has the ID {event.id}", event_id=event.id
+                )
+            stored.append(StoredEvent(id=event.id, seq=int(known[0][0]), is_duplicate=True))
+            continue
+        if event.answers:
+            answered_by = answer(transaction, session, event, source, by, now_ms)
+            if answered_by:
+                stored.append(StoredEvent(id=event.id, seq=0, answered_by=answered_by))
+                continue
+        last += 1
+        transaction.run(
+            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            session,
+            last,
+            event.id,
+            source,
+            event.kind,
+            event.body,
+            now_ms,
+        )
+        if event.asks:
+            transaction.run(
+                "INSERT INTO question VALUES (?, ?, ?, '', '', 0)"
+                " ON CONFLICT (session, request) DO NOTHING",
+                session,
+                event.asks,
+                last,
+            )
+        stored.append(StoredEvent(id=event.id, seq=last))
+    transaction.run("UPDATE session SET last_seq=?, updated_at=? WHERE id=?", last, now_ms, session)
+    transaction.notify(session)
+    return stored
+
+
+def is_same(body: bytes, other: bytes) -> bool:
+    return body == other or bool(msgspec.json.decode(body) == msgspec.json.decode(other))
+
+
+def answer(
+    transaction: Transaction, session: str, event: SentEvent, source: Source, by: str, now_ms: int
+) -> str:
+    """Record the answer to a worker's question, or its withdrawal.
+
+    Return who answered before, or an empty string if this answer is the first.
+    """
+    rows = transaction.run(
+        "SELECT answer, answered_by FROM question WHERE session=? AND request=?",
+        session,
+        event.answers,
+    )
+    if not rows:
+        # A viewer can answer only what was asked. A worker also answers viewers' requests.
+        return "" if source == "worker" else "no such question"
+    if rows[0][0]:
+        return "" if source == "worker" else str(rows[0][1])
+    transaction.run(
+        "UPDATE question SET answer=?, answered_by=?, answered_at=? WHERE session=? AND request=?",
+        event.id,
+        by,
+        now_ms,
+        session,
+        event.answers,
+    )
+    return ""
+
+
+def read_events(
+    transaction: Transaction, session: str, after: int, limit: int, source: str = ""
+) -> list[LoggedEvent]:
+    rows = transaction.run(
+        "SELECT seq, id, source, kind, body, created_at, status FROM event"
+        " WHERE session=? AND seq>? AND (source=? OR ?='') ORDER BY seq LIMIT ?",
+        session,
+        after,
+        source,
+        source,
+        limit,
+    )
+    return [
+        LoggedEvent(
+            seq=int(row[0]),
+            id=row[1],
+            source=row[2],
+            kind=row[3],
+            body=bytes(row[4]),
+            created_at_ms=int(row[5]),
+            status=row[6],
+        )
+        for row in rows
+    ]
+
+
+def closed_questions(transaction: Transaction, session: str) -> set[int]:
+    """Return the numbers of the questions that have an answer."""
+    rows = transaction.run("SELECT seq FROM question WHERE session=? AND answer<>''", session)
+    return {int(row[0]) for row in rows}
+
+
+STATES = ("received", "processing", "processed")
+
+
+def mark_delivered(
+    transaction: Transaction,
+    session: str,
+    epoch: object,
+    updates: Sequence[tuple[str, str]],
+    now_ms: int,
+) -> None:
+    """Record how far the worker has come with viewers' events. A state never goes back."""
+    transaction.lock(session)
+    beat(transaction, session, epoch, now_ms)
+    for event_id, status in updates:
+        earlier = STATES[: STATES.index(status)]
+        marks = ", ".join("?" * (len(earlier) + 1))
+        transaction.run(
+            f"UPDATE event SET status=? WHERE session=? AND id=? AND status IN ({marks})",
+            status,
+            session,
+            event_id,
+            "",
+            *earlier,
+        )

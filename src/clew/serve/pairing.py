@@ -1,0 +1,160 @@
+"""Pairing: how a device gets its token without one being copied by hand.
+
+A device of the owner opens a pairing under the hash of a secret that the server never sees. The new
+device, which was shown the secret, claims it by the same hash, and the owner confirms who claimed.
+A pairing ends after two minutes, and hands its token out once.
+"""
+
+import re
+import secrets
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from clew.core.json_object import Json
+from clew.serve.access import Failures
+from clew.serve.database import Database, Transaction
+from clew.serve.devices import SCOPES, Device, add_device
+from clew.serve.frames import now_ms
+from clew.serve.log import RefusedError
+from clew.serve.requests import parse_object
+
+PAIRING_MS = 120_000
+NAME_CHARACTERS = 60
+CLAIM = re.compile(r"[0-9a-f]{64}")
+
+Answer = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Device, Request], Awaitable[Response]]
+
+
+def open_pairing(
+    transaction: Transaction, claim: str, device: Device, scopes: str, at: int
+) -> None:
+    transaction.run("DELETE FROM pairing WHERE expires_at<?", at)
+    transaction.run(
+        "INSERT INTO pairing VALUES (?, ?, ?, '', '', '', ?) ON CONFLICT (claim) DO NOTHING",
+        claim,
+        device.owner,
+        scopes,
+        at + PAIRING_MS,
+    )
+
+
+def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> Json:
+    """Return a pairing. With `owner`, somebody else's is not found."""
+    rows = transaction.run(
+        "SELECT owner, scopes, name, address, device FROM pairing"
+        " WHERE claim=? AND expires_at>=? AND (owner=? OR ?='')",
+        claim,
+        at,
+        owner,
+        owner,
+    )
+    if not rows:
+        raise RefusedError(404, "not_found", "no such pairing, or it is older than two minutes")
+    return dict(zip(("owner", "scopes", "name", "address", "device"), rows[0], strict=True))
+
+
+def claim_pairing(transaction: Transaction, claim: str, name: str, address: str, at: int) -> Json:
+    """Note who claims a pairing, or return its token once it is confirmed."""
+    transaction.lock(claim)
+    found = find_pairing(transaction, claim, "", at)
+    if found["device"]:
+        # Made only now, so that no token is ever stored.
+        token = secrets.token_urlsafe(32)
+        scopes = found["scopes"].split(",")
+        add_device(
+            transaction, found["device"], found["name"], token, scopes, at, owner=found["owner"]
+        )
+        transaction.run("DELETE FROM pairing WHERE claim=?", claim)
+        return {"token": token, "device": found["device"], "scopes": found["scopes"]}
+    if found["name"] and (found["name"], found["address"]) != (name, address):
+        raise RefusedError(409, "claimed", "another device has claimed this pairing")
+    transaction.run("UPDATE pairing SET name=?, address=? WHERE claim=?", name, address, claim)
+    return {}
+
+
+def confirm_pairing(
+    transaction: Transaction, claim: str, device: Device, name: str, at: int
+) -> Json:
+    """Accept the device that claimed a pairing under this name; without a name, end it."""
+    transaction.lock(claim)
+    found = find_pairing(transaction, claim, device.owner, at)
+    if not name:
+        transaction.run("DELETE FROM pairing WHERE claim=?", claim)
+        return {}
+    if found["name"] != name or found["device"]:
+        raise RefusedError(409, "not_claimed", f"no device named {name!r} waits for this pairing")
+    made = uuid.uuid4().hex[:8]
+    transaction.run("UPDATE pairing SET device=? WHERE claim=?", made, claim)
+    return {"device": made}
+
+
+class Pairings:
+    """The requests of pairing."""
+
+    def __init__(self, database: Database, failures: Failures) -> None:
+        self._database = database
+        self._failures = failures
+
+    def routes(
+        self, checked: Callable[[Answer], Answer], for_device: Callable[[Handler, str], Answer]
+    ) -> list[Route]:
+        one = "/v1/pairings/{claim}"
+        return [
+            Route("/v1/pairings", for_device(self._open, "admin"), methods=["POST"]),
+            Route(one, for_device(self._show, "admin"), methods=["GET"]),
+            Route(one + "/confirm", for_device(self._confirm, "admin"), methods=["POST"]),
+            Route(one + "/claim", checked(self._claim), methods=["POST"]),
+        ]
+
+    async def _open(self, device: Device, request: Request) -> Response:
+        body = await parse_object(request)
+        claim, scopes = str(body.get("claim")), str(body.get("scopes")).split(",")
+        if not CLAIM.fullmatch(claim) or not scopes or set(scopes) - set(SCOPES):
+            raise RefusedError(400, "invalid_request", "a pairing needs a claim and scopes")
+        for scope in scopes:
+            device.require(scope)
+        await self._database.write(
+            partial(open_pairing, claim=claim, device=device, scopes=",".join(scopes), at=now_ms())
+        )
+        return JSONResponse({})
+
+    async def _show(self, device: Device, request: Request) -> Response:
+        find = partial(
+            find_pairing, claim=request.path_params["claim"], owner=device.owner, at=now_ms()
+        )
+        found = await self._database.read(find)
+        return JSONResponse({name: found[name] for name in ("name", "address", "scopes")})
+
+    async def _confirm(self, device: Device, request: Request) -> Response:
+        body = await parse_object(request)
+        confirm = partial(
+            confirm_pairing,
+            claim=request.path_params["claim"],
+            device=device,
+            name=str(body.get("name") or ""),
+            at=now_ms(),
+        )
+        return JSONResponse(await self._database.write(confirm))
+
+    async def _claim(self, request: Request) -> Response:
+        body, claim = await parse_object(request), request.path_params["claim"]
+        address, now_s = request.client.host if request.client else "", time.monotonic()
+        name = str(body.get("name") or "")[:NAME_CHARACTERS]
+        if not name.isprintable() or not name.strip():
+            raise RefusedError(400, "invalid_request", "a device must have a name")
+        self._failures.check(claim, now_s)
+        take = partial(claim_pairing, claim=claim, name=name, address=address, at=now_ms())
+        try:
+            given = await self._database.write(take)
+        except RefusedError as error:
+            if error.status == 404:
+                self._failures.note(claim, address, now_s)
+            raise
+        return JSONResponse(given, status_code=200 if given else 202)

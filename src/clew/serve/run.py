@@ -1,0 +1,188 @@
+"""`clew serve`: run the session server, and manage the devices that may use it."""
+
+import argparse
+import asyncio
+import contextlib
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew.core.messages.errors import UserError
+from clew.record.transcript.paths import get_own_dir
+from clew.serve import devices
+from clew.serve.frames import NAME, now_ms
+from clew.serve.log import OWNER
+from clew.system.command_groups import Group, GroupWord, argument, show, switch
+
+if TYPE_CHECKING:
+    from clew.serve.database import Database
+
+LISTEN = "127.0.0.1:7480"
+POSTGRES = '--db postgresql needs a driver that is not installed: pip install "clew[postgres]"'
+EXTRA = 'clew serve needs packages that are not installed: pip install "clew[serve]"'
+
+
+def main(argv: list[str], home: Path) -> int:
+    # Without a subcommand, the server runs.
+    words = ["run", *argv] if not argv or argv[0].startswith("-") else argv
+    words = argv if argv in (["-h"], ["--help"]) else words
+    return parser().carry_out(words, lambda options: options.run(home, options))
+
+
+def parser() -> Group:
+    db = argument(
+        "--db",
+        metavar="DATABASE",
+        help="sqlite:PATH (default: in clew's folder) or a postgresql:// URL",
+    )
+    scopes = argument(
+        "--scopes",
+        default="view,answer,prompt",
+        metavar="NAMES",
+        help="What the device may do: view, answer, prompt, start, admin",
+    )
+    owner = argument(
+        "--owner", default=OWNER, metavar="NAME", help="Whose sessions the device uses"
+    )
+    group = Group(
+        prog="clew serve",
+        description="Run a server for your sessions: a durable copy, viewers and remote answers.",
+    )
+    runs = (
+        argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"Default: {LISTEN}"),
+        argument(
+            "--host", action="append", default=[], metavar="NAME", help="Another name of the server"
+        ),
+        argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="Certificate and key for HTTPS"),
+        switch("--behind-proxy", "A proxy in front of the server ends TLS"),
+        argument("--public-url", default="", metavar="URL", help="Address for clients"),
+    )
+    name, device = argument("name", metavar="NAME"), argument("device", metavar="DEVICE")
+    return group.add_words(
+        {
+            "run": GroupWord(do(run), *runs, db, line="Run the server (the default)"),
+            "add": GroupWord(
+                do(add), name, scopes, owner, db, line="Add a device, print its token"
+            ),
+            "devices": GroupWord(do(list_all), db, line="List devices"),
+            "revoke": GroupWord(do(revoke), device, db, line="Revoke the token of a device"),
+        }
+    )
+
+
+def do(
+    word: Callable[[Path, argparse.Namespace], Coroutine[Any, Any, int]],
+) -> Callable[[Path, argparse.Namespace], int]:
+    return lambda home, options: asyncio.run(word(home, options))
+
+
+def find_database(home: Path, name: str | None) -> "Database":
+    from clew.serve.sqlite import SqliteDatabase
+
+    kind, _, path = (name or "").partition(":")
+    if kind in ("postgresql", "postgres"):
+        try:
+            from clew.serve.postgres import PostgresDatabase
+        except ImportError:
+            raise UserError(POSTGRES) from None
+        return PostgresDatabase(name or "")
+    if name and kind != "sqlite":
+        raise UserError(f"--db {kind}: expected sqlite:PATH or postgresql://...")
+    return SqliteDatabase(Path(path).expanduser() if path else get_own_dir(home) / "serve.db")
+
+
+async def run(home: Path, options: argparse.Namespace) -> int:
+    try:
+        from clew.serve.app import SessionServer
+        from clew.serve.listener import HttpListener
+    except ModuleNotFoundError:
+        raise UserError(EXTRA) from None
+    from clew.serve.access import LOOPBACK, is_loopback, split_address
+
+    try:
+        host, port = split_address(options.listen)
+    except ValueError as error:
+        raise UserError(f"--listen {error}") from None
+    if not is_loopback(host) and not (options.tls or options.behind_proxy):
+        raise UserError(
+            f"--listen {options.listen}: other machines can reach this address, so it needs "
+            "--tls CERT KEY, or --behind-proxy if a proxy ends TLS"
+        )
+    async with opened(home, options) as database:
+        await first_device(database)
+        server = SessionServer(
+            database,
+            hosts=[*LOOPBACK, host, *options.host],
+            public_url=options.public_url.rstrip("/"),
+        )
+        cert, key = options.tls or ("", "")
+        await HttpListener(
+            server, host, port, certificate=cert, key=key, is_behind_proxy=options.behind_proxy
+        ).serve()
+    return 0
+
+
+async def first_device(database: "Database") -> None:
+    """Give the owner a token if no device exists yet."""
+    if not await database.read(devices.list_devices):
+        token = await make_device(database, "owner", devices.SCOPES)
+        show(f"token of the device “owner”, shown only now: {token}")
+
+
+async def make_device(
+    database: "Database", name: str, scopes: tuple[str, ...], owner: str = OWNER
+) -> str:
+    token = secrets.token_urlsafe(32)
+    await database.write(
+        partial(
+            devices.add_device,
+            device=uuid.uuid4().hex[:8],
+            name=name,
+            token=token,
+            scopes=scopes,
+            now_ms=now_ms(),
+            owner=owner,
+        )
+    )
+    return token
+
+
+@contextlib.asynccontextmanager
+async def opened(home: Path, options: argparse.Namespace) -> AsyncIterator["Database"]:
+    database = find_database(home, options.db)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+async def add(home: Path, options: argparse.Namespace) -> int:
+    scopes = tuple(filter(None, options.scopes.split(",")))
+    unknown = [scope for scope in scopes if scope not in devices.SCOPES]
+    if unknown or not scopes:
+        known = ", ".join(devices.SCOPES)
+        raise UserError(f"--scopes {options.scopes!r}: expected some of {known}")
+    if not NAME.fullmatch(options.owner):
+        raise UserError(f"--owner {options.owner!r}: expected letters, digits, - and _")
+    async with opened(home, options) as database:
+        token = await make_device(database, options.name, scopes, options.owner)
+    show(f"token, shown only now: {token}")
+    return 0
+
+
+async def list_all(home: Path, options: argparse.Namespace) -> int:
+    async with opened(home, options) as database:
+        for device in await database.read(devices.list_devices):
+            owner = "" if device["owner"] == OWNER else f"  of {device['owner']}"
+            show(f"{device['id']}  {device['name']}  {','.join(device['scopes'])}{owner}")
+    return 0
+
+
+async def revoke(home: Path, options: argparse.Namespace) -> int:
+    async with opened(home, options) as database:
+        await database.write(partial(devices.revoke_device, device=options.device, now_ms=now_ms()))
+    show(f"{options.device} revoked")
+    return 0

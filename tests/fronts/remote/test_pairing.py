@@ -1,0 +1,93 @@
+"""Pairing: a code, a confirmation, and from then on only signed messages."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.fronts.remote.signing import (
+    is_signed,
+    make_claim,
+    make_key,
+    read_code,
+    sign,
+    write_code,
+)
+from clew.testing.server import serving
+from tests.fronts.headless.test_rules_hold import calls
+from tests.fronts.remote.yard import Watching, Yard
+
+
+def test_only_paired_devices_are_believed(tmp_path: Path) -> None:
+    plan = calls(("Bash", {"command": "touch made"}), ("Bash", {"command": "touch more"}))
+    phone = {"CLEW_CONFIG_DIR": str(tmp_path / "phone"), "CLEW_REMOTE_TOKEN": ""}
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        offer = yard.run("pair")
+        code = offer.until(lambda line: "clew pair" in line).split()[-1]
+        assert yard.run("pair", "AAAA-" + code[5:], **phone).process.wait(60) == 1
+        assert yard.run("pair", "nonsense", **phone).process.wait(60) == 1
+        claim = yard.run("pair", code, "--name", "Ada's phone", **phone)
+        assert "Ada's phone" in offer.until(lambda line: "y or n" in line)
+        # Nobody else can claim the same code meanwhile.
+        assert yard.run("pair", code, "--name", "Eve", **phone).process.wait(60) == 1
+        offer.type("y")
+        assert (offer.end(), claim.end()) == (0, 0)
+        assert (tmp_path / "phone" / "clew" / "remote" / "device.json").stat().st_mode & 0o77 == 0
+        yard.worker()
+        # The server's owner has a token that allows everything, but no key of this machine.
+        stolen, paired = yard.viewer(), yard.viewer(**phone)
+        stolen.type("do something bad")
+        assert "refused" in notice(stolen)["content"]
+        stolen.type("/model other")
+        said = stolen.event(lambda p: p["type"] == "control_response")
+        assert said["response"]["subtype"] == "error"
+        assert not model.requests
+        paired.type("please make a file")
+        paired.question()
+        stolen.question()
+        paired.type("y")
+        paired.question()
+        stolen.question()
+        stolen.type("y")
+        assert paired.result()["subtype"] == "success"
+        assert (yard.work / "made").exists()
+        assert not (yard.work / "more").exists()
+        refused = offer_again(yard)
+        refused.type("n")
+        assert refused.end() == 1
+
+
+def offer_again(yard: Yard) -> Any:
+    """Return a pairing that somebody has claimed."""
+    offer = yard.run("pair", "--scopes", "view")
+    code = offer.until(lambda line: "clew pair" in line).split()[-1]
+    yard.run("pair", code, "--name", "Mallory")
+    offer.until(lambda line: "y or n" in line)
+    return offer
+
+
+def notice(viewer: Watching) -> Any:
+    return viewer.event(lambda p: p.get("subtype") == "informational")
+
+
+def test_a_signature_is_of_one_message_in_one_session() -> None:
+    keys = {"d1": "k1"}
+    payload = {"type": "user", "uuid": "u1", "message": {"content": "hi", "role": "user"}}
+    signed = sign(payload, "s1", "d1", "k1")
+    assert is_signed(dict(reversed(signed.items())), "s1", keys)
+    for other in (
+        payload,
+        signed | {"uuid": "u2"},
+        signed | {"clew_mac": {"device": "d1", "mac": 5}},
+        signed | {"clew_mac": {"device": "d2", "mac": signed["clew_mac"]["mac"]}},
+        sign(payload, "s1", "d1", "k2"),
+        sign(payload, "s2", "d1", "k1"),
+    ):
+        assert not is_signed(other, "s1", keys)
+    secret = bytes(range(20))
+    assert read_code(write_code(secret).lower()) == secret
+    # The server gets the claim, from which neither the secret nor the key follows.
+    assert len({make_claim(secret), make_key(secret), secret.hex()}) == 3
+    for wrong in ("", "AAAA", "not base32!"):
+        with pytest.raises(ValueError, match=r"length|base32|ascii|padding|character|digit"):
+            read_code(wrong)

@@ -1,0 +1,98 @@
+"""A worker, a server and a viewer, as programs: prompts, questions, answers and interrupts."""
+
+import urllib.request
+from pathlib import Path
+
+from clew.testing.server import serving
+from tests.fronts.headless.test_rules_hold import calls
+from tests.fronts.remote.yard import Json, Watching, Yard
+from tests.requirements import requirement
+
+READ_TOKEN = "printf '%s' \"$CLEW_REMOTE_TOKEN$CLEW_STORE_TOKEN\" > made"
+
+
+def numbered(viewer: Watching) -> list[Json]:
+    """Return the stored events that a viewer saw, without questions that were open for a time."""
+    return [
+        event["payload"]
+        for event in viewer.events
+        if "sequence_num" in event and event["payload"].get("type") != "control_request"
+    ]
+
+
+def states(yard: Yard) -> list[str]:
+    """Return what the transcript says of the connection."""
+    return [e["status"] for e in yard.entries() if e.get("subtype") == "bridge_status"]
+
+
+@requirement("R014")
+@requirement("R278")
+def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path) -> None:
+    plan = calls(("Bash", {"command": READ_TOKEN}), ("Bash", {"command": "touch not-made"}))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        worker = yard.worker()
+        viewer = yard.viewer()
+        viewer.type("please make a file")
+        assert viewer.question()["request"]["input"]["command"] == READ_TOKEN
+        assert not (yard.work / "made").exists()
+        viewer.type("y")
+        viewer.question()
+        viewer.type("n not that one")
+        assert viewer.result()["subtype"] == "success"
+        # No program can answer the session's own questions.
+        assert (yard.work / "made").read_text("utf-8") == ""
+        assert not (yard.work / "not-made").exists()
+        entries = yard.entries()
+        prompts = [e for e in entries if e["type"] == "user" and e.get("origin")]
+        assert [e["message"]["content"] for e in prompts] == ["please make a file"]
+        assert "not that one" in str(entries)
+        # Nobody loosens permissions from afar, but anybody may tighten them.
+        for mode, became in (("bypassPermissions", "error"), ("plan", "success")):
+            viewer.type(f"/mode {mode}")
+            said = viewer.event(lambda p: p["type"] == "control_response")
+            assert said["response"]["subtype"] == became
+        # A viewer that comes later sees the same.
+        late = yard.viewer()
+        last = viewer.events[-1]["payload"]
+        late.event(lambda payload: payload == last)
+        assert numbered(late) == numbered(viewer)
+        # The connection is lost and comes back, and the transcript says so.
+        yard.server.kill()
+        yard.serve()
+        viewer.type("once more")
+        viewer.result()
+        # Without a valid token there is nobody to talk to.
+        refused = yard.run("--remote", CLEW_REMOTE_TOKEN="wrong")
+        assert refused.process.wait(60) == 1
+        worker.process.terminate()
+        assert worker.end() == 143, "\n".join(worker.lines)
+        assert states(yard) == ["made", "lost", "resumed"]
+        # Another machine takes over; this one stops and says so.
+        worker = yard.worker("--resume", yard.session)
+        viewer.type("are you there again?")
+        viewer.result()
+        take_over = urllib.request.Request(
+            f"{yard.url}/v1/code/sessions/{yard.session}/bridge",
+            data=b"{}",
+            headers={"authorization": f"Bearer {yard.token}"},
+        )
+        with urllib.request.urlopen(take_over) as response:
+            assert response.status == 200
+        viewer.type("is anybody there?")
+        assert worker.end() == 1
+        assert states(yard)[-1] == "refused"
+
+
+def test_a_session_goes_on_at_another_machine(tmp_path: Path) -> None:
+    answer = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
+    with serving(answer) as model, Yard(tmp_path, model.url) as yard:
+        here = {"CLEW_STORE_TOKEN": yard.token}
+        there = here | {"CLEW_CONFIG_DIR": str(tmp_path / "there")}
+        store = ("--store", f"{yard.url}/v1")
+        session = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+        assert yard.run("-p", "hello", "--session-id", session, **here).end() == 0
+        assert yard.run("sessions", "push", session, *store, **here).end() == 0
+        assert yard.run("sessions", "pull", session, *store, **there).end() == 0
+        assert yard.run("-p", "more", "--resume", session, **there).end() == 0
+        said = [str(request.body["messages"]) for request in model.requests]
+        assert any("hello" in text and "Yes." in text and "more" in text for text in said)

@@ -1,0 +1,122 @@
+"""Turns as objects: each has its own messages and its own result."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from tests.fronts.sdk.test_plug_ins import options
+
+
+async def echo(request: clew.ModelRequest) -> AsyncIterator[str]:
+    texts = [block["text"] for block in request.messages[-1]["content"]]
+    words = next(text for text in texts if not text.startswith(("<", "[")))
+    yield f"You said {words}."
+    if words == "wait":
+        await asyncio.Event().wait()
+
+
+def own(folder: Path) -> clew.ClewOptions:
+    return options(folder, provider=echo, model="own", persists=False)
+
+
+async def test_turns_of_several_tasks_keep_their_messages_apart(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client:
+        assert client.info["commands"]
+
+        async def ask(prompt: str) -> tuple[list[str], str]:
+            async with client.turn(prompt) as turn:
+                messages = [message async for message in turn]
+                texts = [m.text for m in messages if isinstance(m, clew.Assistant)]
+                return texts, turn.result.text
+
+        async with asyncio.timeout(20):
+            await client.query("first")  # Its messages are nobody's; the turns must not get them.
+            answers = await asyncio.gather(*(ask(f"number {n}") for n in range(3)))
+        expected = [f"You said number {n}." for n in range(3)]
+        assert answers == [([text], text) for text in expected]
+        async with client.turn("number 4") as turn:
+            with pytest.raises(RuntimeError, match="no result yet"):
+                assert turn.result
+            result = await turn.finish()
+            assert await turn.finish() == result
+        assert client.session_id == result.session_id
+
+
+async def test_leaving_a_turn_interrupts_it(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        async with client.turn("wait") as turn:
+            async for message in turn:
+                if isinstance(message, clew.System):
+                    break
+        async with client.turn("next") as turn:
+            assert (await turn.finish()).text == "You said next."
+        async with client.turn("/clear") as turn:
+            await turn.finish()
+        async with client.turn("new") as turn:
+            assert (await turn.finish()).text == "You said new."
+
+
+async def finish(client: clew.ClewClient, prompt: str) -> clew.Result:
+    async with client.turn(prompt) as turn:
+        return await turn.finish()
+
+
+async def test_a_turn_of_a_session_that_has_ended_raises_an_error(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        async with client.turn("/exit") as turn:
+            await turn.finish()
+            with pytest.raises(RuntimeError, match="leave the turn"):
+                await client.turn("more").__aenter__()
+        with pytest.raises(clew.HostError, match="ended"):
+            await finish(client, "more")
+
+
+def test_a_program_without_a_loop_gets_the_result(tmp_path: Path) -> None:
+    assert clew.run_sync("hello", own(tmp_path)).text == "You said hello."
+
+
+async def touch(request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any]]:
+    """Make two files, and then repeat what came of the calls."""
+    results = [b for m in request.messages for b in m["content"] if b["type"] == "tool_result"]
+    if not results:
+        for name in ("one", "two"):
+            call = {"command": f"echo {name} >> {name}"}
+            yield {"type": "tool_use", "name": "Bash", "input": call}
+    else:
+        yield f"{sum(not result.get('is_error') for result in results)} done"
+
+
+async def test_a_deferred_approval_is_given_after_the_program_has_ended(tmp_path: Path) -> None:
+    asked: list[clew.Call] = []
+
+    async def later(call: clew.Call) -> clew.Permit | clew.Defer:
+        asked.append(call)
+        return clew.Permit() if "one" in call.input["command"] else clew.Defer()
+
+    given = options(tmp_path, provider=touch, model="own", can_use_tool=later)
+    async with clew.ClewClient(given) as client, client.turn("Begin") as turn:
+        result = await turn.finish()
+    assert result.terminal_reason == "tool_deferred"
+    work = tmp_path / "work"
+    assert sorted(path.name for path in work.iterdir()) == ["one"]
+
+    session = clew.Session.open(result.session_id, home=tmp_path / "home")
+    (waiting,) = session.deferred_calls()
+    assert (waiting.id, waiting.input) == (asked[1].tool_use_id, {"command": "echo two >> two"})
+    assert result.deferred == waiting
+
+    async def now(call: clew.Call) -> clew.Permit | clew.Deny:
+        return clew.Permit() if call.tool_use_id == waiting.id else clew.Deny(words="unknown")
+
+    resumed = options(
+        tmp_path, provider=touch, model="own", can_use_tool=now, resume=result.session_id
+    )
+    async with clew.ClewClient(resumed) as client, client.turn("Go on") as turn:
+        assert (await turn.finish()).text == "2 done"
+    assert [(work / name).read_text("utf-8") for name in ("one", "two")] == ["one\n", "two\n"]
+    assert session.deferred_calls() == []
+    assert session.check() == []

@@ -1,0 +1,98 @@
+"""The public names keep their fields and signatures, and all of them are documented."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from scripts.api_reference import INTERNAL, about, find, members, sections, surface
+
+import clew
+import clew.engine
+from tests.gates.house import ROOT
+
+RECORDED = ROOT / "tests" / "gates" / "public_api.txt"
+STRUCTS = [
+    name
+    for name in clew.__all__
+    if isinstance(value := getattr(clew, name), type)
+    and issubclass(value, msgspec.Struct)
+    and value.__module__.startswith("clew.fronts.sdk")
+]
+
+
+def test_nothing_public_is_removed_or_changed() -> None:
+    """A change of this list is a change of what programs rely on; see docs/extending/library.md.
+
+    To record additions: `python -m scripts.api_reference surface > tests/gates/public_api.txt`.
+    """
+    recorded = RECORDED.read_text("utf-8").splitlines()
+    now = set(surface())
+    assert [line for line in recorded if line not in now] == []
+
+
+def test_each_public_name_is_in_one_section_of_the_reference() -> None:
+    names = [name for _, group in sections() for name in group]
+    assert sorted(names) == sorted({*clew.__all__, *clew.engine.__all__})
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_short_and_use_only_public_names(path: Path) -> None:
+    text = path.read_text("utf-8")
+    deep = re.findall(r"^\s*(?:from|import) (clew\.[\w.]+)", text, re.M)
+    assert [name for name in deep if name != "clew.engine"] == []
+    assert len(text.splitlines()) <= 150
+    assert "# -> " in text
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    stub = (ROOT / "src" / "clew" / "__init__.pyi").read_text("utf-8")
+    homes = re.findall(r"^from clew\.(\S+) import (\w+) as \2$", stub, re.M)
+    assert sorted(homes) == sorted((home, name) for name, home in vars(clew)["_PLACES"].items())
+
+
+@pytest.mark.parametrize("name", sorted({*clew.__all__, *clew.engine.__all__}))
+def test_each_public_name_and_member_is_documented(name: str) -> None:
+    value: Any = find(name)
+    assert about(name)
+    if isinstance(value, type):
+        assert not (value.__doc__ or "").startswith("A base class for defining efficient")
+        lacking = [each for each, member in members(value) if not inspect.getdoc(member)]
+        assert [each for each in lacking if each not in INTERNAL] == []
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_help_says_something_about_each_field(name: str) -> None:
+    value = getattr(clew, name)
+    words = re.findall(r"\w+", value.__doc__)
+    assert [field for field in value.__struct_fields__ if field not in words] == []
+
+
+def test_importing_clew_imports_nothing_else() -> None:
+    """Programs pay for a name when they use it, not for the import."""
+    code = (
+        "import sys; before = set(sys.modules); import clew; dir(clew); "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.strip() == "['clew']"
+
+
+def test_importing_the_engine_loads_no_agent() -> None:
+    code = (
+        "import sys, clew.engine; clew_s = [n for n in sys.modules if n.startswith('clew.')]; "
+        "print(*sorted({n.split('.')[1] for n in clew_s}), 'asyncio' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.split() == ["core", "engine", "False"]
