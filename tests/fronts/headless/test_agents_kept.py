@@ -19,7 +19,7 @@ from tests.fronts.headless.host_process import Hosted
 from tests.fronts.headless.test_agents import agent_files, endless, heard, lines, subtypes
 from tests.fronts.headless.test_kept import told
 from tests.requirements import requirement
-from tests.system.sandbox.walls import can
+from tests.system.sandbox.walls import Kind, can
 
 Json: TypeAlias = dict[str, Any]
 MAKES = {"tool": "Bash", "input": {"command": "mkdir made"}}
@@ -388,12 +388,17 @@ do (echo evil >> $place) 2>/dev/null && echo "written $place"; done; true
 """
 
 
+@pytest.mark.parametrize("wall", ["bubblewrap", "landlock"])
 def test_an_agent_works_in_its_checkout_behind_walls_and_reaches_nothing_beside_it(
-    tmp_path: Path,
+    tmp_path: Path, wall: Kind
 ) -> None:
+    """Landlock cannot protect files in a folder that the agent writes: clew names what changed."""
+    if not can(wall):
+        pytest.skip(f"no {wall} here")
     work = repository(tmp_path)
     (tmp_path / "config").mkdir()
-    walls = {"sandbox": {"enabled": True}}
+    others = {other: False for other in ("bubblewrap", "landlock") if other != wall}
+    walls = {"sandbox": {"enabled": True}, "features": others}
     (tmp_path / "config" / "settings.json").write_text(json.dumps(walls), "utf-8")
     (work / "build.sh").write_text(BUILDS, "utf-8")
     git(work, "add", ".")
@@ -407,14 +412,20 @@ def test_an_agent_works_in_its_checkout_behind_walls_and_reaches_nothing_beside_
         ran = clew(tmp_path, server.url, "-p", *FREE, "--allowedTools", "Bash", "go")
         assert ran.returncode == 0, ran.stderr
         said = json.dumps(server.requests[-1].body["messages"])
-    if can("bubblewrap"):
+    assert "commit 0" in said
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    assert (tree / "by-shell.txt").exists()
+    if wall == "bubblewrap":
         assert "written" not in said
-    if can("bubblewrap") or can("landlock"):
-        assert "commit 0" in said
-        (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
         assert git(tree, "log", "--format=%s").split() == ["two", "script", "first"]
-        assert (tree / "by-shell.txt").exists()
-    assert git(work, "status", "--porcelain") == ""
+        assert git(work, "status", "--porcelain") == ""
+    else:
+        named = said.partition("Check them before use:")[2]
+        assert all(f"{place}" in named for place in (tree / ".git", work / ".git" / "config"))
+        branch = f"clew/{tree.name}"
+        assert git(work, "log", "--format=%s", branch).split() == ["two", "script", "first"]
+        assert not (work / ".claude" / "settings.json").exists()
+        assert not (work / ".git" / "hooks" / "pre-commit").exists()
 
 
 def test_a_checkout_of_a_session_below_the_top_of_its_repository_can_be_written(

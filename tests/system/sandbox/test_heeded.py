@@ -86,6 +86,23 @@ def test_what_changed_where_no_wall_holds_it_is_named(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "aside").iterdir()] == ["pre-push"]
 
 
+def test_agents_worktrees_and_plans_stay_where_they_are(tmp_path: Path) -> None:
+    place = tmp_path / ".claude"
+    (place / "worktrees" / "agent-1").mkdir(parents=True)
+    (place / "worktrees" / ".gitignore").write_text("*\n", "utf-8")
+    watched = Watched([str(tmp_path)], Listing())
+    for name in ("worktrees/agent-1/work.py", "settings.json", "skills/plans/SKILL.md"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("x", "utf-8")
+    (told,) = watched.settle(tmp_path / "aside", protected_places=())
+    assert f"{place}/settings.json" in told
+    assert f"{place}/skills/plans/SKILL.md" in told
+    assert sorted(path.name for path in place.rglob("*") if path.is_file()) == [
+        ".gitignore",
+        "work.py",
+    ]
+
+
 def test_what_clew_itself_writes_is_left_alone(tmp_path: Path) -> None:
     """In the home folder the settings and records of clew lie among what is looked at."""
     own = tmp_path / ".claude"

@@ -174,6 +174,8 @@ HEEDED = (
 # Protected places in any folder below a writable folder.
 NESTED = (".claude", ".git")
 OF_GIT = ("config", "hooks")
+# Folders in `.claude` that contain agents' worktrees and plans.
+AGENTS_FOLDERS = ("worktrees", "plans")
 # Large folders in which commands do not look for these files.
 PASSED_OVER = frozenset({".git", ".venv", "__pycache__", "node_modules"})
 MOST_FOLDERS = 20_000
@@ -241,7 +243,7 @@ class Watched:
                 continue
             before, now = self._before.get(place, {}), files(place)
             new_paths = [path for path in now if path not in before]
-            if not before and new_paths:
+            if not before and new_paths and not any(map(is_there, agents_folders(place))):
                 new_paths = [place]
             changed += [path for path in before if now.get(path, ()) != before[path]]
             moved += [path for path in new_paths if is_dangerous(path) and move(path, aside)]
@@ -259,8 +261,16 @@ class Watched:
         return notes
 
 
+def agents_folders(place: str) -> Iterator[Path]:
+    """Yield the folders in a place that contain agents' work, which stays where it is."""
+    return (Path(place, name) for name in AGENTS_FOLDERS)
+
+
 def files(place: str) -> dict[str, Stamp]:
-    """Return the files at or below a place, with their stamps. Empty folders are not included."""
+    """Return the files at or below a place, with their stamps.
+
+    Empty folders and agents' folders are not included.
+    """
     path = Path(place)
     if not is_there(path) and not is_link(path):
         return {}
@@ -268,8 +278,8 @@ def files(place: str) -> dict[str, Stamp]:
         return {place: stamp(place)}
     stamps: dict[str, Stamp] = {}
     for folder, folders, names in os.walk(place):
-        # Folders of agents: their worktrees and plans.
-        folders[:] = [name for name in folders if name not in ("worktrees", "plans")]
+        if folder == place:
+            folders[:] = [name for name in folders if name not in AGENTS_FOLDERS]
         stamps |= {f"{folder}/{name}": stamp(f"{folder}/{name}") for name in names}
         if len(stamps) > MOST_FOLDERS:
             break
