@@ -79,6 +79,34 @@ def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
     assert "forked from" in place.clew("tree", made["sessionId"])
 
 
+def test_two_branches_are_compared_wherever_their_messages_were_copied_to(place: Place) -> None:
+    place.write(BRANCHED)
+    made = place.json("fork", SESSION, uid("a2"))["sessionId"]
+    for other, left in (
+        (made, "u2 a2"),
+        (f"{SESSION}@{uid('a2')}", "u2 a2"),
+        (f"{SESSION}@{uid('u3')}", "u2 a2 u3 a3"),  # a prompt stands for its turn
+    ):
+        told = place.json("diff", SESSION, other, code=1)
+        assert names([{"uuid": uuid} for uuid in told["shared"]]) == "u1 a1"
+        assert (names(told["onlyA"]), names(told["onlyB"])) == ("v2 b2", left)
+    lines = place.clew("diff", SESSION, made, code=1).splitlines()
+    assert lines[0] == f"2 messages in both, up to {uid('a1')[:8]}"
+    assert lines[1:3] == [f"- 2 messages only in {SESSION}", "- user: another way"]
+    assert lines[4] == f"+ 2 messages only in {made}"
+    assert lines[5].startswith("+ user: ")
+    assert place.clew("diff", SESSION, SESSION).startswith("4 messages in both")
+    assert "not found" in place.clew("diff", SESSION, f"{SESSION}@ffffffff", code=2)
+    place.write(_renamed(talk(1)), OTHER)
+    first = uid("v2")
+    place.json("graft", OTHER, SESSION, first)
+    told = place.json("diff", SESSION, OTHER, code=1)
+    assert names([{"uuid": uuid} for uuid in told["shared"]]) == "v2 b2"
+    assert place.clew("diff", SESSION, OTHER, code=1).startswith("2 messages in both")
+    place.write(_renamed(talk(1)), OTHER)
+    assert place.clew("diff", SESSION, OTHER, code=1).startswith("0 messages in both\n")
+
+
 def test_a_graft_brings_a_part_to_the_end_of_another_session(place: Place) -> None:
     target = place.write(talk(1))
     lines = [

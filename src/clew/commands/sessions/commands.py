@@ -28,6 +28,12 @@ def load_show() -> Words:
     return WORDS
 
 
+def load_diff() -> Words:
+    from clew.commands.sessions.diff import WORDS
+
+    return WORDS
+
+
 def load_repair() -> Words:
     from clew.commands.sessions.repair import WORDS
 
@@ -60,6 +66,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "check": (load_repair, "Validate session files (exit 1 on problems)"),
     "repair": (load_repair, "Repair a damaged session (keeps the original)"),
     "tree": (load_show, "Show the prompts of all branches, and the forks"),
+    "diff": (load_diff, "Compare two branches or sessions (exit 1 if they differ)"),
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),
     "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),

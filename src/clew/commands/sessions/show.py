@@ -50,12 +50,12 @@ def run_show(options: argparse.Namespace) -> int:
         )
         return FINE
     for message in loaded.messages:
-        for line in _shown(message):
+        for line in format_message(message):
             say(f"{message.get('uuid')} {line}" if options.uuids else line)
     return FINE
 
 
-def _shown(message: dict[str, Any]) -> Iterator[str]:
+def format_message(message: dict[str, Any]) -> Iterator[str]:
     body = message.get("message")
     content = body.get("content") if isinstance(body, dict) else message.get("content")
     blocks: Sequence[Any] = content if isinstance(content, list) else [content]
