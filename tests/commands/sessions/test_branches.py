@@ -79,6 +79,40 @@ def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
     assert "forked from" in place.clew("tree", made["sessionId"])
 
 
+def test_a_tree_goes_on_behind_a_summary(place: Place) -> None:
+    """A turn that was compacted halfway is one prompt, and its end is after the summary."""
+    lines = [
+        *talk(2),
+        boundary("b"),
+        summary("s", "b"),
+        said("c2", "s"),
+        *talk(1, first="c2", start=3),
+        user("w2", "a1", "before the summary"),
+        said("x2", "w2"),
+        last_prompt("a3"),
+    ]
+    place.write(lines)
+    tree = place.json("tree", SESSION)
+    assert [
+        (p["text"], p["depth"], p["live"], p["summarized"], p["messages"]) for p in tree["prompts"]
+    ] == [
+        ("u1", 0, True, True, 1),
+        ("u2", 1, True, True, 2),
+        ("u3", 1, True, False, 1),
+        ("before the summary", 0, False, False, 1),
+    ]
+    assert "(2 messages, summarized)" in place.clew("tree", SESSION)
+    copy = Path(place.json("fork", SESSION, uid("c2"))["path"])
+    assert names(load(copy).messages) == "b s c2"
+
+
+def test_a_tree_of_a_file_whose_lines_are_out_of_order_has_every_prompt(place: Place) -> None:
+    lines = [*talk(2), boundary("b"), summary("s", "b"), *talk(1, first="s", start=3)]
+    place.write(lines[2:] + lines[:2])
+    texts = [p["text"] for p in place.json("tree", SESSION)["prompts"]]
+    assert sorted(texts) == ["u1", "u2", "u3"]
+
+
 def test_two_branches_are_compared_wherever_their_messages_were_copied_to(place: Place) -> None:
     place.write(BRANCHED)
     made = place.json("fork", SESSION, uid("a2"))["sessionId"]

@@ -187,6 +187,7 @@ def run_tree(options: argparse.Namespace) -> int:
                     "depth": prompt.depth,
                     "messages": prompt.messages,
                     "live": prompt.live,
+                    "summarized": prompt.is_summarized,
                 }
                 for prompt in session_tree.prompts
             ],

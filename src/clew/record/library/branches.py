@@ -1,7 +1,7 @@
 """Read the conversation up to any message, on any branch, and the tree of all branches."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -72,7 +72,8 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
     """A prompt and its place in the tree.
 
     `end` is the last message that belongs to the prompt, and `messages` is the number of messages
-    before the next prompt. `live` means that the prompt is on the session's current branch.
+    before the next prompt. `live` means that the prompt is on the session's current branch;
+    `is_summarized` means that a compaction replaced it by a summary there.
     """
 
     uuid: str
@@ -82,6 +83,7 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
     depth: int
     messages: int
     live: bool
+    is_summarized: bool
     is_leaf: bool
 
 
@@ -108,12 +110,12 @@ def find_prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
 def _of(loaded: LoadedSession) -> Iterator[BranchPrompt]:
     fd = os.open(loaded.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield from _prompts(loaded.chain.links, set(loaded.chain.live), TranscriptSource(fd))
+        yield from _prompts(loaded.chain.links, loaded.chain.live, TranscriptSource(fd))
     finally:
         os.close(fd)
 
 
-def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator[BranchPrompt]:
+def _prompts(links: Links, live: Sequence[int], source: TranscriptSource) -> Iterator[BranchPrompt]:
     bodies: dict[int, Json] = {}
     for i, node in enumerate(links.nodes):
         if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
@@ -123,19 +125,23 @@ def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
     ends: dict[int, int] = {}
-    owners = _owners(links, bodies)
+    parents = _parents(links)
+    owners = _owners(parents, bodies)
+    current = set(_back_from(live[-1], parents)) if live else set[int]()
     for i in range(len(links.nodes)):
         if links.is_shown(i):
             owner = owners[i]
-            is_said = i not in bodies and links.nodes[i].keys.type in SAID
+            keys = links.nodes[i].keys
+            is_said = i not in bodies and keys.type in SAID and not keys.is_compact_summary
             if is_said or i in bodies:
                 ends[owner] = i
             counts[owner] = counts.get(owner, 0) + is_said
             if i in bodies:
-                above[i] = owners[links.parents[i]]
+                above[i] = owners[parents[i]]
     below: dict[int, list[int]] = {}
     for i, parent in above.items():
         below.setdefault(parent, []).append(i)
+    kept = set(live)
     waiting = [(i, 0) for i in reversed(below.get(ROOT, []))]
     while waiting:
         i, depth = waiting.pop()
@@ -147,7 +153,8 @@ def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator
             timestamp=links.nodes[i].keys.timestamp or "",
             depth=depth,
             messages=counts.get(i, 0),
-            live=i in live,
+            live=i in current or i in kept,
+            is_summarized=i in current and i not in kept,
             is_leaf=not children,
         )
         # The most recent branch continues at the same depth; the others precede it, indented.
@@ -155,17 +162,34 @@ def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator
         waiting += [(child, depth + 1) for child in reversed(children[:-1])]
 
 
-def _owners(links: Links, prompts: dict[int, Json]) -> dict[int, int]:
+def _parents(links: Links) -> Sequence[int]:
+    """Return each entry's parent; a compaction boundary's is the entry that it summarizes up to."""
+    if any(parent > i for i, parent in enumerate(links.parents)):
+        return links.parents  # out of order, so that a boundary could close a circle
+    parents = list(links.parents)
+    for i, node in enumerate(links.nodes):
+        if node.is_boundary and (parent := links.past_boundary(i)) < i:
+            parents[i] = parent
+    return parents
+
+
+def _back_from(i: int, parents: Sequence[int]) -> Iterator[int]:
+    while i != ROOT:
+        yield i
+        i = parents[i]
+
+
+def _owners(parents: Sequence[int], prompts: dict[int, Json]) -> dict[int, int]:
     """Map each entry to the prompt it belongs to.
 
     That is the entry itself if it is a prompt, otherwise the nearest prompt above it.
     """
     owners = {ROOT: ROOT} | {i: i for i in prompts}
-    for i in range(len(links.nodes)):
+    for i in range(len(parents)):
         way: list[int] = []
         while i not in owners:
             way.append(i)
-            i = links.parents[i]
+            i = parents[i]
         owners |= dict.fromkeys(way, owners[i])
     return owners
 
@@ -232,7 +256,9 @@ def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
     mark = "●" if prompt.live else "○"
     long = len(prompt.text) > SHOWN_WORDS
     text = f"{prompt.text[: SHOWN_WORDS - 1]}…" if long else prompt.text
-    return f"{'│ ' * prompt.depth}{mark} {name}{text}  ({format_count(prompt.messages, 'message')})"
+    counted = format_count(prompt.messages, "message")
+    note = f"{counted}, summarized" if prompt.is_summarized else counted
+    return f"{'│ ' * prompt.depth}{mark} {name}{text}  ({note})"
 
 
 def _lineage(path: Path) -> Json | None:
