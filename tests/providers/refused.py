@@ -126,6 +126,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("Azure", "rate limit, the message says 12 seconds", AGAIN, 429, openai("Requests to the Completion Operation have exceeded call rate limit. Please retry after 12 seconds.", None, "429"), delay_s=12),
     # Google, by google.rpc.Status and its details; a stream's error is a list of one.
     Refused("Gemini", "the input is too long", COMPACT, 400, [google(400, "INVALID_ARGUMENT", "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).")], limit=1_048_575),
+    Refused("Gemini", "the key is not valid", GIVE_UP, 400, google(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}), why="not help"),
     Refused("Gemini", "quota per minute, RetryInfo says 34s", AGAIN, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel", "5"), retry_info("34.07s")), delay_s=34.07),
     Refused("Gemini", "daily quota", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "50"), retry_info("34s")), why="daily quota"),
     Refused("Gemini", "the model is not part of the plan", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "0"), retry_info("34s")), why="no quota for this model"),

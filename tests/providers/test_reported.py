@@ -149,6 +149,8 @@ def in_stream(**more: Any) -> Failure:
     [
         (status(503), 503),
         (status(None, error_type="invalid_request_error"), 400),
+        (status(400), 400),
+        (status(400, error_type="INVALID_ARGUMENT", error_code="API_KEY_INVALID"), 401),
         (status(424), 424),
         (status(424, error_type="ModelStreamErrorException"), 500),
         (in_stream(error_code="502"), 502),

@@ -28,7 +28,11 @@ from clew.providers.endpoint import (
     request_headers,
     with_header,
 )
-from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
+from clew.providers.failure_kinds import (
+    is_unauthenticated,
+    refuses_diagnostics,
+    refuses_version,
+)
 from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.refusal import (
     find_request_id,
@@ -180,7 +184,7 @@ class AnthropicProvider:
         try:
             sent = await self.authorized(http_request)
             counted = await self._count_with(sent)
-            if self.renews and isinstance(counted, Failure) and counted.status == 401:
+            if self.renews and isinstance(counted, Failure) and is_unauthenticated(counted):
                 counted = await self._count_with(await self.authorized(http_request, rejected=sent))
         except CredentialError as error:
             return Failure(kind="configuration", message=str(error))
@@ -464,7 +468,7 @@ class MessagesAttempt:
         service does not support.
         """
         other = self._provider.other_version(refused, self._request)
-        if refused.status == 401 and self._provider.renews and not self._has_renewed:
+        if is_unauthenticated(refused) and self._provider.renews and not self._has_renewed:
             self._rejected, self._has_renewed = self._sent, True
             request = self._request
         elif other is not None and self._other_version is None:

@@ -20,6 +20,8 @@ from clew.providers.request_body import choose_output_limit
 # service: Cloudflare's 520 to 524 and 530, Anthropic's 529.
 RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529, 530})
 
+# Google's reason for rejecting a key.
+INVALID_KEY = "apikeyinvalid"
 # The status that an error's type or code stands for, normalized by `simple`. Anthropic's types,
 # OpenAI's codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
 STATUS_OF_NAME = {
@@ -53,6 +55,7 @@ STATUS_OF_NAME = {
     "insufficientquota": 402,
     "authentication": 401,
     "unauthenticated": 401,
+    INVALID_KEY: 401,
     "permission": 403,
     "permissiondenied": 403,
     "accessdenied": 403,
@@ -133,7 +136,7 @@ _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 def find_effective_status(failure: Failure) -> int | None:
     """Return the HTTP status of a failure, or the equivalent status for one inside a stream."""
     if failure.kind != "error_event" and failure.status is not None:
-        return _status_of_424(failure) if failure.status == 424 else failure.status
+        return _by_name(failure) if failure.status in (400, 424) else failure.status
     code = failure.error_code or ""
     if len(code) == 3 and code.isdecimal() and code.isascii():
         return int(code)
@@ -141,14 +144,24 @@ def find_effective_status(failure: Failure) -> int | None:
     return next((status for status in statuses if status is not None), None)
 
 
-def _status_of_424(failure: Failure) -> int:
-    """Return the equivalent status for Bedrock's 424, whose meaning depends on the error's type."""
-    return STATUS_OF_NAME.get(simple(failure.error_type), 424)
+def _by_name(failure: Failure) -> int | None:
+    """Return the equivalent of a status whose meaning depends on the error's type or code.
+
+    Bedrock has its own 424 for a model's errors. Google rejects an invalid key with 400.
+    """
+    if failure.status == 424:
+        return STATUS_OF_NAME.get(simple(failure.error_type), 424)
+    return 401 if simple(failure.error_code) == INVALID_KEY else failure.status
 
 
 def simple(name: str | None) -> str:
     """Normalize a type or code: `rate_limit_error` and `RateLimitError` become `ratelimit`."""
     return _ENDINGS.sub("", _LETTERS.sub("", (name or "").lower()))
+
+
+def is_unauthenticated(failure: Failure) -> bool:
+    """Return whether the service rejected the credentials, which newer ones may mend."""
+    return find_effective_status(failure) == 401
 
 
 def is_busy(failure: Failure) -> bool:

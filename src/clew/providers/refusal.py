@@ -64,7 +64,7 @@ def _reported(error: Json, depth: int) -> Reported:
     return Reported(
         message=text,
         error_type=_name(error.get("type")) or _name(error.get("status")),
-        error_code=_name(error.get("code")) or _reason(parts),
+        error_code=_reason(parts) or _name(error.get("code")),
         details=_details(error, parts),
         retry_after_s=_retry_after_s(error, parts, upstream),
         headers=_headers(error),
