@@ -18,6 +18,7 @@ help: ## print this list of targets
 setup: $(READY) ## create the environment in .venv (other targets do this automatically)
 
 # venv and pip with a hashed lock (41 s with empty caches), because not every machine has uv.
+# --no-deps: the lock is complete, and a resolver would look for newer releases of `name[extra]`.
 $(READY): locks/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "clew needs Python 3.11 or newer; select one: make PYTHON=python3.12 setup"; exit 1; }
@@ -26,7 +27,7 @@ $(READY): locks/dev.txt
 	@echo "setting up $(VENV) (once)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@{ $(PIP) --require-hashes -r locks/dev.txt && $(PIP) --no-deps --no-build-isolation -e .; } \
+	@{ $(PIP) --no-deps --require-hashes -r locks/dev.txt && $(PIP) --no-deps --no-build-isolation -e .; } \
 	  >$(VENV)/setup.log 2>&1 || { cat $(VENV)/setup.log; exit 1; }
 	@touch $@
 
@@ -41,7 +42,7 @@ laws: $(READY) ## run the property tests with many examples
 
 $(VENV)/.published: $(READY) locks/e2e.txt
 	@echo "installing the published programs that clew is tested against (once)"
-	@$(PIP) --require-hashes -r locks/e2e.txt >$(VENV)/published.log 2>&1 || { cat $(VENV)/published.log; exit 1; }
+	@$(PIP) --no-deps --require-hashes -r locks/e2e.txt >$(VENV)/published.log 2>&1 || { cat $(VENV)/published.log; exit 1; }
 	@touch $@
 
 e2e: $(VENV)/.published ## run end-to-end tests with published programs
@@ -78,7 +79,7 @@ docs-check: $(READY) ## run the examples in the docs and compare
 
 $(VENV)/.site: $(READY) locks/site.txt
 	@echo "installing the documentation site generator (once)"
-	@$(PIP) --require-hashes -r locks/site.txt >$(VENV)/site.log 2>&1 || { cat $(VENV)/site.log; exit 1; }
+	@$(PIP) --no-deps --require-hashes -r locks/site.txt >$(VENV)/site.log 2>&1 || { cat $(VENV)/site.log; exit 1; }
 	@touch $@
 
 site: $(VENV)/.site ## build the documentation site with search in .build/site
