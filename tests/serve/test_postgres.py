@@ -94,7 +94,7 @@ async def test_two_servers_share_a_database(tmp_path: Path, cluster: Cluster) ->
         lines = [b'{"uuid":"u%d"}\n' % number for number in range(40)]
 
         async def append(server: Served, at: int) -> None:
-            path = f"/v1/sessions/{SESSION}?at={at}"
+            path = f"/v1/entries?session={SESSION}&at={at}"
             while (await server.ask("POST", path, b"".join(lines[at : at + 10])))[0] == 409:
                 pass  # The lines before are missing.
 
@@ -102,7 +102,7 @@ async def test_two_servers_share_a_database(tmp_path: Path, cluster: Cluster) ->
             for at in (30, 15, 25, 5, 0, 10, 20):
                 for server in (one, two):
                     group.create_task(append(server, at))
-        status, kept = await two.ask("GET", f"/v1/sessions/{SESSION}")
+        status, kept = await two.ask("GET", f"/v1/entries?session={SESSION}")
         assert (status, kept) == (200, b"".join(lines))
         # A worker at one server, viewers at both: one answer wins.
         token, epoch = await begin(one)

@@ -131,7 +131,7 @@ async def test_a_replaced_worker_is_refused_everywhere(tmp_path: Path) -> None:
             status, said = await server.ask(method, path, told, token=old)
             assert (status, said["error"]["reason"]) == (409, "superseded_by_worker"), path
         status, _ = await server.ask(
-            "POST", f"/v1/sessions/{SESSION}?at=0", b"{}\n", clew_epoch=str(epoch)
+            "POST", f"/v1/entries?session={SESSION}&at=0", b"{}\n", clew_epoch=str(epoch)
         )
         assert status == 409
         patch = {"worker_epoch": epoch + 1, "external_metadata": {"branch": "main", "x": None}}
@@ -156,19 +156,19 @@ async def test_attacks_are_refused(tmp_path: Path) -> None:
         laxer = {"events": [{"payload": {"type": "control_request", "request": mode}}]}
         events = f"{CODE}/events"
         for wanted, method, path, body, headers in (
-            (401, "GET", "/v1/sessions", None, {"token": ""}),
-            (401, "GET", "/v1/sessions", None, {"token": "guess"}),
+            (401, "GET", "/v1/entries/keys", None, {"token": ""}),
+            (401, "GET", "/v1/entries/keys", None, {"token": "guess"}),
             (401, "GET", "/v1/code/sessions", None, {"token": token}),
             (401, "GET", f"{CODE}/worker", None, {}),
             (401, "GET", f"{CODE}/worker", None, {"token": "guess"}),
-            (403, "GET", "/v1/sessions", None, {"origin": "https://evil.example"}),
-            (403, "GET", "/v1/sessions", None, {"origin": "null"}),
+            (403, "GET", "/v1/entries/keys", None, {"origin": "https://evil.example"}),
+            (403, "GET", "/v1/entries/keys", None, {"origin": "null"}),
             (403, "POST", events, prompt, {"token": "viewer"}),
             (403, "POST", events, prompt, {"token": "answers"}),
             (403, "POST", events, laxer, {"token": "answers"}),
             (403, "POST", "/v1/code/sessions", {}, {"token": "answers"}),
             (403, "POST", f"{CODE}/bridge", {}, {"token": "answers"}),
-            (403, "POST", f"/v1/sessions/{SESSION}?at=0", b"{}\n", {"token": "answers"}),
+            (403, "POST", f"/v1/entries?session={SESSION}&at=0", b"{}\n", {"token": "answers"}),
             (403, "DELETE", f"/v1/entries?project=p&session={SESSION}", None, {"token": "viewer"}),
             (400, "POST", events, bash, {}),
             (400, "POST", events, servers, {}),
@@ -176,11 +176,11 @@ async def test_attacks_are_refused(tmp_path: Path) -> None:
             (400, "POST", events, b"\xff", {}),
             (400, "POST", events, {"events": 5}, {}),
             (400, "GET", f"{CODE}/events/stream?from_sequence_num=x", None, {}),
-            (404, "GET", "/v1/sessions/..%2f..%2fetc", None, {}),
-            (400, "GET", f"/v1/sessions/{SESSION}/agents/..", None, {}),
-            (400, "POST", f"/v1/sessions/{SESSION}?at=-1", b"{}\n", {}),
-            (400, "POST", f"/v1/sessions/{SESSION}?at=0", b"{}", {}),
-            (409, "POST", f"/v1/sessions/{SESSION}?at=7", b"{}\n", {}),
+            (404, "GET", "/v1/entries?session=..%2f..%2fetc", None, {}),
+            (400, "GET", f"/v1/entries?session={SESSION}&subpath={'x' * 1_001}", None, {}),
+            (400, "POST", f"/v1/entries?session={SESSION}&at=-1", b"{}\n", {}),
+            (400, "POST", f"/v1/entries?session={SESSION}&at=0", b"{}", {}),
+            (409, "POST", f"/v1/entries?session={SESSION}&at=7", b"{}\n", {}),
             (400, "PUT", "/v1/blobs/" + "0" * 64, b"other", {}),
             (404, "GET", "/v1/blobs/" + "0" * 64, None, {}),
             (413, "POST", events, b"x" * (9 << 20), {}),
@@ -190,7 +190,7 @@ async def test_attacks_are_refused(tmp_path: Path) -> None:
             status, said = await server.ask(method, path, body, **headers)
             assert status == wanted, (method, path, headers, said)
         assert (await server.ask("GET", CODE))[1]["session"]["last_sequence_num"] == 0
-        for path in ("/v1/sessions", "/v1/health"):
+        for path in ("/v1/entries/keys", "/v1/health"):
             assert await status_by_name(server, "evil.example", path) == 421
         await server.revoke("viewer")
         assert (await server.ask("GET", CODE, token="viewer"))[0] == 401
@@ -206,7 +206,7 @@ async def test_owners_share_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         await server.add_device("eve", *devices.SCOPES, owner="eve")
         token, _ = await begin(server)
-        await server.ask("POST", f"/v1/sessions/{SESSION}?at=0", b'{"uuid":"1"}\n')
+        await server.ask("POST", f"/v1/entries?session={SESSION}&at=0", b'{"uuid":"1"}\n')
         await server.ask("POST", entries, b'{"uuid":"1"}\n')
         prompt = {"events": [{"payload": PROMPT}]}
         for method, path, body in (
@@ -215,17 +215,19 @@ async def test_owners_share_nothing(tmp_path: Path) -> None:
             ("POST", f"{CODE}/events", prompt),
             ("GET", f"{CODE}/events/stream", None),
             ("POST", "/v1/code/sessions", {"session_id": SESSION}),
-            ("GET", f"/v1/sessions/{SESSION}", None),
+            ("GET", f"/v1/entries?session={SESSION}", None),
             ("GET", entries, None),
         ):
             assert (await server.ask(method, path, body, token="eve"))[0] == 404, path
-        for path in ("/v1/sessions", "/v1/entries/keys?project=p"):
+        for path in ("/v1/entries/keys", "/v1/entries/keys?project=p"):
             assert await server.ask("GET", path, token="eve") == (200, [])
         assert (await server.ask("GET", "/v1/code/sessions", token="eve"))[1] == {"data": []}
         await server.ask("DELETE", entries, token="eve")
-        await server.ask("POST", f"/v1/sessions/{SESSION}?at=0", b'{"uuid":"2"}\n', token="eve")
+        await server.ask(
+            "POST", f"/v1/entries?session={SESSION}&at=0", b'{"uuid":"2"}\n', token="eve"
+        )
         assert (await server.ask("GET", entries))[0] == 200
-        assert (await server.ask("GET", f"/v1/sessions/{SESSION}"))[1] == {"uuid": "1"}
+        assert (await server.ask("GET", f"/v1/entries?session={SESSION}"))[1] == {"uuid": "1"}
         # A worker's token is worth as much as the device that asked for it.
         await server.revoke("owner-token")
         assert (await server.ask("GET", f"{CODE}/worker", token=token))[0] == 401

@@ -1,9 +1,9 @@
 """The server's HTTP application: its routes, and the checks before each.
 
-`/v1/sessions` and `/v1/entries` are clew's own API: transcripts, line by line. `/v1/code/sessions`
-speaks the bridge protocol of the Agent SDK for TypeScript: a worker uploads frames and reads what
-viewers send, a viewer reads frames and sends prompts and answers. The application can be mounted in
-another Starlette application.
+`/v1/entries` is clew's own API: transcripts, line by line. `/v1/code/sessions` speaks the bridge
+protocol of the Agent SDK for TypeScript: a worker uploads frames and reads what viewers send, a
+viewer reads frames and sends prompts and answers. The application can be mounted in another
+Starlette application.
 
 Described in docs/using/serve.md.
 """
@@ -53,7 +53,6 @@ from clew.serve.requests import (
     read_session_id,
     refuse,
     split_lines,
-    transcript_key,
 )
 
 # Proxies close silent connections, and the published viewer gives up after 45 s.
@@ -102,18 +101,12 @@ class SessionServer:
         self._feed.close_all()
 
     def _routes(self) -> list[Route]:
-        own = "/v1/sessions/{session}"
         code = "/v1/code/sessions"
         worker = code + "/{session}/worker"
         device = self._for_device
         return [
             Route("/v1/health", self._checked(self._health), methods=["GET"]),
             # clew's own API
-            Route("/v1/sessions", device(self._list_transcripts, "view"), methods=["GET"]),
-            Route(own, device(self._read_transcript, "view"), methods=["GET"]),
-            Route(own, device(self._append_lines, "start"), methods=["POST"]),
-            Route(own + "/agents/{agent}", device(self._read_transcript, "view"), methods=["GET"]),
-            Route(own + "/agents/{agent}", device(self._append_lines, "start"), methods=["POST"]),
             Route("/v1/entries", device(self._read_entries, "view"), methods=["GET"]),
             Route("/v1/entries", device(self._append_entries, "start"), methods=["POST"]),
             Route("/v1/entries", device(self._delete_entries, "admin"), methods=["DELETE"]),
@@ -204,24 +197,12 @@ class SessionServer:
 
     # -- transcripts
 
-    async def _list_transcripts(self, device: Device, request: Request) -> Response:
-        session = request.query_params.get("session", "")
-        found = await self._database.read(
-            partial(log.list_transcripts, project=log.make_project(device.owner), session=session)
-        )
-        return JSONResponse(
-            [
-                {"sessionId": session, "agentId": agent or None, "lines": lines, "mtime": at}
-                for session, agent, lines, at in found
-            ]
-        )
-
-    async def _read_transcript(self, device: Device, request: Request) -> Response:
-        key = transcript_key(device, request)
+    async def _read_entries(self, device: Device, request: Request) -> Response:
+        key = entry_key(device, request)
         after = parse_number(request, "after", 0)
         count, chain = await self._database.read(partial(log.find_transcript, key=key))
         if not count:
-            raise RefusedError(404, "not_found", "transcript not found")
+            raise RefusedError(404, "not_found", "no entries have this key")
         headers = {"clew-lines": str(count), "clew-chain": chain.hex()}
         if "at" in request.query_params:
             # The hash over the first lines, with which a worker finds out where copies part.
@@ -251,34 +232,22 @@ class SessionServer:
             after += len(page)
             yield b"".join(page)
 
-    async def _append_lines(self, device: Device, request: Request) -> Response:
-        key = transcript_key(device, request)
+    async def _append_entries(self, device: Device, request: Request) -> Response:
+        """Append lines after a position, or without one those whose UUIDs are not stored yet."""
+        key = entry_key(device, request)
         lines = split_lines(await read_body(request, BODY_MAX_BYTES))
         epoch = request.headers.get("clew-epoch")
-        count, chain = await self._database.write(
-            partial(
-                log.append_lines,
-                key=key,
-                lines=lines,
-                at=parse_number(request, "at", 0),
-                epoch=int(epoch) if epoch is not None and epoch.isdecimal() else None,
-                now_ms=now_ms(),
-            )
+        at = parse_number(request, "at", 0) if "at" in request.query_params else None
+        append = partial(
+            log.append_lines,
+            key=key,
+            lines=lines,
+            at=at,
+            epoch=int(epoch) if epoch is not None and epoch.isdecimal() else None,
+            now_ms=now_ms(),
         )
+        count, chain = await self._database.write(append)
         return JSONResponse({"lines": count, "chain": chain.hex()})
-
-    async def _append_entries(self, device: Device, request: Request) -> Response:
-        key = entry_key(device, request)
-        lines = split_lines(await read_body(request, BODY_MAX_BYTES))
-        append = partial(log.append_entries, key=key, lines=lines, now_ms=now_ms())
-        return JSONResponse({"lines": await self._database.write(append)})
-
-    async def _read_entries(self, device: Device, request: Request) -> Response:
-        key = entry_key(device, request)
-        count, _chain = await self._database.read(partial(log.find_transcript, key=key))
-        if not count:
-            raise RefusedError(404, "not_found", "no entries have this key")
-        return StreamingResponse(self._lines(key, 0, count), media_type="application/x-ndjson")
 
     async def _delete_entries(self, device: Device, request: Request) -> Response:
         project, session, agent = entry_key(device, request)
@@ -294,7 +263,10 @@ class SessionServer:
             partial(log.list_transcripts, project=project, session=session)
         )
         return JSONResponse(
-            [{"session": name, "subpath": agent, "mtime": at} for name, agent, _, at in found]
+            [
+                {"session": name, "subpath": agent, "lines": lines, "mtime": at}
+                for name, agent, lines, at in found
+            ]
         )
 
     async def _put_blob(self, _: Device, request: Request) -> Response:

@@ -98,13 +98,14 @@ def append_lines(
     key: tuple[str, str, str],
     lines: Sequence[bytes],
     *,
-    at: int,
+    at: int | None,
     epoch: int | None,
     now_ms: int,
 ) -> tuple[int, bytes]:
     """Append lines after the first `at`; return the number of lines and their chain.
 
-    Lines that are stored already must be the same.
+    Lines that are stored already must be the same. Without a position, lines whose UUIDs are stored
+    already are left out.
     """
     transaction.lock("/".join(key))
     project, session, agent = key
@@ -112,6 +113,8 @@ def append_lines(
         find_session(transaction, session, owner_of(project))
         require_epoch(transaction, session, epoch)
     count, chain = find_transcript(transaction, key)
+    if at is None:
+        return append_new(transaction, key, lines, count, chain, now_ms)
     if at > count:
         raise refuse_lines(count, chain, "gap", f"{at - count} lines before these are missing")
     known = [
@@ -142,12 +145,15 @@ def append_lines(
     return count + len(new), chain
 
 
-def append_entries(
-    transaction: Transaction, key: tuple[str, str, str], lines: Sequence[bytes], *, now_ms: int
-) -> int:
-    """Append the lines whose UUIDs are not stored yet, and those without one; return the count."""
-    transaction.lock("/".join(key))
-    count, chain = find_transcript(transaction, key)
+def append_new(
+    transaction: Transaction,
+    key: tuple[str, str, str],
+    lines: Sequence[bytes],
+    count: int,
+    chain: bytes,
+    now_ms: int,
+) -> tuple[int, bytes]:
+    """Append the lines whose UUIDs are not stored yet, and those without one."""
     named = [(uuid_of(line), line) for line in lines]
     known = find_uuids(transaction, key, sorted({uuid for uuid, _ in named if uuid is not None}))
     rows = []
@@ -158,9 +164,8 @@ def append_entries(
         chain = extend_chain(chain, line)
         count += 1
         rows.append((*key, count, uuid, line, chain))
-    if rows:
-        insert_lines(transaction, key, rows, count, chain, now_ms)
-    return count
+    insert_lines(transaction, key, rows, count, chain, now_ms)
+    return count, chain
 
 
 def insert_lines(

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from clew.core.json_object import Json
 from clew.serve.devices import Device
-from clew.serve.frames import NAME, SESSION_PREFIX
+from clew.serve.frames import SESSION_PREFIX
 from clew.serve.log import RefusedError, make_project
 
 BODY_MAX_BYTES = 64 << 20
@@ -87,17 +87,11 @@ def read_session_id(request: Request) -> str:
     return parse_uuid(request.path_params["session"].removeprefix(SESSION_PREFIX))
 
 
-def transcript_key(device: Device, request: Request) -> tuple[str, str, str]:
-    agent = request.path_params.get("agent", "")
-    if agent and not NAME.fullmatch(agent):
-        raise RefusedError(400, "invalid_request", f"invalid agent ID: {agent!r}")
-    return make_project(device.owner), parse_uuid(request.path_params["session"]), agent
-
-
 def parse_project(device: Device, request: Request) -> str:
+    """Return the first part of keys. clew itself names no project."""
     project = request.query_params.get("project", "")
-    if not project or len(project) > 1_000:
-        raise RefusedError(400, "invalid_request", "project must have 1 to 1000 characters")
+    if len(project) > 1_000:
+        raise RefusedError(400, "invalid_request", "project must have at most 1000 characters")
     return make_project(device.owner, project)
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from clew.record.stores.base import FolderStore, StoreError, TranscriptKey
 from tests.system.transport.servers import Server, serving
@@ -56,16 +57,16 @@ class Remote:
                 return
 
     def broken(self, target: str, status: int, answer: bytes) -> tuple[int, bytes]:
-        is_list = target.partition("?")[0].endswith("/sessions")
+        is_list = target.partition("?")[0].endswith("/keys")
         match self.fault:
             case "status 500" | "status 401":
                 return int(self.fault.split()[1]), b"secret details of /home/ada"
             case "no json":
                 return (200, b"<html>") if is_list else (status, b"<html>\n")
             case "wrong list":
-                return (200, b'[{"sessionId":5}]') if is_list else (status, answer)
+                return (200, b'[{"session":5}]') if is_list else (status, answer)
             case "other names":
-                names = b'[{"sessionId":"%s","agentId":"../../x","lines":1}]'
+                names = b'[{"session":"%s","subpath":"../../x","lines":1}]'
                 return (
                     (200, names % target.partition("=")[2].encode())
                     if is_list
@@ -83,22 +84,21 @@ class Remote:
         return status, answer
 
     async def answer(self, method: str, target: str, body: bytes) -> tuple[int, bytes]:
-        path, _, query = target.partition("?")
-        parts = path.split("/")[2:]
-        if not parts:
-            listed = await self.store.list()
-            _, _, wanted = query.partition("session=")
+        path, _, text = target.partition("?")
+        query = dict(parse_qsl(text))
+        wanted = query.get("session", "")
+        if path.endswith("/keys"):
             rows = [
-                {"sessionId": o.key.session_id, "agentId": o.key.agent_id or None, "lines": o.lines}
-                for o in listed
+                {"session": o.key.session_id, "subpath": o.key.agent_id, "lines": o.lines}
+                for o in await self.store.list()
                 if wanted in ("", o.key.session_id)
             ]
             return 200, json.dumps(rows).encode()
-        key = TranscriptKey(session_id=parts[0], agent_id=parts[2] if len(parts) > 2 else "")
+        key = TranscriptKey(session_id=wanted, agent_id=query.get("subpath", ""))
         if method == "POST":
             lines = [line + b"\n" for line in body.split(b"\n")[:-1]]
             try:
-                count = await self.store.append(key, lines, at=int(query.removeprefix("at=")))
+                count = await self.store.append(key, lines, at=int(query["at"]))
             except StoreError:
                 return 409, b""
             return 200, json.dumps({"lines": count}).encode()

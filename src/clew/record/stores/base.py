@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -175,7 +176,7 @@ def _lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-# A store over HTTP: a client for three requests, over clew's own transport.
+# A store over HTTP: a client of `clew serve`, over clew's own transport.
 
 
 ANSWER_MAX_BYTES = 64 << 20
@@ -203,7 +204,7 @@ class HttpStore:
         reply = await self._json(
             HttpRequest(
                 method="POST",
-                url=f"{self._url(key)}?at={at}",
+                url=f"{self._url(key)}&at={at}",
                 headers=(*self._headers, ("content-type", "application/x-ndjson")),
                 body=b"".join(lines),
             )
@@ -235,19 +236,19 @@ class HttpStore:
             await exchange.close()
 
     async def list(self, session_id: str = "") -> Sequence[Listed]:
-        query = f"?session={session_id}" if session_id else ""
-        url = f"{self._base}/sessions{query}"
+        query = f"?session={quote(session_id, safe='')}" if session_id else ""
+        url = f"{self._base}/entries/keys{query}"
         request = HttpRequest(method="GET", url=url, headers=self._headers)
         reply = await self._json(request)
         if type(reply) is not list:
             raise StoreError("http store: the response is not a list")
         listed = []
         for item in reply:
-            if not isinstance(item, dict) or type(item.get("sessionId")) is not str:
+            if not isinstance(item, dict) or type(item.get("session")) is not str:
                 raise StoreError("http store: the list contains an invalid transcript")
-            agent, lines = item.get("agentId"), item.get("lines")
+            agent, lines = item.get("subpath"), item.get("lines")
             key = TranscriptKey(
-                session_id=item["sessionId"], agent_id=agent if type(agent) is str else ""
+                session_id=item["session"], agent_id=agent if type(agent) is str else ""
             )
             if session_id in ("", key.session_id):
                 listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
@@ -271,8 +272,8 @@ class HttpStore:
             await exchange.close()
 
     def _url(self, key: TranscriptKey) -> str:
-        agent = f"/agents/{key.agent_id}" if key.agent_id else ""
-        return f"{self._base}/sessions/{key.session_id}{agent}"
+        agent = f"&subpath={quote(key.agent_id, safe='')}" if key.agent_id else ""
+        return f"{self._base}/entries?session={quote(key.session_id, safe='')}{agent}"
 
 
 def _refuse(head: Head) -> None:
