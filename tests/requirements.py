@@ -276,7 +276,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R207", "Sub-agent tool progress carries parentToolUseID so the UI can nest it", "done"),
     Record("R208", "hydrateRemoteSession: switch session, fetch remote log, replace the local JSONL, set the ingress URL in a finally block, return false on failure without raising to the …", "done"),
     Record("R209", "Diagnostics for hydration contain no personal data", "done"),
-    Record("R210", "Bridge (REPL bridge, messaging, remote core, remote permissions UI) and CLI transports, serial uploader exist as subsystems", "deferred: next round"),
+    Record("R210", "Bridge (REPL bridge, messaging, remote core, remote permissions UI) and CLI transports, serial uploader exist as subsystems", "done"),
     Record("R211", "Input kinds: plain text, /command, !shell (synthetic Bash tool message), #memory, pasted image or text with type detection", "done"),
     Record("R212", "All kinds converge to messages stripped of CLI metadata before sending", "done"),
     Record("R213", "Status line shows current model, cost, duration; live", "done"),

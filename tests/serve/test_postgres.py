@@ -1,10 +1,6 @@
 """The server on PostgreSQL: two servers share it, and it may be killed."""
 
 import asyncio
-import os
-import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,55 +12,11 @@ from clew.serve import devices
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.testing.conform_store import CASES
+from tests.serve.clusters import Cluster
 from tests.serve.served import Served, served
 from tests.serve.test_server import CODE, PROMPT, QUESTION, SESSION, answer_to, begin
 
 pytestmark = pytest.mark.e2e
-PROGRAMS = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/bin")]
-
-
-class Cluster:
-    """A PostgreSQL server that listens on a socket in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._bin = next(path for path in PROGRAMS if (path / "initdb").exists())
-        # PostgreSQL does not run as root.
-        self._user = "nobody" if os.getuid() == 0 else None
-        self._data = folder / "data"
-        folder.mkdir(mode=0o700)
-        if self._user is not None:
-            shutil.chown(folder, self._user)
-            for parent in (*folder.parents,):
-                if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-                    parent.chmod(parent.stat().st_mode | 0o011)
-        self._folder = folder
-        about = ("-U", "clew", "--auth=trust", "-E", "UTF8", "--no-sync")
-        self._run("initdb", "-D", str(self._data), *about)
-        self.url = f"postgresql://clew@/postgres?host={folder}"
-        self.start()
-
-    def _run(self, program: str, *args: str) -> None:
-        command = [str(self._bin / program), *args]
-        environ = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        subprocess.run(
-            command, check=True, user=self._user, env=environ, cwd="/", stdout=subprocess.DEVNULL
-        )
-
-    def start(self) -> None:
-        options = f"-k {self._folder} -c listen_addresses="
-        log = str(self._folder / "log")
-        self._run("pg_ctl", "-D", str(self._data), "-w", "-l", log, "-o", options, "start")
-
-    def kill(self) -> None:
-        pid = int((self._data / "postmaster.pid").read_text("utf-8").split()[0])
-        os.kill(pid, signal.SIGQUIT)  # An immediate end, with recovery at the next start.
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            if Path(f"/proc/{pid}/stat").read_text("utf-8").split()[2] == "Z":
-                return
 
 
 @pytest.fixture

@@ -81,12 +81,11 @@ class StoreCopy(Part):
 class ConfiguredStore(StoreCopy):
     """The session part for the copy in the store that the settings name."""
 
-    def __init__(self, store: "SessionStore") -> None:
-        from clew.record.stores.transfer import Sender
-
+    def __init__(self, store: "SessionStore", home: Path) -> None:
         super().__init__()
         self._store = store
-        self._sender = Sender(store)
+        self._home = home
+        self._begin_anew()
 
     def beside(self, mirror: Mirror | None) -> Mirror | None:
         def both(path: Path, entries: Sequence[Json]) -> None:
@@ -144,9 +143,9 @@ class ConfiguredStore(StoreCopy):
 
     def _begin_anew(self) -> None:
         """Forget which lines were sent, because the files have been replaced."""
-        from clew.record.stores.transfer import Sender
+        from clew.record.stores.transfer import Sender, blob_folder
 
-        self._sender = Sender(self._store)
+        self._sender = Sender(self._store, blob_folder(self._home))
 
     async def keep(self) -> None:
         """Send changes to the store until cancelled."""
@@ -217,8 +216,10 @@ async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
         yield nowhere
         return
     async with AsyncExitStack() as opened:
-        store = ConfiguredStore(await opened.enter_async_context(store_of(name, ground.environ)))
-        await store.bring_home(ground.options, ground.began.places.config_home, ground.cwd)
+        home = ground.began.places.config_home
+        found = await opened.enter_async_context(store_of(name, ground.environ))
+        store = ConfiguredStore(found, home)
+        await store.bring_home(ground.options, home, ground.cwd)
         sending = asyncio.create_task(store.keep())
         try:
             yield store

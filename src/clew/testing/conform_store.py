@@ -4,6 +4,7 @@
 returns the names of the cases. `make()` returns an empty store.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable
 
 from clew.core.messages.errors import OutsideError
@@ -105,12 +106,23 @@ async def _apart(store: SessionStore) -> None:
     _must("apart", of_one == its_own, "the list of one session contains only its transcripts")
 
 
+async def _blobs(store: SessionStore) -> None:
+    data = b"\x00a file\xff" * 1000
+    name = hashlib.sha256(data).hexdigest()
+    _must("blobs", await store.get_blob(name) is None, "a file that was not kept is None")
+    for _ in range(2):
+        await store.put_blob(name, data)
+    _must("blobs", await store.get_blob(name) == data, "a file is read back byte for byte")
+    _must("blobs", list(await store.list()) == [], "files are not listed as transcripts")
+
+
 CASES: dict[str, Callable[[SessionStore], Awaitable[None]]] = {
     "empty": _empty,
     "bytes": _bytes,
     "again": _again,
     "refused": _refused,
     "apart": _apart,
+    "blobs": _blobs,
 }
 
 

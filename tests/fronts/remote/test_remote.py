@@ -1,5 +1,6 @@
 """A worker, a server and a viewer, as programs: prompts, questions, answers and interrupts."""
 
+import json
 import urllib.request
 from pathlib import Path
 
@@ -83,16 +84,41 @@ def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path)
         assert states(yard)[-1] == "refused"
 
 
-def test_a_session_goes_on_at_another_machine(tmp_path: Path) -> None:
+def test_a_session_goes_on_at_another_machine_with_the_same_prefix(tmp_path: Path) -> None:
     answer = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
     with serving(answer) as model, Yard(tmp_path, model.url) as yard:
         here = {"CLEW_STORE_TOKEN": yard.token}
         there = here | {"CLEW_CONFIG_DIR": str(tmp_path / "there")}
         store = ("--store", f"{yard.url}/v1")
         session = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
-        assert yard.run("-p", "hello", "--session-id", session, **here).end() == 0
+        began = ("-p", "hello", "--session-id", session, "--append-system-prompt", "Be brief.")
+        assert yard.run(*began, **here).end() == 0
+        [instructions] = {
+            path.name
+            for path in (tmp_path / "config" / "clew" / "prompts").iterdir()
+            if b"Be brief." in path.read_bytes()
+        }
         assert yard.run("sessions", "push", session, *store, **here).end() == 0
         assert yard.run("sessions", "pull", session, *store, **there).end() == 0
-        assert yard.run("-p", "more", "--resume", session, **there).end() == 0
-        said = [str(request.body["messages"]) for request in model.requests]
-        assert any("hello" in text and "Yes." in text and "more" in text for text in said)
+        kept = tmp_path / "there" / "clew" / "prompts" / instructions
+        assert b"Be brief." in kept.read_bytes()
+        more = ("--append-system-prompt", "Be brief.", "--resume", session)
+        assert yard.run("-p", "more", *more, **there).end() == 0
+        bodies = [request.body for request in model.requests if "system" in request.body]
+        first = next(body for body in bodies if "hello" in str(body["messages"]))
+        second = next(body for body in bodies if "more" in str(body["messages"]))
+        for part in ("system", "tools"):
+            assert json.dumps(second[part]) == json.dumps(first[part])
+        asked = unmarked(first["messages"])
+        assert unmarked(second["messages"])[: len(asked)] == asked
+
+
+def unmarked(messages: list[Json]) -> list[str]:
+    """Return messages as JSON, without marks for the cache, which move with the conversation."""
+    plain = [
+        [{n: v for n, v in block.items() if n != "cache_control"} for block in m["content"]]
+        if isinstance(m["content"], list)
+        else m["content"]
+        for m in messages
+    ]
+    return [json.dumps(content) for content in plain]

@@ -99,8 +99,9 @@ class Watching(Running):
 class Yard:
     """The folder of a test, the address of its server, and what runs there."""
 
-    def __init__(self, home: Path, model_url: str) -> None:
+    def __init__(self, home: Path, model_url: str, *, db: str = "") -> None:
         self.home = home
+        self._db = db or f"sqlite:{home / 'serve.db'}"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -135,9 +136,12 @@ class Yard:
         self._running.append(running)
         return running
 
+    def use(self, url: str) -> None:
+        """Let everything that starts from now on reach the server at this URL."""
+        self._environ |= {"CLEW_REMOTE_URL": url, "CLEW_STORE_TOKEN": self.token}
+
     def serve(self) -> Running:
-        db = f"sqlite:{self.home / 'serve.db'}"
-        server = self._start(Running, "serve", "--listen", self.address, "--db", db)
+        server = self._start(Running, "serve", "--listen", self.address, "--db", self._db)
         server.until(lambda line: line.startswith("listening"))
         for line in server.lines:
             if line.startswith("token"):
@@ -156,5 +160,15 @@ class Yard:
 
     def entries(self) -> list[Json]:
         """Return the lines of the session's transcript."""
+        data = self.transcript.read_bytes()
+        # The last line may be incomplete while a worker writes.
+        return [json.loads(line) for line in data.split(b"\n")[:-1]]
+
+    @property
+    def has_transcript(self) -> bool:
+        return any((self.home / "config" / "projects").glob(f"*/{self.session}.jsonl"))
+
+    @property
+    def transcript(self) -> Path:
         [path] = (self.home / "config" / "projects").glob(f"*/{self.session}.jsonl")
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
+        return path

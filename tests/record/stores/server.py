@@ -94,6 +94,13 @@ class Remote:
                 if wanted in ("", o.key.session_id)
             ]
             return 200, json.dumps(rows).encode()
+        if "/blobs/" in path:
+            name = path.rpartition("/")[2]
+            if method == "PUT":
+                await self.store.put_blob(name, body)
+                return 204, b""
+            blob = await self.store.get_blob(name)
+            return (404, b"") if blob is None else (200, blob)
         key = TranscriptKey(session_id=wanted, agent_id=query.get("subpath", ""))
         if method == "POST":
             lines = [line + b"\n" for line in body.split(b"\n")[:-1]]

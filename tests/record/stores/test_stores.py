@@ -130,7 +130,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
     assert len(loaded.uuids) == 6
     backup = home_of(place) / "clew" / "backups" / f"{SESSION}.1.jsonl"
     assert backup.read_bytes() == encoded(local)
-    assert await send(place, store) == {"": 1, "a1": 0}
+    assert await send(place, home_of(place), store) == {"": 1, "a1": 0}
     assert (await brought(place, store))[1][0].what == "same"
     left = [p.name for p in home_of(place).rglob("*") if p.suffix not in ("", ".jsonl")]
     assert left == []
@@ -260,10 +260,10 @@ async def test_a_store_that_is_ahead_is_not_sent_to(place: SessionPlace, tmp_pat
     await store.append(KEY, lines(talk(3)), at=0)
     place.transcript.write_bytes(encoded(talk(1)))
     with pytest.raises(StoreError, match="pull first"):
-        await send(place, store)
+        await send(place, home_of(place), store)
     place.transcript.write_bytes(encoded([user("other", None)] * 6))
     with pytest.raises(StoreError):
-        await send(place, store)
+        await send(place, home_of(place), store)
 
 
 LINE = st.sampled_from(

@@ -207,7 +207,9 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
             failed = None
             try:
                 sent = await send(
-                    SessionPlace(session_id=session_id, project_dir=path.parent), store
+                    SessionPlace(session_id=session_id, project_dir=path.parent),
+                    find_home(),
+                    store,
                 )
             except StoreError as error:
                 failed = str(error)

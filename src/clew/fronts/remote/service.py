@@ -183,5 +183,10 @@ async def open_service(
 
 
 def delay_s(attempt: int, random: Any) -> float:
-    """Return how long to wait after a failed attempt: 0.2 s at first, at most 20 s."""
-    return min(20.0, 0.2 * 2.0**attempt) * (0.5 + 0.5 * float(random()))
+    """Return how long to wait after a failed attempt.
+
+    At first 0.2 s, then at most 2 s, so that a partition that has healed is noticed soon; after two
+    minutes at most 20 s.
+    """
+    most = 2.0 if attempt < 80 else 20.0
+    return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(random()))

@@ -279,8 +279,6 @@ class RemoteWorker:
     async def link(self) -> None:
         """Send and receive until cancelled, or until another worker takes over."""
         await self._is_open.wait()
-        self.warn(f"session {self.session_id} at {self._service.url}; follow it with:")
-        self.warn(f"  clew attach --server {self._service.url} {self.session_id}")
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (self._send_all, self._receive_all, self._beat_always):
@@ -344,9 +342,13 @@ class RemoteWorker:
         self._is_connected = is_up
         if not is_up:
             self._tell("lost", words)
-        else:
-            self._tell("resumed" if self._had_link else "made", words)
-            self._had_link = True
+            return
+        self._tell("resumed" if self._had_link else "made", words)
+        if not self._had_link:
+            # Only now can a viewer find it.
+            self.warn(f"session {self.session_id} at {self._service.url}; follow it with:")
+            self.warn(f"  clew attach --server {self._service.url} {self.session_id}")
+        self._had_link = True
 
     def _tell(self, status: str, words: str) -> None:
         """Leave a line about the connection in the transcript."""

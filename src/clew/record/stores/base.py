@@ -64,11 +64,20 @@ class SessionStore(Protocol):
         """Return every transcript, or those of one session, in no particular order."""
         ...
 
+    async def put_blob(self, name: str, data: bytes) -> None:
+        """Keep a file under its SHA-256."""
+        ...
+
+    async def get_blob(self, name: str) -> bytes | None:
+        """Return the file with this SHA-256, or None."""
+        ...
+
 
 # A store in a folder, such as another disk or a mounted share. One synced file per transcript.
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_-]+")
+_BLOB = re.compile(r"[0-9a-f]{64}")
 PIECE_BYTES = 1 << 20
 
 
@@ -151,6 +160,27 @@ class FolderStore:
             if is_uuid(path.parent.name) and is_file(path)
         ]
 
+    async def put_blob(self, name: str, data: bytes) -> None:
+        path = self._blob(name)
+        try:
+            if not is_file(path):
+                await asyncio.to_thread(write_file, path, data)
+        except OSError as error:
+            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+
+    async def get_blob(self, name: str) -> bytes | None:
+        try:
+            return await asyncio.to_thread(self._blob(name).read_bytes)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+
+    def _blob(self, name: str) -> Path:
+        if not _BLOB.fullmatch(name):
+            raise StoreError("invalid name of a file")
+        return self._folder / "blobs" / name
+
     def _path(self, key: TranscriptKey) -> Path:
         if not is_uuid(key.session_id) or (key.agent_id and not _AGENT.fullmatch(key.agent_id)):
             raise StoreError("invalid transcript key")
@@ -160,6 +190,21 @@ class FolderStore:
 
 def _agent_of(stem: str) -> str:
     return "" if stem == "session" else stem.removeprefix("agent-")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a private file, which exists only when it is complete."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -254,20 +299,37 @@ class HttpStore:
                 listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
         return listed
 
+    async def put_blob(self, name: str, data: bytes) -> None:
+        url = f"{self._base}/blobs/{name}"
+        await self._bytes(HttpRequest(method="PUT", url=url, headers=self._headers, body=data))
+
+    async def get_blob(self, name: str) -> bytes | None:
+        url = f"{self._base}/blobs/{name}"
+        return await self._bytes(HttpRequest(method="GET", url=url, headers=self._headers))
+
     async def _json(self, request: HttpRequest) -> Any:
+        data = await self._bytes(request)
+        try:
+            return msgspec.json.decode(data or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise StoreError("http store: the response is not JSON") from None
+
+    async def _bytes(self, request: HttpRequest) -> bytes | None:
+        """Return the response's body, or None if what is asked for does not exist."""
         exchange = self._transport.exchange(request)
         try:
-            _refuse(await exchange.open())
-            data = b""
+            head = await exchange.open()
+            if head.status == 404 and request.method == "GET":
+                return None
+            _refuse(head)
+            data = bytearray()
             while piece := await exchange.read():
                 data += piece
                 if len(data) > ANSWER_MAX_BYTES:
                     raise StoreError("http store: the response is too large")
-            return msgspec.json.decode(data)
+            return bytes(data)
         except TransportError as error:
             raise StoreError(f"http store: {error.kind}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise StoreError("http store: the response is not JSON") from None
         finally:
             await exchange.close()
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clew.core.messages.text import format_count
 from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
+from clew.record.stores.blobs import BlobFolder
 from clew.record.stores.merge import merge, select_whole_lines, uuids_of, with_last
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
@@ -67,8 +68,9 @@ def agent_file(place: SessionPlace, agent_id: str) -> Path:
 class Sender:
     """Sends transcripts to a store, and tracks how much of each was sent."""
 
-    def __init__(self, store: SessionStore) -> None:
+    def __init__(self, store: SessionStore, blobs: BlobFolder) -> None:
         self._store = store
+        self._blobs = blobs
         self._marks: dict[Path, Mark] = {}
         self._held: dict[str, dict[TranscriptKey, int]] = {}
 
@@ -88,6 +90,7 @@ class Sender:
             )
         while (batch := await asyncio.to_thread(_batch, path, mark)).lines:
             async with answering():
+                await self._blobs.send(self._store, batch.lines)
                 now = await self._store.append(key, batch.lines, at=mark.lines)
             mark = Mark(lines=mark.lines + len(batch.lines), at=batch.end)
             if now < mark.lines:
@@ -255,6 +258,8 @@ async def _one(key: TranscriptKey, path: Path, home: Path, store: SessionStore, 
     with tempfile.TemporaryDirectory(dir=base) as folder:
         fetched = Path(folder) / "remote"
         await _fetch(store, key, fetched)
+        with fetched.open("rb") as file:
+            await blob_folder(home).fetch(store, file)
         diagnostic = await asyncio.to_thread(_settle, path, fetched, get_own_dir(home) / "backups")
     note(diagnostic if not key.agent_id else _of_agent(diagnostic))
     return diagnostic.ok
@@ -352,10 +357,14 @@ def _back_up(path: Path, backups: Path) -> None:
     copy.chmod(0o600)
 
 
-async def send(place: SessionPlace, store: SessionStore) -> dict[str, int]:
+def blob_folder(home: Path) -> BlobFolder:
+    return BlobFolder(get_own_dir(home) / "prompts")
+
+
+async def send(place: SessionPlace, home: Path, store: SessionStore) -> dict[str, int]:
     """Append what a store lacks, and return the number of lines sent, by subagent ID.
 
     The session's own key is the empty string. Raises `StoreError`.
     """
-    sender = Sender(store)
+    sender = Sender(store, blob_folder(home))
     return {key_of(path).agent_id: await sender.send(path) for path in files_of(place)}

@@ -1,0 +1,59 @@
+"""The files that a session needs elsewhere: the system prompts and tools that it started with.
+
+A transcript contains only their hashes. With the files, the next request on another machine begins
+with the same bytes as on the first one, and the service finds it in its cache.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from clew.record.stores.base import SessionStore, StoreError, write_file
+
+# The members of a transcript's entry that name files.
+NAMED = re.compile(rb'"(?:systemSha256|toolsSha256)":"([0-9a-f]{64})"')
+HASHED = b'Sha256":"'
+
+
+def find_names(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield the hashes of the files that lines name."""
+    for line in lines:
+        if HASHED in line and b'"prompt-hashes"' in line:
+            yield from (name.decode() for name in NAMED.findall(line))
+
+
+class BlobFolder:
+    """The folder on this machine. `send` and `fetch` transfer what the other side lacks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sent: set[str] = set()
+
+    async def send(self, store: SessionStore, lines: Iterable[bytes]) -> None:
+        """Send the files that lines name, so that they are in the store before the lines."""
+        for name in find_names(lines):
+            if name in self._sent:
+                continue
+            try:
+                data = await asyncio.to_thread(self._path(name).read_bytes)
+            except OSError:
+                continue  # Made without a writable disk, or on another machine.
+            if hashlib.sha256(data).hexdigest() == name:
+                await store.put_blob(name, data)
+                self._sent.add(name)
+
+    async def fetch(self, store: SessionStore, lines: Iterable[bytes]) -> None:
+        for name in dict.fromkeys(find_names(lines)):
+            if self._path(name).exists():
+                continue
+            data = await store.get_blob(name)
+            if data is None:
+                continue  # The next request misses the cache, and clew says so.
+            if hashlib.sha256(data).hexdigest() != name:
+                raise StoreError("a file of the session has another hash than its name")
+            await asyncio.to_thread(write_file, self._path(name), data)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
