@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clew.record.stores.base import SessionStore, StoreError, write_file
+from clew.system.files import is_there
 
 # The members of a transcript's entry that name files.
 NAMED = re.compile(rb'"(?:systemSha256|toolsSha256)":"([0-9a-f]{64})"')
@@ -46,7 +47,7 @@ class BlobFolder:
 
     async def fetch(self, store: SessionStore, lines: Iterable[bytes]) -> None:
         for name in dict.fromkeys(find_names(lines)):
-            if self._path(name).exists():
+            if is_there(self._path(name)):
                 continue
             data = await store.get_blob(name)
             if data is None:
