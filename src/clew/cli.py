@@ -463,11 +463,11 @@ def helped(words: list[str]) -> int:
         return dispatch([*words, "--help"])
     if words[0].lstrip("-") in ("help", "version", "h", "v"):
         return dispatch(["--help"])
-    from difflib import get_close_matches
+    from clew.core.nearest import find_nearest
 
-    near = get_close_matches(words[0], COMMANDS, n=1)
+    near = find_nearest(words[0], COMMANDS)
     elsewhere = ELSEWHERE.get(words[0], 'run "clew --help" for a list')
-    hint = f'did you mean "{near[0]}"?' if near and words[0] not in ELSEWHERE else elsewhere
+    hint = f'did you mean "{near}"?' if near and words[0] not in ELSEWHERE else elsewhere
     print(f'clew: unknown command "{words[0]}" ({hint})', file=sys.stderr)
     return 2
 
@@ -552,18 +552,19 @@ def misspelled(args: list[str]) -> None:
     A single long word is treated as a command, too, because a session would send it to the model at
     once.
     """
-    from difflib import get_close_matches
-
+    if not args or (args[0].startswith("-") and args[0].lstrip("-") not in COMMANDS):
+        return
     from clew.core.messages.errors import CommandLineError
+    from clew.core.nearest import find_nearest
 
-    near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8) if args else []
+    near = find_nearest(args[0], COMMANDS, cutoff=0.8)
     if len(args) == 1:
         word = args[0]
         is_name = word.isascii() and word.islower() and word.replace("-", "").isalpha()
-        if word in ELSEWHERE or (is_name and word[0] != "-" and len(word) >= LONE_LETTERS):
-            hint = f'did you mean "{near[0]}"' if near else "run clew --help for a list"
+        if word in ELSEWHERE or (is_name and len(word) >= LONE_LETTERS):
+            hint = f'did you mean "{near}"' if near else "run clew --help for a list"
             hint = ELSEWHERE.get(word, hint)
             prompt = f"to send it as a prompt: clew -- {word}"
             raise CommandLineError(f'unknown command "{word}" ({hint}; {prompt})')
     if near:
-        raise CommandLineError(f'unknown command "{args[0]}" (did you mean "{near[0]}"?)')
+        raise CommandLineError(f'unknown command "{args[0]}" (did you mean "{near}"?)')

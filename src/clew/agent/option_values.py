@@ -4,12 +4,12 @@ Each parser raises `ValueError` for an invalid value; the message follows the op
 error.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from clew.core.messages.errors import describe_error
+from clew.core.nearest import suggest_nearest
 from clew.permissions.request import Mode
 from clew.record.transcript.light import is_uuid
 
@@ -99,16 +99,11 @@ def names_among(*known_names: N) -> Callable[[str], tuple[N, ...]]:
         for name in names(text):
             if name not in known_names:
                 raise ValueError(
-                    f"expected one of {', '.join(known_names)}{suggestion(name, known_names)}"
+                    f"expected one of {', '.join(known_names)}{suggest_nearest(name, known_names)}"
                 )
         return tuple(name for name in known_names if name in names(text))
 
     return read
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def rules(text: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +26,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import wrap_in_tag
+from clew.core.nearest import find_nearest
 from clew.permissions.decision import Decision, runs_confined, stays_confined
 from clew.permissions.request import tool_of
 from clew.system.config.mask import remove_all_secrets, remove_secrets
@@ -274,8 +274,8 @@ class SessionTools:
         if self._toolbox.was_there(name):
             return make_failure(wrap_in_tag("tool_use_error", GONE.format(name=name)))
         names = [tool.name for tool in self._toolbox]
-        near = get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Available tools: {', '.join(names)}"
+        near = find_nearest(name, names)
+        hint = f"Did you mean {near}?" if near else f"Available tools: {', '.join(names)}"
         return make_failure(wrap_in_tag("tool_use_error", f"Unknown tool {name}. {hint}"))
 
     @property

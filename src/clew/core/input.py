@@ -8,11 +8,11 @@ leading space turns any line into a prompt.
 import base64
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from clew.core.nearest import find_nearest
 from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
@@ -194,8 +194,7 @@ class Registry(Generic[Scene]):
         return command or next((c for c in self if name in c.aliases), None)
 
     def nearest(self, name: str) -> str | None:
-        near = get_close_matches(name, self._by_name, n=1, cutoff=0.75)
-        return near[0] if near else None
+        return find_nearest(name, self._by_name, cutoff=0.75)
 
 
 # Pasted content: images become blocks, and long text gets a tag around it.

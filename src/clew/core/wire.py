@@ -4,7 +4,6 @@ Owns the spelling of the frames, including the field names that hosts expect fro
 IDs and times are arguments or come from the entries.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from clew.core.json_object import Json, object_of
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.messages.text import unescape_line
+from clew.core.regex import lazy_pattern
 from clew.version import VERSION
 
 State: TypeAlias = Literal["idle", "running", "requires_action"]
@@ -428,7 +428,7 @@ Incoming: TypeAlias = (
 )
 
 EXCERPT = 80
-UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UUID = lazy_pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def read_line(line: bytes) -> Incoming:

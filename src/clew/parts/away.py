@@ -14,7 +14,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.core.messages.messages import AssistantMessage, UserMessage
 from clew.core.messages.text import format_count
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 
 AWAY_S = 30 * 60.0
 SHOWN_CHARACTERS = 160

@@ -20,7 +20,7 @@ from clew.core.messages.errors import UserError
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules, read_command_line
 from clew.providers.base import PrepareFunction, ProviderFunction
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import in_environment

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -29,7 +28,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.resolver import make_resolver
 from clew.permissions.session_rules import CurrentRules
 from clew.permissions.updates import UnreadableUpdates, read_updates
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.system.config.layers import Scope
 from clew.system.config.settings import read_list, read_number
 
@@ -283,7 +282,7 @@ def asking(side: SideQuestions) -> Callable[[str, str], Any]:
 
 def spill_text(folder: Path, text: str) -> Path | None:
     """Save oversized text to a file; return the file's path, or None if it can't be written."""
-    path = folder / f"hook-{secrets.token_hex(8)}.txt"
+    path = folder / f"hook-{os.urandom(8).hex()}.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -19,7 +19,7 @@ from clew.agent.tools.command import ending_of as ended_so
 from clew.core.messages.errors import UserError
 from clew.parts.past_commands import read_ends
 from clew.record.kept_commands import KeptRecord, RecordFolder, call_off, forget, read
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.system.files import open_only_files
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand

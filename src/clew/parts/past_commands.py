@@ -15,7 +15,7 @@ from clew.agent.tasks.notice import RUNS
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
 from clew.core.json_object import Json
 from clew.record.transcript.copies import header_of, read_side_lines
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.system.files import read_content
 from clew.system.process.output import ProcessOutput
 

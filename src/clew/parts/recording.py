@@ -2,14 +2,12 @@
 
 import contextlib
 import os
-import shutil
-import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from clew.agent.options import Options
 from clew.core.messages.errors import SessionError
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, is_begun, rescue_dirs
 from clew.record.transcript.policy import Writer
@@ -99,6 +97,9 @@ def open_record(
 
 def kept_nowhere(opened: AsyncExitStack) -> Path | None:
     """Create a temporary folder for the large outputs of a session that is not saved."""
+    import shutil
+    import tempfile
+
     try:
         folder = Path(tempfile.mkdtemp(prefix="clew-unkept-"))
     except OSError:

@@ -12,7 +12,7 @@ from clew.record.transcript import choose
 from clew.record.transcript.belongings import find_mentioned_ids, give_tasks, share_with_new_session
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import find_session
 from clew.record.transcript.record import Recorder

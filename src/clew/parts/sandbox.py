@@ -6,7 +6,6 @@ notices if confining them is not possible.
 """
 
 import os
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
 from clew.core.messages.errors import OutsideError
+from clew.core.regex import lazy_pattern
 from clew.parts.denied_paths import Access, DeniedFiles
 from clew.parts.part import Part, PartContext
 from clew.permissions.decision import Ask, Decision, NeedsReview, make_decision
@@ -88,8 +88,8 @@ VARIABLES = frozenset(
         "XDG_DATA_HOME",
     ]
 )
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
-WORD = re.compile(r"[A-Za-z_]\w{2,}")
+VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+WORD = lazy_pattern(r"[A-Za-z_]\w{2,}")
 MISSING = (
     "Commands that run without asking do not receive these variables: {names} (the user can pass them with "
     "sandbox.allowEnvironment)."

@@ -11,7 +11,7 @@ from clew.parts.background_tasks import keep_ends
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
 from clew.record.kept_commands import RecordFolder
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Recorder
 
 

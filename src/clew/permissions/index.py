@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from clew.core.regex import lazy_pattern
 from clew.permissions.patterns import (
     GLOB,
     make_command_regex,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # `*.pem` is indexed by the text after the last dot.
-ENDING = re.compile(r"\*\.[^*?\[\]\\.]+")
+ENDING = lazy_pattern(r"\*\.[^*?\[\]\\.]+")
 
 MAX_FOLDERS = 1_000
 

@@ -5,11 +5,11 @@ caused; it can make any finding stricter.
 """
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Literal, assert_never
 
 from msgspec import Struct, structs
 
+from clew.core.nearest import find_nearest
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview
 from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
 from clew.permissions.rules import RULE
@@ -47,8 +47,8 @@ def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
     if read[1] in known_names or read[1] in ELSEWHERE:
         return None
     by_letters = {name.lower(): name for name in sorted(known_names)}
-    near = get_close_matches(read[1].lower(), by_letters, n=1)
-    hint = f' (did you mean "{by_letters[near[0]]}"?)' if near else ""
+    near = find_nearest(read[1].lower(), by_letters)
+    hint = f' (did you mean "{by_letters[near]}"?)' if near else ""
     return f'unknown tool "{read[1]}"{hint}'
 
 

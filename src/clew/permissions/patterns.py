@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from clew.core.regex import lazy_pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec, PathSpec
@@ -107,7 +109,7 @@ def compile_path_rules(lines: Iterable[str]) -> "PathSpec[Pattern]":
 # expands to as many.
 MOST_PATTERNS = 64
 
-GLOB = re.compile(r"[*?\[\\]")
+GLOB = lazy_pattern(r"[*?\[\\]")
 
 
 def normalize_text(text: str) -> str:

@@ -4,7 +4,6 @@ Owns the headers built from the variables. Must never reveal a credential: `hide
 in any text that leaves this package.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.models import USUAL, is_version
+from clew.core.regex import lazy_pattern
 from clew.system.config.environment import Environment
 from clew.system.config.mask import mask, mask_all_cut, mask_cut, without_cut
 from clew.system.transport.seam import HttpRequest
@@ -21,7 +21,7 @@ DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION_HEADER = "anthropic-version"
 BEARER = "authorization"
 # The format of the service's request IDs; no kind of secret begins like this.
-REQUEST_ID = re.compile(r"req_[A-Za-z0-9]{1,64}")
+REQUEST_ID = lazy_pattern(r"req_[A-Za-z0-9]{1,64}")
 DIALECTS = ("messages", "chat", "responses", "gemini")
 # The usual header for the API key, by protocol. All others send it as a bearer token.
 KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}

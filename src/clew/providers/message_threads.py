@@ -19,6 +19,7 @@ from clew.core.catalog.models import Model
 from clew.core.json_object import Json, list_of, object_of
 from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import estimate_message_tokens
+from clew.core.regex import lazy_pattern
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import MessageFinished, StreamFault, ToolUseUnusable
 from clew.providers.base import Failure, ModelRequest
@@ -51,7 +52,7 @@ _REPLAYED = (
 _CODES = (*_REPLAYED, UNSUPPORTED)
 # Errors of services without threads: "thread: Extra inputs are not permitted", "Unexpected value(s)
 # `message-threads-2026-08-12` for the `anthropic-beta` header".
-_OF_THREADS = re.compile(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BETA}", re.I)
+_OF_THREADS = lazy_pattern(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BETA}", re.I)
 # Members of a body that may differ between requests of a thread.
 _VARYING = frozenset({"messages", "max_tokens", "stream", "metadata", "diagnostics"})
 # Stop reasons after which the next request may continue the thread. It is not known whether the

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.json_object import Json, object_of, text_of
+from clew.core.regex import lazy_pattern
 from clew.core.stream.events import StreamFault
 from clew.providers.base import Failure, FailureKind
 from clew.providers.failure_kinds import is_busy
@@ -174,8 +175,8 @@ FAULTS_OF_THE_LINE: dict[str, FailureKind] = {
     "no_message": "truncated",
     "cut_short": "truncated",
 }
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.I | re.S)
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
+_TITLE = lazy_pattern(r"<title[^>]*>(.*?)</title", re.I | re.S)
+_TAGS = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 
 
 def make_response_failure(

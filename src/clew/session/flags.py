@@ -6,7 +6,6 @@ short run's time.
 
 from collections import deque
 from collections.abc import Iterator
-from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from clew.agent import option_values as values
 from clew.agent.options import LEAST_THINKING, Flag, Options, notes
 from clew.core.messages.errors import CommandLineError
+from clew.core.nearest import find_nearest, suggest_nearest
 from clew.permissions.modes import names_tool
 from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 
@@ -152,7 +152,7 @@ def row_reader(row: FlagRow) -> Any:
         choices = row.flag.choices
         try:
             if choices and text not in choices:
-                near = values.suggestion(text, choices)
+                near = suggest_nearest(text, choices)
                 raise ValueError(f"expected one of {', '.join(choices)}{near}")
             return row.flag.read(text)
         except ValueError as error:
@@ -234,6 +234,6 @@ def thinking(flags: Given) -> Thinking | None:
 
 
 def describe_unknown(name: str) -> str:
-    near = get_close_matches(name, [*by_spelling(), "--help", "--version"], n=1, cutoff=0.75)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    near = find_nearest(name, [*by_spelling(), "--help", "--version"], cutoff=0.75)
+    hint = f" (did you mean {near}?)" if near else ""
     return f"unknown option {name}{hint}; run clew --help for the options"

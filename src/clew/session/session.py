@@ -33,7 +33,7 @@ from clew.parts.agents.leading import collect_opening, compose_first_prompt
 from clew.parts.hooks import report_loaded
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.session.parts import SessionParts
 from clew.system.clock import get_timestamp
 from clew.system.process.spawn import Launcher

@@ -23,7 +23,7 @@ from clew.core.normalize.select import NO_EDITS, from_record
 from clew.parts.agents.leading import Led, choose_leader, find_recorded_kind
 from clew.parts.context import Ground, Thread
 from clew.parts.recording import open_record
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
 from clew.system.clock import get_timestamp
 from clew.system.config.settings import read_number

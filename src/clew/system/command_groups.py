@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from clew.core.messages.errors import ClewError, CommandLineError, describe_error
+from clew.core.nearest import find_nearest
 
 
 def show(line: str) -> None:
@@ -92,12 +93,8 @@ class Group(argparse.ArgumentParser):
         if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
             super()._check_value(action, value)
             return
-        from difflib import get_close_matches
-
-        near = get_close_matches(value, action.choices, n=1)
-        hint = (
-            f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(action.choices)}"
-        )
+        near = find_nearest(value, action.choices)
+        hint = f'did you mean "{near}"?' if near else f"expected one of {', '.join(action.choices)}"
         raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
 
     def parse_known_args(  # type: ignore[override] # theirs has overloads that come to this

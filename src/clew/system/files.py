@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -128,6 +127,8 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
     target = path.resolve()
     make_private(target.parent)
     bits = mode if mode is not None else bits_of(target)
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=".clew-", dir=target.parent)
     draft = Path(name)
     try:

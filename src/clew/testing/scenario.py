@@ -10,7 +10,6 @@ Decision: docs/decisions/040-scripted-models.md
 
 import json
 import re
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -18,6 +17,7 @@ from msgspec import UNSET, Meta, Struct
 
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.core.nearest import suggest_nearest
 
 # Parse scenarios from JSON or YAML, reject duplicate keys, and find the line of a path.
 
@@ -420,8 +420,7 @@ def _convert_complaint(message: str) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
     if unknown is None:
         return f"{place}: {what[0].lower()}{what[1:]}"
-    near = get_close_matches(unknown[1], _all_keys(), n=1)
-    hint = f' (did you mean "{near[0]}"?)' if near else ""
+    hint = suggest_nearest(unknown[1], _all_keys())
     place = "" if place == "scenario" else f"{place}."
     return f"{place}{unknown[1]}: unknown key{hint}"
 

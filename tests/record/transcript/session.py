@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.messages import factories
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import Writer

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.check import ORDER, RULES
 from clew.record.transcript.examine import examine, session_id_of
 from tests.record.transcript.build import (
@@ -154,7 +155,7 @@ def test_what_clew_writes_breaks_no_rule(tmp_path: Path) -> None:
 
 def test_a_subagents_file_belongs_to_its_folders_session(tmp_path: Path) -> None:
     session = Session(tmp_path)
-    session.recorder.of_agent("a1").record([session.user("look")])
+    AgentRecorder(session.recorder, "a1").record([session.user("look")])
     session.close()
     path = session.paths.agent("a1")
     assert session_id_of(path) == SESSION

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from claude_agent_sdk import get_session_messages
 
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, get_project_dir
 from clew.record.transcript.resume import resume

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import load
+from clew.record.transcript.policy import NOBODY
 from tests.record.transcript.build import (
     boundary,
     call,

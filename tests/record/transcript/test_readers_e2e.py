@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import get_session_messages, get_subagent_messages, list_sessions
 
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
@@ -79,7 +80,7 @@ def test_the_sdk_lists_the_session_and_reads_every_message(
 def test_the_sdk_reads_a_subagent(written: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(written.paths.home))
     task = [written.user("look"), *written.answer(text("found"))]
-    written.recorder.of_agent("agent1").record(task)
+    AgentRecorder(written.recorder, "agent1").record(task)
     written.load()
     seen = get_subagent_messages(SESSION, "agent1")
     assert [m.uuid for m in seen] == uuids(task)

@@ -11,6 +11,7 @@ from claude_agent_sdk import get_session_messages, list_sessions
 
 from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.agents import (
     AgentMetadata,
     list_agents,
@@ -278,7 +279,6 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     recorder.file_history_delta(
         prompt["uuid"], snapshot_message_id=prompt["uuid"], path="a.py", backup={"version": 2}
     )
-    recorder.attribution_snapshot(prompt["uuid"], {"lines": 3})
     recorder.title("First")
     recorder.title("Second")
     recorder.generated_title("A title")
@@ -376,7 +376,7 @@ def test_a_subagent_writes_its_own_file_and_chain_under_the_sessions_id(session:
     recorder = session.recorder
     recorder.record([session.user("go")])
     task = [session.user("look"), *session.answer(text("found"))]
-    agent = recorder.of_agent("a1")
+    agent = AgentRecorder(recorder, "a1")
     agent.record(task[:1])
     assert agent.record(task) == task[-1]["uuid"]
     agent.tool_started("t9", session.answer(call("t9")))
@@ -389,14 +389,14 @@ def test_a_subagent_writes_its_own_file_and_chain_under_the_sessions_id(session:
     assert len(chain(recorder.transcript)) == 1
     assert list_agents(session.paths.place) == [path]
     assert len(load(path).messages) == 3
-    assert not recorder.of_agent("a2").record([])
+    assert not AgentRecorder(recorder, "a2").record([])
 
 
 @requirement("R199", "R202", "R203")
 def test_a_resumed_subagent_is_what_it_was_or_says_that_it_does_not_know(session: Session) -> None:
     recorder = session.recorder
     task = session.user("look")
-    recorder.of_agent("a1").record([task])
+    AgentRecorder(recorder, "a1").record([task])
     session.load() if session.recorder.record([session.user("go")]) else None
     path = session.paths.agent("a1")
     home = session.paths.home
@@ -406,7 +406,7 @@ def test_a_resumed_subagent_is_what_it_was_or_says_that_it_does_not_know(session
     resumed = resume_agent(path, home)
     assert resumed.metadata == metadata
     assert uuids(resumed.loaded.messages) == [task["uuid"]]
-    agent = recorder.of_agent("a1")
+    agent = AgentRecorder(recorder, "a1")
     agent.resume(resumed.loaded)
     more = session.user("and there")
     agent.record([more])

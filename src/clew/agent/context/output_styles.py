@@ -5,7 +5,6 @@ front matter has `keep-coding-instructions: true`, it also replaces the instruct
 so a style can turn clew into something other than a coding agent.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from msgspec import Struct
 from clew.agent.context.system_prompt import COMMITS, PULL_REQUESTS
 from clew.agent.options import SOURCES, Options
 from clew.core.messages.errors import describe_error
+from clew.core.regex import lazy_pattern
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config import frontmatter
 from clew.system.config.settings import read_object, read_switch, read_text
@@ -106,7 +106,7 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
 
 WAITS = "not loaded until you trust this folder: clew config trust"
 CREDIT, CREDIT_CHARACTERS = "Assisted-by: clew", 1000
-NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
+NAME_OF_LANGUAGE = lazy_pattern(r"[^\W\d_][\w '()-]{1,39}")
 
 
 def describe_attribution(settings: Mapping[str, Any]) -> str:

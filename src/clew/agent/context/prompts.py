@@ -26,7 +26,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.spending import estimate_recaching, find_last_size
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.providers.base import ModelRequest
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp
 from clew.system.files import is_there

@@ -7,12 +7,12 @@ checks every row against the published examples.
 Decision: docs/decisions/130-hooks.md
 """
 
-from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.nearest import find_nearest
 
 # The effect of exit code 2 and `decision: "block"`: prevent the event; add text for the model after
 # the event; show text to the user; fail (as any nonzero exit code does); no effect.
@@ -391,7 +391,7 @@ WITH_ENV_FILE = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"}
 
 def find_nearest_event(name: str) -> str | None:
     """Return the event name closest to a misspelled one, or None."""
-    return next(iter(get_close_matches(name, BY_NAME, n=1, cutoff=0.7)), None)
+    return find_nearest(name, BY_NAME, cutoff=0.7)
 
 
 def subject_of(event: Event, fields: Json) -> str | None:

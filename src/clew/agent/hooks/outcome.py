@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from clew.core.json_object import Json
+from clew.core.regex import lazy_pattern
 from clew.permissions.decision import Ask, Decision, Deny, Finding, NeedsReview, make_decision
 from clew.permissions.request import Context, PermissionRequest, Resolve, subject_of, tool_of
 from clew.permissions.rules import (
@@ -24,7 +25,7 @@ from clew.permissions.rules import (
 # The `if` condition of a hook: one permission rule that a call must match. Pure.
 
 
-EXPANDED = re.compile(r"[$`]")
+EXPANDED = lazy_pattern(r"[$`]")
 
 
 FILES = frozenset({"read", "edit"})
@@ -81,8 +82,8 @@ def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
 # Matching of event subjects by name or pattern, according to the published rules. Pure.
 
 
-EXACT = re.compile(r"[A-Za-z0-9_\-, |]*")
-NARROW_EXACT = re.compile(r"[A-Za-z0-9_|]*")
+EXACT = lazy_pattern(r"[A-Za-z0-9_\-, |]*")
+NARROW_EXACT = lazy_pattern(r"[A-Za-z0-9_|]*")
 # Two names for the same tool: a matcher for either matches both.
 SAME_NAME = {"Task": "Agent", "Agent": "Task"}
 

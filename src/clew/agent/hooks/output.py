@@ -5,7 +5,6 @@ An invalid reply is reported and otherwise ignored. Exit code 2 blocks, whatever
 """
 
 import json
-import re
 from typing import Any, Literal
 
 import msgspec
@@ -13,11 +12,12 @@ from msgspec import UNSET, Struct, field
 
 from clew.agent.hooks.events import Event
 from clew.core.json_object import Json
+from clew.core.regex import lazy_pattern
 
 BLOCKS = 2
 # Titles, notifications and the bell; nothing that moves the cursor, sets colors, or reads the
 # clipboard.
-SEQUENCES = re.compile(
+SEQUENCES = lazy_pattern(
     r"(?:\x07|\x1b\](?:0|1|2|9|99|777);[^\x00-\x06\x08-\x1f\x7f\x1b]*(?:\x07|\x1b\\))+"
 )
 

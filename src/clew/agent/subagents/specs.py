@@ -7,11 +7,11 @@ Decision: docs/decisions/136-trust-in-projects.md
 """
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+from clew.core.nearest import find_nearest
 from clew.permissions.modes import unknown_tool
 from clew.system.config.frontmatter import Frontmatter
 
@@ -313,5 +313,4 @@ class AgentCatalog:
         return near[0] if len(near) == 1 else None
 
     def nearest(self, name: str) -> str | None:
-        near = get_close_matches(name, self._by_name, n=1)
-        return near[0] if near else None
+        return find_nearest(name, self._by_name)

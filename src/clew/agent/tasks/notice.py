@@ -10,6 +10,7 @@ import re
 from msgspec import Struct
 
 from clew.core.messages.text import HAS_WORDS, format_count, wrap_in_tag
+from clew.core.regex import lazy_pattern
 
 # The kind of task that submits scheduled prompts.
 SCHEDULE = "schedule"
@@ -17,7 +18,7 @@ SCHEDULE = "schedule"
 RUNS = "It runs in the background as task {id}"
 # Precedes the output printed before the user moved the command to the background.
 SO_FAR = " So far:\n"
-_RUNS = re.compile(rf"{RUNS.format(id='([^;]+)')};[^\n]*(.*)", re.S)
+_RUNS = lazy_pattern(rf"{RUNS.format(id='([^;]+)')};[^\n]*(.*)", re.S)
 
 
 class Notice(Struct, frozen=True, kw_only=True):

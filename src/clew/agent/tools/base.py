@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
@@ -374,7 +373,11 @@ class Tool(ABC, Generic[Input]):
         return self
 
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
-        return not self.programs or any(map(which, self.programs))
+        if not self.programs:
+            return True
+        from shutil import which
+
+        return any(map(which, self.programs))
 
     def is_read_only(self, arguments: Input) -> bool:
         """Return whether the call changes nothing outside of the session."""

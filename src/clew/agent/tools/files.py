@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from clew.agent.tools.base import ToolContext, ToolError, ToolSession
 from clew.agent.tools.ledger import Content, ReadRecord
+from clew.core.nearest import find_nearest
 from clew.system.files import is_there
 
 # Decodes text (its encoding, byte order mark and line endings) and encodes it back to the same
@@ -129,8 +130,6 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
 
 def suggestion(path: Path) -> str:
     """Suggest a file with a similar name in the same folder."""
-    from difflib import get_close_matches
-
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for _, entry in zip(range(5000), entries, strict=False)]
@@ -139,8 +138,8 @@ def suggestion(path: Path) -> str:
             f" Its folder {path.parent} does not exist either." if not is_there(path.parent) else ""
         )
     by_fold = {name.casefold(): name for name in names}
-    close = get_close_matches(path.name.casefold(), by_fold, n=1, cutoff=0.7)
-    return f" Did you mean {path.parent / by_fold[close[0]]}?" if close else ""
+    near = find_nearest(path.name.casefold(), by_fold, cutoff=0.7)
+    return f" Did you mean {path.parent / by_fold[near]}?" if near else ""
 
 
 def read_all(descriptor: int, size: int) -> bytes:

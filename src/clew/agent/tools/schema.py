@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from clew.agent.tools.base import Input, Tool, ToolOutcome, make_failure
+from clew.core.regex import lazy_pattern
 
-WHERE = re.compile(r" - at `\$\.?([^`]*)`")
+WHERE = lazy_pattern(r" - at `\$\.?([^`]*)`")
 NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "an object", "null": "null"}
 

@@ -8,7 +8,6 @@ says so.
 import asyncio
 import mmap
 import os
-import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -125,7 +124,7 @@ def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
 
 def written(path: Path, write: Callable[[int], None]) -> bool:
     """Write a file atomically; return whether this succeeded. No incomplete file is left behind."""
-    unfinished = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    unfinished = path.parent / f".{path.name}.{os.urandom(4).hex()}"
     try:
         make_private(path.parent)
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from clew.commands.sessions.output import CANNOT, FINE, CannotError
 from clew.core.messages.errors import ClewError, describe_error
+from clew.core.nearest import suggest_nearest
 from clew.system.command_groups import Group, GroupWord
 
 Words: TypeAlias = Mapping[str, GroupWord]
@@ -123,9 +124,5 @@ def main(argv: list[str]) -> int:
 
 
 def _unknown(word: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, WORDS, n=1)
-    return f'unknown command "{word}" (' + (
-        f'did you mean "{near[0]}"?)' if near else "see --help)"
-    )
+    hint = suggest_nearest(word, WORDS) or " (see --help)"
+    return f'unknown command "{word}"{hint}'

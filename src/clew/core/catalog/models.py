@@ -4,11 +4,12 @@ An entry describes what a request to the model may contain. Any fact may be unkn
 never means "no" or zero: the request then leaves the choice to the service.
 """
 
-import re
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+
+from clew.core.regex import lazy_pattern
 
 # Exact token prices in US dollars per million, with the dates they apply from.
 
@@ -164,7 +165,7 @@ USUAL = LATER
 # Request fields that the later version no longer accepts.
 SAMPLING = ("temperature", "top_p", "top_k")
 
-_FORM = re.compile(r"\d{4}-\d{2}-\d{2}")
+_FORM = lazy_pattern(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_version(text: str) -> bool:

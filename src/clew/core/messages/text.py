@@ -273,8 +273,8 @@ def unescape_like(text: str, before: str) -> str:
 # Notifications of background tasks, in the format that transcript readers know.
 
 HAS_WORDS = "has something to say"
-_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
-_EVENT = re.compile("<event>(.*?)</event>", re.S)
+_SUMMARY = lazy_pattern("<summary>(.*?)</summary>", re.S)
+_EVENT = lazy_pattern("<event>(.*?)</event>", re.S)
 
 
 def describe_notification(text: str) -> str:

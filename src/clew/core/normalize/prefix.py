@@ -24,6 +24,7 @@ from clew.core.normalize import shapes
 from clew.core.normalize.repairs import Repair
 from clew.core.normalize.select import SHORT, identify_thought, thoughts_of
 from clew.core.normalize.target import MARK
+from clew.core.regex import lazy_pattern
 
 # How a request asks the service to treat thinking blocks that do not fit: unspecified, report the
 # ones it omits anyway, or omit those it would reject.
@@ -42,7 +43,7 @@ REFUSED = "the service refused it"
 # Parts of the service's errors: a thinking block has a different prefix, it is not accepted at all,
 # or the control field is unknown.
 _BOUND_ELSEWHERE = "bound to a different conversation"
-_NOT_TAKEN = re.compile(
+_NOT_TAKEN = lazy_pattern(
     r"invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`?"
     r"|thinking`? blocks? .{0,200}cannot be modified",
     re.I | re.S,

@@ -1,6 +1,5 @@
 """The changes that `for_api` made to a history, as values, so that no repair goes unreported."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias, get_args
@@ -9,6 +8,7 @@ from msgspec import Struct
 
 from clew.core.messages.text import format_count
 from clew.core.normalize.shapes import MEDIA
+from clew.core.regex import lazy_pattern
 
 RepairKind: TypeAlias = Literal[
     "result_missing",  # a call had no result, so an error result was added
@@ -177,7 +177,7 @@ def find_media_kinds(content: Any) -> frozenset[str]:
     return frozenset(kinds)
 
 
-_UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")
+_UNKNOWN_KIND = lazy_pattern(r"Input tag '([^']{1,100})'")
 
 
 def find_refused_kinds(entry: dict[str, Any]) -> frozenset[str]:

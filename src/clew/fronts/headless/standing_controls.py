@@ -14,7 +14,7 @@ from clew.parts.titles import DESCRIBED_CHARACTERS, SYSTEM, as_title
 from clew.permissions.rules import PermissionRule
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
-from clew.record.transcript.record import COLORS, NO_COLOR
+from clew.record.transcript.side_lines import COLORS, NO_COLOR
 from clew.session.session import Session
 from clew.system.config.layers import Scope, order_layers
 from clew.system.config.load import assign

@@ -14,6 +14,7 @@ import msgspec
 from clew.agent import option_values as values
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Flag, Options, Sdk, notes
+from clew.core.nearest import suggest_nearest
 from clew.fronts.sdk.functions import SERVER, Function
 from clew.providers.base import Thinking
 
@@ -76,7 +77,7 @@ def check_type(name: str, annotation: Any, value: Any) -> None:
     choices = find_choices(annotation)
     for item in value if isinstance(value, list | tuple) else [value]:
         if choices and isinstance(item, str) and item not in choices:
-            near = values.suggestion(item, choices)
+            near = suggest_nearest(item, choices)
             expected = ", ".join(choices)
             raise ValueError(f"{name}: expected one of {expected}{near}, got {show(item)}")
     try:
@@ -142,7 +143,7 @@ def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> Non
 def check_hook(hook: Any) -> None:
     """Check that a hook names an event that exists."""
     if hook.event not in BY_NAME:
-        near = values.suggestion(str(hook.event), BY_NAME)
+        near = suggest_nearest(str(hook.event), BY_NAME)
         raise ValueError(f"event: unknown hook event {show(hook.event)}{near}")
     expect_function("call", hook.call)
 

@@ -21,7 +21,7 @@ from clew.record.transcript.agents import write_fields
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import get_project_dir, get_projects_dir, get_sidecar
-from clew.record.transcript.record import entries_of
+from clew.record.transcript.source import entries_of
 from clew.system.files import is_there
 
 # As in the SDK: attempts per batch, the pauses between them, and the time for one call.

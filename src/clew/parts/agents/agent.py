@@ -36,9 +36,9 @@ from clew.parts.agents.places import make_memory_fact
 from clew.parts.agents.shared import AgentHooks, hooks_of, make_opening_fact
 from clew.parts.plugins.part import managed_hooks_only
 from clew.permissions.request import Mode
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.agents import AgentMetadata
 from clew.record.transcript.belongings import SHARED_WITH
-from clew.record.transcript.record import AgentRecorder
 from clew.system.clock import get_timestamp
 
 # How often in a row a TeammateIdle hook may keep an idle agent working.
@@ -200,7 +200,7 @@ def nothing(_: History) -> Fact | None:
 
 
 def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
-    recorder = crew.context.thread.recorder.of_agent(birth.agent_id)
+    recorder = AgentRecorder(crew.context.thread.recorder, birth.agent_id)
     recorder.moved_to(birth.cwd)
     recorder.describe(make_metadata(birth))
     if birth.loaded is not None:

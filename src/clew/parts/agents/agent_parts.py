@@ -53,8 +53,8 @@ from clew.parts.skills.tool import SkillTool
 from clew.parts.toolset import new_toolset, tool_session_of_agent
 from clew.permissions.modes import MODES
 from clew.permissions.request import Mode
-from clew.record.transcript.load import LoadedSession
-from clew.record.transcript.record import AgentRecorder
+from clew.record.transcript.agent_record import AgentRecorder
+from clew.record.transcript.loaded import LoadedSession
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 Listing: TypeAlias = Callable[[History], Fact | None]

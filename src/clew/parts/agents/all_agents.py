@@ -31,10 +31,10 @@ from clew.parts.agents.delegate import Delegate
 from clew.parts.agents.past import move_folder, restore
 from clew.parts.agents.shared import AgentServers
 from clew.parts.past_commands import hand_over_commands
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.agents import AgentMetadata, ResumedAgent, find_agent, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.paths import SessionPlace
-from clew.record.transcript.record import AgentRecorder
 from clew.system.files import is_folder, is_there
 
 KIND = "agent"

@@ -21,7 +21,7 @@ from clew.parts.agents.places import make_memory_fact
 from clew.parts.context import Ground
 from clew.parts.skills.part import SessionSkills
 from clew.providers.base import Effort
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
 

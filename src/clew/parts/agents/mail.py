@@ -14,8 +14,8 @@ from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
 from clew.core.messages.messages import AssistantMessage
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.agents import Letter, find_unheard
-from clew.record.transcript.record import AgentRecorder
 from clew.system.process.output import ProcessOutput
 
 # The name by which agents address the main conversation.

@@ -9,13 +9,13 @@ Decision: docs/decisions/136-trust-in-projects.md
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.nearest import suggest_nearest
 from clew.core.regex import lazy_pattern
 
 # The names of a server's tools for the model and in permission rules.
@@ -189,9 +189,8 @@ def misnamed(entry: Json, kind: str) -> str:
     for field in entry:
         if field in known_fields:
             continue
-        near = get_close_matches(field, known_fields, n=1)
-        if near:
-            return f'unknown field "{field}" (did you mean "{near[0]}"?)'
+        if hint := suggest_nearest(field, known_fields):
+            return f'unknown field "{field}"{hint}'
     return ""
 
 

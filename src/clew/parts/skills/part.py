@@ -8,7 +8,6 @@ trusted folder or plugin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from clew.core.input import Invoke, Outcome, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.history import History
+from clew.core.nearest import find_nearest
 from clew.parts.context import Ground
 from clew.parts.mcp.part import Connected
 from clew.parts.part import Part, PartContext
@@ -282,8 +282,8 @@ class SessionSkills(Part):
             return ""
         if self.get(name) is not None:
             return f"Only the user can call the skill {name}; ask the user to type /{name}."
-        near = get_close_matches(name, found_here, n=1)
-        hint = f"did you mean {near[0]}?" if near else "use `search` to find others."
+        near = find_nearest(name, found_here)
+        hint = f"did you mean {near}?" if near else "use `search` to find others."
         return f"Skill not found: {name!r}; {hint}"
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:

@@ -21,6 +21,7 @@ from clew.record.exchange import codex, one_file, pi
 from clew.record.exchange.conversion import Converted
 from clew.record.exchange.export import METADATA
 from clew.record.transcript import light
+from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.belongings import give_agents, rename_session, write_file
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
@@ -174,7 +175,7 @@ def _write(
         _record(recorder, converted.messages, converted.losses)
         for agent in converted.agents:
             try:
-                own = recorder.of_agent(agent.agent_id)
+                own = AgentRecorder(recorder, agent.agent_id)
             except ValueError as error:
                 _lose(converted.losses, f"subagent: {error}")
                 continue

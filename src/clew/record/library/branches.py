@@ -17,7 +17,8 @@ from clew.record.transcript.chain import build
 from clew.record.transcript.copies import header_of
 from clew.record.transcript.leaf import Marker
 from clew.record.transcript.links import ROOT, Links, Node
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.source import TranscriptSource
 
 # The types that count as messages, unlike notes and attachments.

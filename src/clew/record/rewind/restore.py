@@ -32,9 +32,10 @@ from clew.record.rewind.changes import (
 )
 from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, read_state, take_away
 from clew.record.transcript.entries import encode
-from clew.record.transcript.leaf import NOBODY
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
+from clew.record.transcript.policy import NOBODY
 from clew.record.transcript.source import TranscriptSource
 
 # The recorded changes in a session's log, and the offset of each message. Reads one file.

@@ -19,7 +19,7 @@ import msgspec
 from clew.core.json_object import text_of
 from clew.core.messages.encoding import decode_object
 from clew.record.transcript.files import Files
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import AGENT, SessionPlace, copy_name, get_sidecar, rescue_dirs
 from clew.record.transcript.recovery import list_copies, load_with_unsaved

@@ -20,7 +20,7 @@ from clew.record.transcript.copies import open_staging
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.paths import AGENT, SessionPlace, get_sidecar, get_task_list_dir
 from clew.record.transcript.recovery import list_copies
 from clew.record.transcript.source import TranscriptSource, open_source

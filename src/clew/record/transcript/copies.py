@@ -19,7 +19,8 @@ from clew.core.messages.encoding import decode_object
 from clew.record.transcript import light
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.paths import SessionPlace, find_session
 from clew.record.transcript.source import open_source
 from clew.system.files import is_folder, is_link, try_lock

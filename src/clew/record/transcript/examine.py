@@ -7,7 +7,8 @@ import msgspec
 from clew.record.transcript.check import BrokenRule, check, check_line
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import LinkNote
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.source import TranscriptSource
 
 

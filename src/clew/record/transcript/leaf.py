@@ -18,8 +18,7 @@ import msgspec
 
 from clew.core.messages.encoding import decode, encode
 from clew.record.transcript.links import ROOT, Links
-
-NOBODY = "00000000-0000-0000-0000-000000000000"
+from clew.record.transcript.policy import NOBODY
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):

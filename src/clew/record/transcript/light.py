@@ -10,9 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 READ_SIZE_BYTES = 65536
 # The line that reaches beyond the head is read to its end, up to this limit: the first prompt may
@@ -24,13 +23,13 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 # Text that programs put into a user entry: a lower-case tag or the marker of an interrupt. Used
 # only for files that do not record who wrote the entry, because a user's prompt may also begin with
 # a tag.
-_NOT_TYPED = re.compile(r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]")
-_COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.S)
+# Patterns are compiled, and cached by `re`, on first use.
+_NOT_TYPED = r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]"
+_COMMAND = r"(?s)<command-name>(.*?)</command-name>"
 _NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true')
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ends:
+class Ends(NamedTuple):
     """The first and last bytes of a file, cut at line ends where possible."""
 
     head: bytes
@@ -39,8 +38,7 @@ class Ends:
     modified_at: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outline:
+class Outline(NamedTuple):
     """The data that a list shows for a session.
 
     All strings come from the file's content, none from its name.
@@ -202,10 +200,10 @@ def find_first_prompt(head: bytes) -> str | None:
         if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
             continue
         for text in _texts(entry):
-            match = _COMMAND.search(text)
+            match = re.search(_COMMAND, text)
             if match:
                 command = command or match[1].strip()
-            elif text.strip() and (_typed(entry) or not _NOT_TYPED.match(text)):
+            elif text.strip() and (_typed(entry) or not re.match(_NOT_TYPED, text)):
                 return in_short(text)
     return command or None
 

@@ -5,13 +5,12 @@ private files are below `<config home>/clew/`.
 """
 
 import os
-import re
-import tempfile
 import unicodedata
 from pathlib import Path
 
 import msgspec
 
+from clew.core.regex import lazy_pattern
 from clew.record.transcript.light import is_uuid
 from clew.system.files import is_folder
 
@@ -19,7 +18,7 @@ LONGEST_NAME = 200
 # The prefix of subagents' file names.
 AGENT = "agent-"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
+_AGENT_ID = lazy_pattern(r"[A-Za-z0-9_-]+")
 
 
 def is_begun(transcript: Path) -> bool:
@@ -61,12 +60,14 @@ def rescue_dirs(home: Path) -> list[Path]:
     machine has no usable temporary folder.
     """
     own = get_own_dir(home) / "unsaved"
-    try:
-        passing = Path(tempfile.gettempdir())
-    except FileNotFoundError:
-        return [own]
-    whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
-    return [own, passing / whose]
+    # Without `tempfile`, which takes a sixtieth of a start to import and writes a file to test each
+    # folder.
+    named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    for folder in map(Path, (*named, "/tmp", "/var/tmp", "/usr/tmp")):
+        if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
+            return [own, folder.absolute() / whose]
+    return [own]
 
 
 def copy_name(path: Path) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
+# The leaf of a conversation that was rewound to before its first message.
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
 CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHAIN)
 
 

@@ -14,17 +14,15 @@ from typing import Any
 import msgspec
 
 from clew.core.messages import factories
-from clew.core.messages.encoding import decode, decode_object
+from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
-from clew.record.transcript.agents import AgentMetadata, encode_metadata, write_metadata
-from clew.record.transcript.entries import encode
-from clew.record.transcript.leaf import NOBODY
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log, Saved
 from clew.record.transcript.logfile import Trouble
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import (
+    NOBODY,
     Writer,
     clean_message,
     is_chain_participant,
@@ -34,25 +32,21 @@ from clew.record.transcript.policy import (
 from clew.record.transcript.replacements import find_replacements
 from clew.record.transcript.running import Registration
 from clew.record.transcript.siblings import find_block_ids
-from clew.record.transcript.source import open_source
+from clew.record.transcript.side_lines import Message, SideLines
 from clew.record.transcript.strand import Strand
 
 FORMAT = 1
 # The longest time that `flush` waits.
 FLUSH_S = 0.1
-# The colors that a session's prompt can have, and the name that removes the color.
-COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
-NO_COLOR = "default"
 # Titles are written again before this much data follows them, because lists read only the last 64
 # KiB.
 REPEAT_AFTER_BYTES = light.READ_SIZE_BYTES // 2
 _REPEATED = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
 
-Message = dict[str, Any]
 Mirror = Callable[[Path, Sequence[Message]], None]
 
 
-class Recorder:
+class Recorder(SideLines):
     """The recorder of the current session. It writes to the place that `paths` names."""
 
     def __init__(
@@ -162,74 +156,9 @@ class Recorder:
 
     # -- lines outside the conversation
 
-    def enqueue(self, uuid: str, content: Any, **about: Any) -> None:
-        """Record a message before it is in the conversation.
-
-        `uuid` and `about` are fields that the message will have there.
-        """
-        self._note(
-            "queue-operation", operation="enqueue", content=content, messageUuid=uuid, **about
-        )
-
-    def dequeue(self, uuid: str) -> None:
-        """Record that a queued message no longer waits, although it may not be in the conversation."""
-        self._note("queue-operation", operation="dequeue", messageUuid=uuid)
-
-    def file_history_snapshot(
-        self, message_id: str, files: Message, *, is_update: bool = False
-    ) -> None:
-        """Record the backups of all changed files as they were when a prompt was sent."""
-        snapshot = {
-            "messageId": message_id,
-            "trackedFileBackups": files,
-            "timestamp": self._now(),
-        }
-        self._note(
-            "file-history-snapshot",
-            messageId=message_id,
-            snapshot=snapshot,
-            isSnapshotUpdate=is_update,
-        )
-
-    def file_history_delta(
-        self, message_id: str, *, snapshot_message_id: str, path: str, backup: Message
-    ) -> None:
-        self._note(
-            "file-history-delta",
-            messageId=message_id,
-            snapshotMessageId=snapshot_message_id,
-            trackingPath=path,
-            backup=backup,
-        )
-
-    def file_change(
-        self, message_id: str, tool_use_id: str, changes: list[Message], omitted_count: int
-    ) -> None:
-        """Record the files that a call changed; `omitted_count` changes are not listed."""
-        rest = {"more": omitted_count} if omitted_count else {}
-        self._note(
-            "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
-        )
-
-    def task_ended(
-        self, task_id: str, tool_use_id: str, *, status: str, words: str, exit_code: int | None
-    ) -> None:
-        """Record how a background command ended, before the conversation is notified."""
-        self._note(
-            "task-ended",
-            taskId=task_id,
-            toolUseId=tool_use_id,
-            status=status,
-            words=words,
-            exitCode=exit_code,
-        )
-
     def beside(self, lines: Sequence[Message]) -> None:
         """Append complete side lines for this session that another module made."""
         self._append(lines)
-
-    def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
-        self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
 
     def title(self, text: str) -> None:
         """Set the user's title; an empty text removes it. No line of the chain changes."""
@@ -244,50 +173,6 @@ class Recorder:
 
     def tag(self, text: str) -> None:
         self._note("tag", tag=text)
-
-    def agent_name(self, name: str) -> None:
-        self._note("agent-name", agentName=name)
-
-    def agent_color(self, color: str) -> None:
-        """Set the color of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
-        self._note("agent-color", agentColor=color)
-
-    def agent_setting(self, name: str) -> None:
-        """Set the type of agent that the session uses from here on."""
-        self._note("agent-setting", agentSetting=name)
-
-    def worktree_state(self, worktree: Message | None) -> None:
-        """Set the worktree that the session works in from here on; None if it has none."""
-        self._note("worktree-state", worktreeSession=worktree)
-
-    def mode(self, mode: str) -> None:
-        self._note("mode", mode=mode)
-
-    def permission_mode(self, mode: str) -> None:
-        self._note("permission-mode", permissionMode=mode)
-
-    def cost_state(self, **totals: Any) -> None:
-        """Record the session's totals so far, in wire spelling; the last line counts."""
-        self._note("cost-state", **totals)
-
-    def request_cost(self, **cost: Any) -> None:
-        """Record the cost of one request, in wire spelling.
-
-        Compactions and side requests are included.
-        """
-        self._note("request-cost", **cost)
-
-    def request_repairs(self, repairs: Sequence[Message]) -> None:
-        """Record new repairs that the history needs in requests; lines of this kind add up."""
-        self._note("request-repairs", repairs=list(repairs))
-
-    def context_edits(self, edits: Sequence[Message]) -> None:
-        """Record what requests omit, shorten or pin; the last line of this kind counts."""
-        self._note("context-edits", edits=list(edits))
-
-    def prompt_hashes(self, **hashes: str) -> None:
-        """Record the hashes of the stored instructions and tools that later requests contain."""
-        self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:
         """Record the leaf at the end of a turn, and a title for lists of sessions."""
@@ -318,6 +203,8 @@ class Recorder:
 
     def read_again(self) -> list[Message]:
         """Load the full conversation from the file, and continue from it."""
+        from clew.record.transcript.load import load
+
         loaded = load(self.transcript, reads_all=True)
         self.resume(loaded)
         return loaded.messages
@@ -335,6 +222,8 @@ class Recorder:
         `forked_from` names the original session and its last copied message; `agents` are the
         transcripts of the copied subagents.
         """
+        from clew.record.transcript.source import entries_of
+
         if self._log is not None:
             header = self.header() | {"forkedFrom": forked_from}
             all_lines = [encode(header) + b"\n", *lines]
@@ -348,10 +237,6 @@ class Recorder:
         """Continue a loaded session; entries that were only written ahead move to the chain."""
         self._main = Strand.of(self.transcript, loaded)
         self._append(loaded.owed)
-
-    def of_agent(self, agent_id: str) -> "AgentRecorder":
-        """Return the recorder of a subagent of this session; its `resume` continues an earlier run."""
-        return AgentRecorder(self, agent_id)
 
     def switch(self, session_id: str, folder: Path | None = None) -> None:
         """Switch to another session; the first message of that session creates its file.
@@ -505,65 +390,3 @@ class Recorder:
             value = light.find_last_field(ends, kind, key) if ends else None
             if value:
                 self._note(kind, **{key: value})
-
-
-def entries_of(path: Path) -> list[Message]:
-    """Return every line of a file that is an entry."""
-    with open_source(path) as source:
-        return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]
-
-
-class AgentRecorder(Recorder):
-    """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
-
-    The session's recorder also records titles and the costs of the subagent's requests. The
-    subagent's type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
-    """
-
-    def __init__(self, session: Recorder, agent_id: str) -> None:
-        super().__init__(
-            paths=session.paths,
-            log=session._log,
-            writer=session.writer,
-            now=session._now,
-            mirror=session._mirror,
-        )
-        self.writer = msgspec.structs.replace(session.writer, agent_id=agent_id)
-        self.agent_id = agent_id
-        self._session = session
-        self._described: AgentMetadata | None = None
-        self._main = Strand(session.paths.agent(agent_id))
-
-    def describe(self, metadata: AgentMetadata) -> None:
-        """Record the subagent's type and metadata for a later resume; repeated when they change."""
-        if self._log is not None and metadata != self._described:
-            self._described = metadata
-            write_metadata(self.transcript, metadata, self.paths.home)
-            if self._mirror is not None:
-                record = {"type": "agent_metadata"} | encode_metadata(metadata)
-                self._mirror(self.transcript, [record])
-
-    def rest(self) -> None:
-        """Release the file while nothing is written, because a session may have many agents."""
-        if self._log is not None:
-            self._log.release(self.transcript)
-
-    def moved_to(self, cwd: str) -> None:
-        """Record that the agent works in a different folder than its session."""
-        self.writer = msgspec.structs.replace(self.writer, cwd=cwd)
-
-    def request_cost(self, **cost: Any) -> None:
-        purpose = "subagent" if cost.get("purpose") == "turn" else cost.get("purpose")
-        self._session.request_cost(**cost | {"purpose": purpose, "agentId": self.agent_id})
-
-    def title(self, text: str) -> None:
-        self._session.title(text)
-
-    def last_prompt(self, text: str) -> None:
-        """Do nothing: a subagent does not affect the session's leaf and title."""
-
-    def _may_begin(self, _: Sequence[Message]) -> bool:
-        return True
-
-    def _beginning(self) -> list[Message]:
-        return []

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.paths import AGENT, copy_name, rescue_dirs
-from clew.record.transcript.source import open_source
 from clew.system.files import is_folder
 
 
@@ -183,11 +182,15 @@ def list_all_copies(home: Path) -> dict[str, list[Path]]:
 
 def load_with_unsaved(path: Path, home: Path) -> LoadedSession:
     """Load a transcript's file, followed by the unsaved lines in its recovery files."""
+    from clew.record.transcript.load import load
+
     return load(path, copies=list_copies(path, home))
 
 
 def lines_of(path: Path, home: Path) -> Iterator[bytes]:
     """Yield the lines of a transcript and its recovery files, without line endings."""
+    from clew.record.transcript.source import open_source
+
     with open_source(path, list_copies(path, home)) as source:
         for _, _, raw in source.lines(0):
             yield raw

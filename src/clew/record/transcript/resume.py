@@ -18,7 +18,8 @@ from clew.core.messages.text import ENDED_WHILE_RUNNING
 from clew.record.transcript.agents import bring_home, find_unsaved_agents
 from clew.record.transcript.copies import copy_messages
 from clew.record.transcript.entries import encode
-from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.load import load
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.record import Recorder
 from clew.record.transcript.recovery import load_with_unsaved

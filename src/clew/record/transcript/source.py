@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
+from clew.core.messages.encoding import decode_object
 from clew.record.transcript import light
 
 # Small enough that the allocator reuses the same memory and no new pages are mapped.
@@ -147,3 +149,9 @@ def _there(opened: ExitStack, paths: Iterable[Path]) -> Iterator[FileIO]:
 
 def _opened(path: Path) -> FileIO:
     return FileIO(path, opener=light.at_once)
+
+
+def entries_of(path: Path) -> list[dict[str, Any]]:
+    """Return every line of a file that is an entry."""
+    with open_source(path) as source:
+        return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.siblings import find_block_ids
 
 

@@ -8,11 +8,12 @@ applies.
 Decision: docs/decisions/110-keys-and-secrets.md
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+
+from clew.core.regex import lazy_pattern
 
 Kind = Literal["text", "secret", "number", "switch"]
 
@@ -180,7 +181,7 @@ AMBIENT: tuple[Variable, ...] = (
 BY_FIELD = {v.field: v for v in VARIABLES}
 ON = frozenset({"1", "true", "yes", "on"})
 OFF = frozenset({"", "0", "false", "no", "off"})
-NUMBER = re.compile(r"[0-9][0-9_]{0,14}(?:[eE]\+?[0-9])?")
+NUMBER = lazy_pattern(r"[0-9][0-9_]{0,14}(?:[eE]\+?[0-9])?")
 
 
 class Environment(Struct, frozen=True, kw_only=True):

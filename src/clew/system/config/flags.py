@@ -6,11 +6,11 @@ own keeps it, and the table names it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.core.nearest import find_nearest
 from clew.system.config.environment import Environment
 from clew.system.config.settings import read_object, read_switch
 
@@ -100,8 +100,8 @@ def find_flag_faults(settings: Mapping[str, Any], environment: Environment) -> I
     for place, names in ((SETTING, values), ("CLEW_FEATURES", read_variable(environment))):
         for name in names:
             if name not in BY_NAME:
-                near = get_close_matches(name, BY_NAME, n=1)
-                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                near = find_nearest(name, BY_NAME)
+                hint = f" (did you mean {near!r}?)" if near else ""
                 yield f"{place}: unknown feature {name!r}{hint}"
     for name, value in values.items():
         if name in BY_NAME and not isinstance(value, bool):

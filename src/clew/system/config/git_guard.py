@@ -7,13 +7,13 @@ exception is a trusted session that was started in a bare repository.
 """
 
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
 from clew.system.config.git_config import (
     Setting,
     UnreadableError,
@@ -41,7 +41,7 @@ HOOK = "hooks/post-index-change"
 # A file that changed this shortly before it was read may change again with the same timestamp.
 UNSETTLED_NS = 1_000_000_000
 
-_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
+_HEAD = lazy_pattern(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 _Stamp = tuple[int, ...] | None
 

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
+
 Path = tuple[str | int, ...]
 
-TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
+TOKEN = lazy_pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
 
 
 class Member(Struct, frozen=True, kw_only=True):

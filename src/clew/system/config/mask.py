@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from clew.core.regex import lazy_pattern
+
 HIDDEN = "[masked]"
 # A shorter value may occur in any text by chance.
 LEAST_CHARS = 6
 # Characters that may follow a cut-off excerpt.
 AFTER_A_CUT = ".'\")"
-SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
+SECRET_HEADER = lazy_pattern(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:

@@ -7,12 +7,12 @@ from this table.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.nearest import find_nearest, suggest_nearest
 from clew.system.config.json_text import Path, join_path
 
 STRING = "a string"
@@ -338,8 +338,7 @@ def check_value(setting_key: SettingKey, path: Path, value: Any) -> list[Setting
     if not has_kind(setting_key.kind, value):
         return [SettingFault(path=path, what=f"expected {setting_key.kind}, got {found(value)}")]
     if setting_key.choices and value not in setting_key.choices:
-        near = get_close_matches(value, setting_key.choices, n=1)
-        hint = f' (did you mean "{near[0]}"?)' if near else ""
+        hint = suggest_nearest(value, setting_key.choices)
         listed = ", ".join(setting_key.choices)
         return [SettingFault(path=path, what=f"expected one of {listed}; got {value!r}{hint}")]
     if setting_key.kind in (STRINGS, RULES):
@@ -405,8 +404,7 @@ def find_nearest_key(name: str) -> str | None:
     exact = {k.lower(): k for k in BY_NAME}
     if name.lower() in exact:
         return exact[name.lower()]
-    near = get_close_matches(name, BY_NAME, n=1, cutoff=0.75)
-    return near[0] if near else None
+    return find_nearest(name, BY_NAME, cutoff=0.75)
 
 
 def find_nearest_part(name: str) -> str | None:
@@ -417,5 +415,5 @@ def find_nearest_part(name: str) -> str | None:
     parts = {
         key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)
     }
-    near = get_close_matches(word, parts, n=1)
-    return parts[near[0]] if near else None
+    near = find_nearest(word, parts)
+    return parts[near] if near else None

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import sys
-import tempfile
 import termios
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,8 @@ def nameless() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         # A tenth of a file's cost, and independent of a full disk.
         return os.fdopen(os.memfd_create("clew"), "w+b")
+    import tempfile
+
     return tempfile.TemporaryFile()
 
 

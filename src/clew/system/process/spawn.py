@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -117,6 +116,8 @@ class Launcher:
         `system.process.walls`). Raises OSError as exec would, or if a restriction cannot be
         applied.
         """
+        import shutil
+
         program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
         if program is None:
             raise FileNotFoundError(f"program not found: {argv[0]}")

@@ -7,7 +7,6 @@ command has ended, new files are moved away and changed files are reported. Noth
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -320,6 +319,8 @@ def move(path: str, aside: Path) -> bool:
         if not is_there(place := aside / (f"{number}-{name}" if number else name))
     )
     try:
+        import shutil
+
         shutil.move(path, free)
     except OSError:
         return False

@@ -46,7 +46,7 @@ from clew.fronts.render.theme import (
     choose_theme,
     detect_abilities,
 )
-from clew.record.transcript.record import COLORS, NO_COLOR
+from clew.record.transcript.side_lines import COLORS, NO_COLOR
 
 DEEP = {"TERM": "xterm-256color"}
 
