@@ -19,8 +19,8 @@ from clew.core.normalize.select import (
     select_visible,
 )
 from clew.record.transcript.log import Saved
+from clew.record.transcript.policy import find_block_ids
 from clew.record.transcript.record import Recorder
-from clew.record.transcript.siblings import find_block_ids
 
 
 class Story:

@@ -22,7 +22,7 @@ from clew.core.normalize.target import Target
 from clew.record.rewind.disk import Blobs
 from clew.record.rewind.restore import START, carry_out, plan, plan_redo
 from clew.record.transcript.load import load
-from clew.record.transcript.siblings import find_block_ids
+from clew.record.transcript.policy import find_block_ids
 from clew.testing.strict import find_complaint
 from tests.core.normalize.generator import history as hostile
 from tests.record.transcript.session import Session, call, text, uuids

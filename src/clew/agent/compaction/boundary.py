@@ -18,7 +18,7 @@ from clew.core.messages.text import format_count
 from clew.core.normalize import select
 from clew.core.normalize.select import Edits
 from clew.core.normalize.tokens import MESSAGE_OVERHEAD, estimate_content_tokens
-from clew.record.transcript.siblings import find_block_ids
+from clew.record.transcript.policy import find_block_ids
 
 # The receipt of a summary: the entries, files and open tasks that it covers. Pure.
 

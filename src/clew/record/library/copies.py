@@ -27,8 +27,8 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.links import Node
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
+from clew.record.transcript.policy import find_block_ids
 from clew.record.transcript.record import FORMAT
-from clew.record.transcript.siblings import find_block_ids
 from clew.version import VERSION
 
 

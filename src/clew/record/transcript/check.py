@@ -20,7 +20,7 @@ from clew.core.messages.text import format_count
 from clew.record.transcript.chain import Chain
 from clew.record.transcript.leaf import Marker
 from clew.record.transcript.links import ROOT, LinkNote
-from clew.record.transcript.siblings import find_block_ids
+from clew.record.transcript.policy import find_block_ids
 
 Severity = Literal["error", "warning", "note"]
 

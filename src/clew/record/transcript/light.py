@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -38,7 +39,8 @@ class Ends(NamedTuple):
     modified_at: float
 
 
-class Outline(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Outline:
     """The data that a list shows for a session.
 
     All strings come from the file's content, none from its name.

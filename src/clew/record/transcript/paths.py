@@ -64,7 +64,7 @@ def rescue_dirs(home: Path) -> list[Path]:
     # folder.
     named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
     for folder in map(Path, (*named, "/tmp", "/var/tmp", "/usr/tmp")):
-        if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        if is_folder(folder) and os.access(folder, os.W_OK | os.X_OK):
             whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
             return [own, folder.absolute() / whose]
     return [own]

@@ -130,3 +130,16 @@ def place_message(
     if message.get("subtype") == "compact_boundary":
         return writer.place(None) | {"logicalParentUuid": parent_uuid} | message
     return writer.place(parent_uuid) | message
+
+
+def find_block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
+    """Return the IDs of an entry's blocks of one type, in order."""
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return []
+    return [
+        block[key]
+        for block in content
+        if isinstance(block, dict) and block.get("type") == kind and isinstance(block.get(key), str)
+    ]

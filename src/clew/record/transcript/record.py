@@ -25,13 +25,13 @@ from clew.record.transcript.policy import (
     NOBODY,
     Writer,
     clean_message,
+    find_block_ids,
     is_chain_participant,
     is_ephemeral_progress,
     place_message,
 )
 from clew.record.transcript.replacements import find_replacements
 from clew.record.transcript.running import Registration
-from clew.record.transcript.siblings import find_block_ids
 from clew.record.transcript.side_lines import Message, SideLines
 from clew.record.transcript.strand import Strand
 

@@ -41,8 +41,8 @@ from clew.record.transcript.links import ROOT, Links, Node
 from clew.record.transcript.load import load, read_lines
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
+from clew.record.transcript.policy import find_block_ids
 from clew.record.transcript.record import FORMAT
-from clew.record.transcript.siblings import find_block_ids
 from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
 from clew.version import VERSION

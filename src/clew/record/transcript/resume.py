@@ -21,10 +21,10 @@ from clew.record.transcript.entries import encode
 from clew.record.transcript.load import load
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
+from clew.record.transcript.policy import find_block_ids
 from clew.record.transcript.record import Recorder
 from clew.record.transcript.recovery import load_with_unsaved
 from clew.record.transcript.running import Running, find_holder
-from clew.record.transcript.siblings import find_block_ids
 
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _COPIED = (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clew.record.transcript.links import ROOT, Links, Node
+from clew.record.transcript.policy import find_block_ids
 
 Body = Callable[[Node], dict[str, Any]]
 
@@ -284,19 +285,6 @@ class _Extent:
         self.pulled: list[int] = []
         self.calls: set[str] = set()
         self.answered: set[str] = set()
-
-
-def find_block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    """Return the IDs of an entry's blocks of one type, in order."""
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(content, list):
-        return []
-    return [
-        block[key]
-        for block in content
-        if isinstance(block, dict) and block.get("type") == kind and isinstance(block.get(key), str)
-    ]
 
 
 def sorted_in(members: Sequence[int], links: Links) -> list[int]:

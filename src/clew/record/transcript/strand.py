@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.record.transcript.loaded import LoadedSession
-from clew.record.transcript.siblings import find_block_ids
+from clew.record.transcript.policy import find_block_ids
 
 
 class Strand:
