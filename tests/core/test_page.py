@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from clew.core.messages.text import format_tokens
 from clew.core.page import (
     PageGroup,
     PageRow,
@@ -11,7 +12,6 @@ from clew.core.page import (
     draw_bar,
     format_page,
     format_share,
-    format_tokens,
     lay_out,
     pairs,
 )

@@ -28,9 +28,9 @@ from clew.core.json_object import Json
 from clew.core.ledger.breakdown import WindowPart, break_down
 from clew.core.ledger.spending import Estimator
 from clew.core.messages.errors import ClewError, describe_error
-from clew.core.messages.text import replace_unprintable
+from clew.core.messages.text import format_tokens, replace_unprintable
 from clew.core.normalize.target import find_references, select_definitions
-from clew.core.page import PageGroup, PageRow, ReportPage, format_page, format_share, format_tokens
+from clew.core.page import PageGroup, PageRow, ReportPage, format_page, format_share
 from clew.parts.skills.tool import NoSkills, SkillTool
 from clew.permissions.session_rules import load_current_rules
 from clew.record.transcript import choose

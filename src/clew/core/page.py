@@ -61,15 +61,6 @@ def format_share(amount: float, total: float) -> str:
     return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"
 
 
-def format_tokens(tokens: int) -> str:
-    """Return a number of tokens in at most five characters, such as 512, 12.3k, 200k or 1M."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if tokens >= size:
-            digits = f"{tokens / size:.1f}" if tokens < 100 * size else f"{tokens / size:.0f}"
-            return f"{digits.removesuffix('.0')}{unit}"
-    return str(tokens)
-
-
 def pairs(rows: Iterable[tuple[str, str]], title: str = "") -> PageGroup:
     """Return a group of labels with a text each."""
     return PageGroup(title=title, rows=tuple(PageRow(label=name, note=text) for name, text in rows))

@@ -13,9 +13,9 @@ from clew.core.ledger.breakdown import break_down
 from clew.core.ledger.cache_miss import sum_up
 from clew.core.ledger.ledger import Spend
 from clew.core.messages.errors import SettingsError
-from clew.core.messages.text import format_count
+from clew.core.messages.text import format_count, format_tokens
 from clew.core.normalize.target import find_references, select_definitions
-from clew.core.page import PageGroup, PageRow, ReportPage, format_share, format_tokens, pairs
+from clew.core.page import PageGroup, PageRow, ReportPage, format_share, pairs
 from clew.permissions.in_session import of_own
 from clew.permissions.modes import describe_mode
 from clew.session.session import Session

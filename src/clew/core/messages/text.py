@@ -31,10 +31,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_tokens(number: int) -> str:
-    """Format a number of tokens: `950`, `8.1k`, `1.2M`."""
-    if number < 1_000:
-        return str(number)
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+    """Format a number of tokens in at most five characters: `950`, `8.1k`, `200k`, `1M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            digits = f"{number / size:.1f}" if number < 100 * size else f"{number / size:.0f}"
+            return f"{digits.removesuffix('.0')}{unit}"
+    return str(number)
 
 
 # Invisible characters that can affect a terminal, a line or the text direction.

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from clew.core.json_object import Json
 from clew.core.normalize import shapes
+from clew.core.normalize.block_rules import kind_of, says_something
 from clew.core.normalize.repairs import Repair
 from clew.core.normalize.select import SHORT, identify_thought, thoughts_of
 from clew.core.normalize.target import MARK
@@ -249,10 +250,7 @@ class RequestVerdict(Struct, frozen=True, kw_only=True):
 def has_blank_text(content: object) -> bool:
     """Return whether any text block contains nothing but whitespace."""
     return type(content) is list and any(
-        type(block) is dict
-        and block.get("type") == "text"
-        and type(block.get("text")) is str
-        and not block["text"].strip()
+        kind_of(block) == "text" and type(block.get("text")) is str and not says_something(block)
         for block in content
     )
 

@@ -575,7 +575,7 @@ def test_a_turn_is_summed_up_from_the_ledger() -> None:
     assert describe_turn(0.1, spend + Spend(unpriced=1)).endswith(" · $0.0123+?")
     assert describe_turn(3_700, Spend(unpriced=1)) == "Done in 1h01m · 0 tokens"
     assert describe_turn(90, Spend(tokens=TokenCounts(output=2_000_000))) == (
-        "Done in 1m30s · 2.0M tokens · $0.0000"
+        "Done in 1m30s · 2M tokens · $0.0000"
     )
 
 
