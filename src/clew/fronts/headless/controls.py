@@ -5,8 +5,8 @@ answered with an error that explains why. No request waits for the end of the tu
 """
 
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
@@ -17,43 +17,38 @@ from clew.core.ledger.totals import describe_model_usage
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
-from clew.fronts.headless.host_view import HostInput, HostView
-from clew.fronts.headless.permission import HostRequests
+from clew.fronts.headless.framing import list_agents, list_commands
 from clew.fronts.headless.result import cost_of, usage_of
 from clew.fronts.headless.session_controls import (
+    ControlContext,
+    ControlHandler,
+    ControlHandlers,
     ControlRefusedError,
-    SessionControls,
-    list_agents,
-    list_commands,
 )
 from clew.parts.background_tasks import describe_row
 from clew.providers.base import Off, ThinkingBudget
-from clew.session.session import Session
 from clew.version import VERSION
 
 if TYPE_CHECKING:
     from clew.parts.mcp.servers import Servers
 
-Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
-
-
 # The most bytes of a task's output to send, so that they fit into one frame.
 OUTPUT_BYTES = 200_000
 
 
-def load_standing_controls() -> SessionControls:
+def load_standing_controls() -> ControlHandlers:
     from clew.fronts.headless.standing_controls import CONTROLS
 
     return CONTROLS
 
 
-def load_file_controls() -> SessionControls:
+def load_file_controls() -> ControlHandlers:
     from clew.fronts.headless.file_controls import CONTROLS
 
     return CONTROLS
 
 
-def load_servers() -> SessionControls:
+def load_servers() -> ControlHandlers:
     from clew.fronts.headless.servers import CONTROLS
 
     return CONTROLS
@@ -63,266 +58,256 @@ def load_servers() -> SessionControls:
 RECONNECT_WAIT_S = 30.0
 
 
-class Controls:
-    def __init__(
-        self, view: HostView, lines: HostInput, host: HostRequests, *, may_bypass: bool
-    ) -> None:
-        self._view = view
-        self._lines = lines
-        self._host = host
-        self._may_bypass = may_bypass
+async def answer_control(context: ControlContext, request: ControlRequest) -> Json:
+    """Return the frame that answers a request."""
+    handler = find_handler(request.subtype)
+    if handler is None:
+        return wire.unsupported(request.request_id, request.subtype)
+    try:
+        response = await handler(context, request.fields)
+    except MisuseError:
+        raise
+    except ControlRefusedError as error:
+        return wire.make_refusal(request.request_id, str(error), code=error.code)
+    except (ClewError, OSError) as error:
+        return wire.make_refusal(request.request_id, str(error))
+    frame = wire.make_success(request.request_id, response)
+    if request.subtype == "initialize":
+        frame["response"]["pending_permission_requests"] = context.host.open_requests()
+    return frame
 
-    @property
-    def _session(self) -> Session:
-        return self._view.session
 
-    async def answer(self, request: ControlRequest) -> Json:
-        """Return the frame that answers a request."""
-        handler = HANDLERS.get(request.subtype)
-        if handler is None and request.subtype not in ELSEWHERE:
-            return wire.unsupported(request.request_id, request.subtype)
-        try:
-            if handler is not None:
-                response = await handler(self, request.fields)
-            else:
-                response = await self._elsewhere(request)
-        except MisuseError:
-            raise
-        except ControlRefusedError as error:
-            return wire.make_refusal(request.request_id, str(error), code=error.code)
-        except (ClewError, OSError) as error:
-            return wire.make_refusal(request.request_id, str(error))
-        answer = wire.make_success(request.request_id, response)
-        if request.subtype == "initialize":
-            answer["response"]["pending_permission_requests"] = self._host.open_requests()
-        return answer
+def find_handler(name: str) -> ControlHandler | None:
+    load = ELSEWHERE.get(name)
+    return HANDLERS.get(name) if load is None else load()[name]
 
-    async def _elsewhere(self, request: ControlRequest) -> Json:
-        """Answer a request that another module handles, which is loaded on first use."""
-        load = ELSEWHERE[request.subtype]
-        result = load()[request.subtype](self._session, request.fields)
-        response: Json = await result if isinstance(result, Awaitable) else result
-        if request.subtype in ("reload_skills", "reload_plugins"):
-            self._view.tell_commands()
-        return response
 
-    # -- the handshake
+async def initialize(context: ControlContext, _: Json) -> Json:
+    """Answer the handshake, whose options have been applied already."""
+    session = context.session
+    context.view.tell_commands()
+    return {
+        "hook_on_failure_supported": True,
+        "commands": list_commands(session),
+        "agents": list_agents(session),
+        "models": [
+            {
+                "value": model.id,
+                "displayName": model.name,
+                "description": described(model.context_window),
+            }
+            for model in session.model_access.speaking.catalog.models
+        ],
+        "output_style": session.parts.output_styles.named,
+        "available_output_styles": [
+            style.name for style in session.parts.output_styles.styles.found
+        ],
+        "account": {
+            "apiKeySource": session.model_access.key_source,
+            "tokenSource": session.model_access.key_source,
+        },
+        "pid": os.getpid(),
+        "claude_code_version": wire.COMPATIBLE_VERSION,
+        "clew_version": VERSION,
+        "current_permission_mode": session.mode,
+        "session_state": context.view.state,
+        "session_id": session.session_id,
+        "capabilities": list(wire.CAPABILITIES),
+    }
 
-    async def initialize(self, _: Json) -> Json:
-        """Answer the handshake, whose options have been applied already."""
-        session = self._session
-        self._view.tell_commands()
-        return {
-            "hook_on_failure_supported": True,
-            "commands": list_commands(session),
-            "agents": list_agents(session),
-            "models": [
-                {
-                    "value": model.id,
-                    "displayName": model.name,
-                    "description": described(model.context_window),
-                }
-                for model in session.model_access.speaking.catalog.models
-            ],
-            "output_style": session.parts.output_styles.named,
-            "available_output_styles": [
-                style.name for style in session.parts.output_styles.styles.found
-            ],
-            "account": {
-                "apiKeySource": session.model_access.key_source,
-                "tokenSource": session.model_access.key_source,
-            },
-            "pid": os.getpid(),
-            "claude_code_version": wire.COMPATIBLE_VERSION,
-            "clew_version": VERSION,
-            "current_permission_mode": session.mode,
-            "session_state": self._view.state,
-            "session_id": session.session_id,
-            "capabilities": list(wire.CAPABILITIES),
-        }
 
-    # -- the turn
+async def interrupt(context: ControlContext, _: Json) -> Json:
+    context.session.conversation.interrupt()
+    return {"still_queued": context.lines.uuids}
 
-    async def interrupt(self, _: Json) -> Json:
-        self._session.conversation.interrupt()
-        return {"still_queued": self._lines.uuids}
 
-    async def cancel_async_message(self, fields: Json) -> Json:
-        return {"cancelled": self._lines.withdraw(text(fields, "message_uuid"))}
+async def cancel_async_message(context: ControlContext, fields: Json) -> Json:
+    return {"cancelled": context.lines.withdraw(text(fields, "message_uuid"))}
 
-    async def end_session(self, _: Json) -> None:
-        self._lines.end()
 
-    # -- tasks
+async def end_session(context: ControlContext, _: Json) -> None:
+    context.lines.end()
 
-    async def stop_task(self, fields: Json) -> Json:
-        """Stop a task. Succeed also if the task is unknown."""
-        tasks = self._session.parts.tasks
-        task = tasks.get(text(fields, "task_id"))
-        if task is not None:
-            await tasks.stop(task)
-        return {}
 
-    async def background_tasks(self, fields: Json) -> Json:
-        """Move running work to the background: all that the turn waits for, or one call's work.
+async def stop_task(context: ControlContext, fields: Json) -> Json:
+    """Stop a task. Succeed also if the task is unknown."""
+    tasks = context.session.parts.tasks
+    task = tasks.get(text(fields, "task_id"))
+    if task is not None:
+        await tasks.stop(task)
+    return {}
 
-        Return all background tasks.
-        """
-        session, call = self._session, fields.get("tool_use_id")
-        left = session.parts.tasks.leave(call if isinstance(call, str) else None)
-        running = session.parts.tasks.running
-        return {
-            "backgrounded": bool(left) or call is None,
-            "tasks": [describe_row(task) for task in running if task.is_background],
-        }
 
-    async def keep_task(self, fields: Json) -> Json:
-        """Keep a background command running after clew exits.
+async def background_tasks(context: ControlContext, fields: Json) -> Json:
+    """Move running work to the background: all that the turn waits for, or one call's work.
 
-        The host decides this in place of the user.
-        """
-        tasks = self._session.parts.tasks
-        task = tasks.get(text(fields, "task_id"))
-        if task is None:
-            raise ControlRefusedError(f"task not found: {fields['task_id']}")
-        await tasks.keep(task)
-        return describe_row(task)
+    Return all background tasks.
+    """
+    session, call = context.session, fields.get("tool_use_id")
+    left = session.parts.tasks.leave(call if isinstance(call, str) else None)
+    running = session.parts.tasks.running
+    return {
+        "backgrounded": bool(left) or call is None,
+        "tasks": [describe_row(task) for task in running if task.is_background],
+    }
 
-    async def get_task_output(self, fields: Json) -> Json:
-        task = self._session.parts.tasks.get(text(fields, "task_id"))
-        if task is None:
-            raise ControlRefusedError(f"task not found: {fields['task_id']}")
-        task.output.look()
-        first, last = task.output.since(0, OUTPUT_BYTES)
-        output = (first + last).decode("utf-8", "replace")
-        return {**describe_row(task), "status": task.status, "output": output}
 
-    # -- state of the session
+async def keep_task(context: ControlContext, fields: Json) -> Json:
+    """Keep a background command running after clew exits.
 
-    async def set_permission_mode(self, fields: Json) -> Json:
-        mode = text(fields, "mode")
-        if mode == "bypassPermissions" and not self._may_bypass:
-            raise ControlRefusedError(
-                "bypassPermissions: start with --dangerously-skip-permissions or "
-                "--allow-dangerously-skip-permissions to enter this mode"
-            )
-        entered = self._session.rules.set_mode(mode)
-        self._view.tell_mode(entered)
-        return {"mode": entered}
+    The host decides this in place of the user.
+    """
+    tasks = context.session.parts.tasks
+    task = tasks.get(text(fields, "task_id"))
+    if task is None:
+        raise ControlRefusedError(f"task not found: {fields['task_id']}")
+    await tasks.keep(task)
+    return describe_row(task)
 
-    async def set_model(self, fields: Json) -> Json:
-        name = fields.get("model")
-        if name is not None and (not isinstance(name, str) or not name):
-            raise ControlRefusedError("set_model: model: expected a string or null")
-        settings = self._session.rules.standing.settings
-        chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
-        return {"model": (await self._session.model_access.switching.to(chosen)).id}
 
-    async def set_max_thinking_tokens(self, fields: Json) -> Json:
-        tokens = fields.get("max_thinking_tokens")
-        if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
-            raise ControlRefusedError(
-                "set_max_thinking_tokens: expected a non-negative number or null"
-            )
-        if tokens is None:
-            self._session.model_access.speaking.think(None)
-        else:
-            thinking = ThinkingBudget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
-            self._session.model_access.speaking.think(thinking)
-        return {"max_thinking_tokens": tokens}
+async def get_task_output(context: ControlContext, fields: Json) -> Json:
+    task = context.session.parts.tasks.get(text(fields, "task_id"))
+    if task is None:
+        raise ControlRefusedError(f"task not found: {fields['task_id']}")
+    task.output.look()
+    first, last = task.output.since(0, OUTPUT_BYTES)
+    output = (first + last).decode("utf-8", "replace")
+    return {**describe_row(task), "status": task.status, "output": output}
 
-    async def rename_session(self, fields: Json) -> Json:
-        title = text(fields, "title")
-        self._session.story.recorder.title(title)
-        return {"title": title}
 
-    async def rewind_files(self, fields: Json) -> Json:
-        """Restore files to their state before a message, and leave the conversation unchanged.
-
-        `dry_run` only reports what would change.
-        """
-        from clew.session.rewinding import Rewinding, find_conflicts, plan_file_changes
-
-        rewinding = Rewinding(self._session)
-        if not rewinding.keeps_files:
-            raise ControlRefusedError("File rewinding is not enabled.")
-        is_dry = fields.get("dry_run") is True
-        planned = await rewinding.planned(text(fields, "user_message_id"), "files")
-        against = find_conflicts(planned)
-        if against and not is_dry:
-            raise ControlRefusedError("; ".join(against))
-        changes = plan_file_changes(planned, rewinding.blobs)
-        if not is_dry:
-            await rewinding.carry_out(planned)
-        return {
-            "canRewind": not against,
-            **({"error": "; ".join(against)} if against else {}),
-            "filesChanged": [change.path for change in changes],
-            "insertions": sum(change.insertions for change in changes),
-            "deletions": sum(change.deletions for change in changes),
-            "skippedLinks": [],
-        }
-
-    # -- questions
-
-    async def get_context_usage(self, _: Json) -> Json:
-        session = self._session
-        template = session.model_access.requests.template
-        system = template.system if isinstance(template.system, list) else []
-        history = session.story.sent
-        parts = break_down(history, system=system, tools=template.tools or ())
-        return window.describe_usage(
-            parts, session.model, auto_at=session.parts.compaction.auto_at(session.model.id)
+async def set_permission_mode(context: ControlContext, fields: Json) -> Json:
+    mode = text(fields, "mode")
+    if mode == "bypassPermissions" and not context.may_bypass:
+        raise ControlRefusedError(
+            "bypassPermissions: start with --dangerously-skip-permissions or "
+            "--allow-dangerously-skip-permissions to enter this mode"
         )
+    entered = context.session.rules.set_mode(mode)
+    context.view.tell_mode(entered)
+    return {"mode": entered}
 
-    async def mcp_status(self, _: Json) -> Json:
-        return {"mcpServers": servers.describe_servers(self._session.parts.mcp)}
 
-    async def mcp_reconnect(self, fields: Json) -> None:
-        mcp_servers, name = self._servers(fields), text(fields, "serverName")
-        await mcp_servers.reconnect(name)
-        await self._expect_connected(mcp_servers, name)
+async def set_model(context: ControlContext, fields: Json) -> Json:
+    name = fields.get("model")
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ControlRefusedError("set_model: model: expected a string or null")
+    settings = context.session.rules.standing.settings
+    chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
+    return {"model": (await context.session.model_access.switching.to(chosen)).id}
 
-    async def mcp_toggle(self, fields: Json) -> None:
-        mcp_servers, name = self._servers(fields), text(fields, "serverName")
-        enabled = fields.get("enabled") is True
-        await mcp_servers.toggle(name, enabled=enabled)
-        if enabled:
-            await self._expect_connected(mcp_servers, name)
 
-    async def _expect_connected(self, mcp_servers: "Servers", name: str) -> None:
-        """Wait for a server that starts again; say why it did not connect."""
-        problem = await mcp_servers.connected(name, RECONNECT_WAIT_S)
-        if problem:
-            raise ControlRefusedError(f"MCP server {name} is not connected: {problem}")
+async def set_max_thinking_tokens(context: ControlContext, fields: Json) -> Json:
+    tokens = fields.get("max_thinking_tokens")
+    if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
+        raise ControlRefusedError("set_max_thinking_tokens: expected a non-negative number or null")
+    if tokens is None:
+        context.session.model_access.speaking.think(None)
+    else:
+        thinking = ThinkingBudget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
+        context.session.model_access.speaking.think(thinking)
+    return {"max_thinking_tokens": tokens}
 
-    def _servers(self, fields: Json) -> "Servers":
-        """Return the session's servers.
 
-        Raise an error if the server that a request names is missing.
-        """
-        mcp_servers = self._session.parts.mcp.servers
-        name = text(fields, "serverName")
-        if mcp_servers is None or mcp_servers.get(name) is None:
-            raise ControlRefusedError(f"Server not found: {name}")
-        return mcp_servers
+async def rename_session(context: ControlContext, fields: Json) -> Json:
+    title = text(fields, "title")
+    context.session.story.recorder.title(title)
+    return {"title": title}
 
-    async def get_session_cost(self, _: Json) -> Json:
-        ledger = self._session.ledger()
-        warmer = self._session.model_access.cache.warmer
-        return {
-            "total_cost_usd": cost_of(ledger.total),
-            "usage": usage_of(ledger.total),
-            "modelUsage": describe_model_usage(ledger, self._session.model_access.speaking.catalog),
-            "cacheMisses": [miss.as_json() for miss in self._session.model_access.cache.misses],
-            **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
-        }
 
-    async def list_models(self, _: Json) -> Json:
-        return {"models": (await self.initialize({}))["models"]}
+async def rewind_files(context: ControlContext, fields: Json) -> Json:
+    """Restore files to their state before a message, and leave the conversation unchanged.
 
-    async def get_binary_version(self, _: Json) -> Json:
-        return {"version": VERSION}
+    `dry_run` only reports what would change.
+    """
+    from clew.session.rewinding import Rewinding, find_conflicts, plan_file_changes
+
+    rewinding = Rewinding(context.session)
+    if not rewinding.keeps_files:
+        raise ControlRefusedError("File rewinding is not enabled.")
+    is_dry = fields.get("dry_run") is True
+    planned = await rewinding.planned(text(fields, "user_message_id"), "files")
+    against = find_conflicts(planned)
+    if against and not is_dry:
+        raise ControlRefusedError("; ".join(against))
+    changes = plan_file_changes(planned, rewinding.blobs)
+    if not is_dry:
+        await rewinding.carry_out(planned)
+    return {
+        "canRewind": not against,
+        **({"error": "; ".join(against)} if against else {}),
+        "filesChanged": [change.path for change in changes],
+        "insertions": sum(change.insertions for change in changes),
+        "deletions": sum(change.deletions for change in changes),
+        "skippedLinks": [],
+    }
+
+
+async def get_context_usage(context: ControlContext, _: Json) -> Json:
+    session = context.session
+    template = session.model_access.requests.template
+    system = template.system if isinstance(template.system, list) else []
+    history = session.story.sent
+    parts = break_down(history, system=system, tools=template.tools or ())
+    return window.describe_usage(
+        parts, session.model, auto_at=session.parts.compaction.auto_at(session.model.id)
+    )
+
+
+async def mcp_status(context: ControlContext, _: Json) -> Json:
+    return {"mcpServers": servers.describe_servers(context.session.parts.mcp)}
+
+
+async def mcp_reconnect(context: ControlContext, fields: Json) -> None:
+    mcp_servers, name = _servers(context, fields), text(fields, "serverName")
+    await mcp_servers.reconnect(name)
+    await _expect_connected(mcp_servers, name)
+
+
+async def mcp_toggle(context: ControlContext, fields: Json) -> None:
+    mcp_servers, name = _servers(context, fields), text(fields, "serverName")
+    enabled = fields.get("enabled") is True
+    await mcp_servers.toggle(name, enabled=enabled)
+    if enabled:
+        await _expect_connected(mcp_servers, name)
+
+
+async def _expect_connected(mcp_servers: "Servers", name: str) -> None:
+    """Wait for a server that starts again; say why it did not connect."""
+    problem = await mcp_servers.connected(name, RECONNECT_WAIT_S)
+    if problem:
+        raise ControlRefusedError(f"MCP server {name} is not connected: {problem}")
+
+
+def _servers(context: ControlContext, fields: Json) -> "Servers":
+    """Return the session's servers.
+
+    Raise an error if the server that a request names is missing.
+    """
+    mcp_servers = context.session.parts.mcp.servers
+    name = text(fields, "serverName")
+    if mcp_servers is None or mcp_servers.get(name) is None:
+        raise ControlRefusedError(f"Server not found: {name}")
+    return mcp_servers
+
+
+async def get_session_cost(context: ControlContext, _: Json) -> Json:
+    ledger = context.session.ledger()
+    warmer = context.session.model_access.cache.warmer
+    return {
+        "total_cost_usd": cost_of(ledger.total),
+        "usage": usage_of(ledger.total),
+        "modelUsage": describe_model_usage(ledger, context.session.model_access.speaking.catalog),
+        "cacheMisses": [miss.as_json() for miss in context.session.model_access.cache.misses],
+        **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
+    }
+
+
+async def list_models(context: ControlContext, _: Json) -> Json:
+    return {"models": (await initialize(context, {}))["models"]}
+
+
+async def get_binary_version(_: ControlContext, __: Json) -> Json:
+    return {"version": VERSION}
 
 
 def text(fields: Json, name: str) -> str:
@@ -336,31 +321,31 @@ def described(window_tokens: int | None) -> str:
     return f"{window_tokens:,} tokens of context" if window_tokens else "context window unknown"
 
 
-HANDLERS: dict[str, Handler] = {
-    "initialize": Controls.initialize,
-    "interrupt": Controls.interrupt,
-    "cancel_async_message": Controls.cancel_async_message,
-    "end_session": Controls.end_session,
-    "stop_task": Controls.stop_task,
-    "background_tasks": Controls.background_tasks,
-    "keep_task": Controls.keep_task,
-    "get_task_output": Controls.get_task_output,
-    "set_permission_mode": Controls.set_permission_mode,
-    "set_model": Controls.set_model,
-    "set_max_thinking_tokens": Controls.set_max_thinking_tokens,
-    "rename_session": Controls.rename_session,
-    "rewind_files": Controls.rewind_files,
-    "get_context_usage": Controls.get_context_usage,
-    "mcp_status": Controls.mcp_status,
-    "mcp_reconnect": Controls.mcp_reconnect,
-    "mcp_toggle": Controls.mcp_toggle,
-    "get_session_cost": Controls.get_session_cost,
-    "list_models": Controls.list_models,
-    "get_binary_version": Controls.get_binary_version,
+HANDLERS: ControlHandlers = {
+    "initialize": initialize,
+    "interrupt": interrupt,
+    "cancel_async_message": cancel_async_message,
+    "end_session": end_session,
+    "stop_task": stop_task,
+    "background_tasks": background_tasks,
+    "keep_task": keep_task,
+    "get_task_output": get_task_output,
+    "set_permission_mode": set_permission_mode,
+    "set_model": set_model,
+    "set_max_thinking_tokens": set_max_thinking_tokens,
+    "rename_session": rename_session,
+    "rewind_files": rewind_files,
+    "get_context_usage": get_context_usage,
+    "mcp_status": mcp_status,
+    "mcp_reconnect": mcp_reconnect,
+    "mcp_toggle": mcp_toggle,
+    "get_session_cost": get_session_cost,
+    "list_models": list_models,
+    "get_binary_version": get_binary_version,
 }
 
 # Rare requests, and functions that load the modules which answer them.
-ELSEWHERE: dict[str, Callable[[], SessionControls]] = {
+ELSEWHERE: dict[str, Callable[[], ControlHandlers]] = {
     "apply_flag_settings": load_standing_controls,
     "update_settings": load_standing_controls,
     "get_settings": load_standing_controls,

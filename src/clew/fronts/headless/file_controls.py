@@ -14,12 +14,12 @@ from clew.agent.context.git import Changes, find_changes
 from clew.agent.context.git_report import GitChange
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.fronts.headless.framing import list_agents, list_commands
 from clew.fronts.headless.servers import describe_servers
 from clew.fronts.headless.session_controls import (
+    ControlContext,
+    ControlHandlers,
     ControlRefusedError,
-    SessionControls,
-    list_agents,
-    list_commands,
 )
 from clew.permissions.decision import Allow
 from clew.session.session import Session
@@ -35,7 +35,8 @@ FILE_CHARACTERS = 100_000
 ALL_CHARACTERS = 250_000
 
 
-async def get_workspace_diff(session: Session, _: Json) -> Json:
+async def get_workspace_diff(context: ControlContext, _: Json) -> Json:
+    session = context.session
     standing = session.rules.standing
     diff = await find_changes(session.workspace.launcher, standing.places.cwd, standing.environ)
     if diff is None:
@@ -99,17 +100,17 @@ def counted(change: GitChange) -> Json:
 MOST_BYTES = 4 << 20
 
 
-async def file_suggestions(session: Session, fields: Json) -> Json:
+async def file_suggestions(context: ControlContext, fields: Json) -> Json:
     """Return the files that match part of a name, best first, like the completion after `@`."""
     query = fields.get("query")
     if not isinstance(query, str):
         raise UserError("file_suggestions: query: expected a string")
-    names = await session.workspace.file_names.find(query)
+    names = await context.session.workspace.file_names.find(query)
     return {"suggestions": [{"path": name} for name in names]}
 
 
-def read_file(session: Session, fields: Json) -> Json:
-    path = permitted(session, fields)
+async def read_file(context: ControlContext, fields: Json) -> Json:
+    path = permitted(context.session, fields)
     wanted = fields.get("max_bytes", MOST_BYTES)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
         raise UserError("read_file: max_bytes: expected a non-negative number")
@@ -130,8 +131,9 @@ def read_file(session: Session, fields: Json) -> Json:
     return {"contents": text, "absPath": str(path), "lossy": lossy, **cut}
 
 
-def seed_read_state(session: Session, fields: Json) -> Json:
+async def seed_read_state(context: ControlContext, fields: Json) -> Json:
     """Record that the host has read a file, so that the file can be edited if it is unchanged."""
+    session = context.session
     path, mtime = permitted(session, fields), fields.get("mtime")
     if not isinstance(mtime, int | float) or isinstance(mtime, bool):
         raise UserError("seed_read_state: mtime: expected a time in milliseconds")
@@ -161,9 +163,11 @@ class BusyError(ControlRefusedError):
     code = "reload_plugins_busy"
 
 
-def reload_skills(session: Session, _: Json) -> Json:
+async def reload_skills(context: ControlContext, _: Json) -> Json:
     """Reload commands and skills. The model learns of new ones with the next prompt."""
+    session = context.session
     session.parts.skills.reload()
+    context.view.tell_commands()
     return {
         "skills": [
             {"name": skill.name, "description": skill.description, "argumentHint": skill.hint}
@@ -172,16 +176,18 @@ def reload_skills(session: Session, _: Json) -> Json:
     }
 
 
-async def reload_plugins(session: Session, fields: Json) -> Json:
+async def reload_plugins(context: ControlContext, fields: Json) -> Json:
     """Reload plugins with all their parts.
 
     A reload is possible at any time, because the beginning of requests, which is cached, stays the
     same.
     """
+    session = context.session
     is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
         raise BusyError("the session is busy; try again when it is idle")
     result = await session.parts.reloading.all(folders_of(fields.get("add_plugins")))
+    context.view.tell_commands()
     return {
         "commands": list_commands(session),
         "agents": list_agents(session),
@@ -206,12 +212,12 @@ def folders_of(value: Any) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def reload_output_styles(session: Session, _: Json) -> Json:
+async def reload_output_styles(context: ControlContext, _: Json) -> Json:
     """Reload the list of output styles. The session keeps the style that it uses."""
-    return {"available_output_styles": list(session.parts.reloading.styles())}
+    return {"available_output_styles": list(context.session.parts.reloading.styles())}
 
 
-CONTROLS: SessionControls = {
+CONTROLS: ControlHandlers = {
     "reload_skills": reload_skills,
     "reload_plugins": reload_plugins,
     "reload_output_styles": reload_output_styles,

@@ -26,12 +26,15 @@ from clew.agent.events import (
 from clew.agent.options import Options
 from clew.agent.tasks.notice import read_summary
 from clew.agent.tasks.registry import BackgroundTask, Moment
+from clew.commands.slash.table import collect_commands
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.fronts.headless.result import Tally
 from clew.parts.background_tasks import describe_row
+from clew.parts.mcp.part import Connected
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
 from clew.providers.failure_kinds import category_of
+from clew.session.session import Session
 
 # Task frames for hosts: started, progress, ended. Values in, frames out.
 
@@ -383,3 +386,38 @@ class TurnFrames:
 
     def notice(self, words: str) -> Json:
         return self._said(words, "notice")
+
+
+def list_servers(mcp: Connected) -> list[Json]:
+    """Return the name and state of each server, as reported at the start of every turn."""
+    from clew.parts.mcp.protocol import name_state
+
+    rows = [
+        {"name": s.name, "status": name_state(s.state), "source": s.config.scope}
+        for s in mcp.clients()
+    ]
+    return rows + [
+        {"name": e.name, "status": "disabled", "source": e.scope} for e in mcp.found.held
+    ]
+
+
+def list_commands(session: Session) -> list[Json]:
+    """Return the slash commands."""
+    origins = {skill.name: skill.origin for skill in session.parts.skills.all()}
+    return [
+        {
+            "name": command.name,
+            "description": command.description,
+            "argumentHint": command.hint,
+            "aliases": list(command.aliases),
+            "builtin": command.name not in origins or origins[command.name] == "bundled",
+        }
+        for command in collect_commands(session)
+    ]
+
+
+def list_agents(session: Session) -> list[Json]:
+    return [
+        {"name": spec.name, "description": spec.description, "model": spec.model}
+        for spec in session.parts.agents.catalog
+    ]

@@ -26,7 +26,7 @@ from clew.core.wire import Said
 from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
 from clew.fronts.headless import framing as task_frames
 from clew.fronts.headless.channel import HostChannel
-from clew.fronts.headless.framing import TurnFrames
+from clew.fronts.headless.framing import TurnFrames, list_commands, list_servers
 from clew.fronts.headless.result import (
     end_compaction,
     end_without_turn,
@@ -34,8 +34,6 @@ from clew.fronts.headless.result import (
     result_of,
     usage_of,
 )
-from clew.fronts.headless.servers import list_servers
-from clew.fronts.headless.session_controls import list_commands
 from clew.fronts.headless.suggesting import Suggestions
 from clew.session.session import Session
 from clew.system.clock import make_id

@@ -27,7 +27,7 @@ from clew.core.wire import (
 from clew.fronts.drive import Driver, make_next_options
 from clew.fronts.ends import ENDED_BY
 from clew.fronts.headless.channel import HostChannel
-from clew.fronts.headless.controls import Controls
+from clew.fronts.headless.controls import answer_control
 from clew.fronts.headless.handshake import (
     HOST,
     Mirror,
@@ -39,6 +39,7 @@ from clew.fronts.headless.handshake import (
 from clew.fronts.headless.host_view import TOO_LATE, HostInput, HostView
 from clew.fronts.headless.permission import HostPermission, HostRequests, ask_tool, deny_unasked
 from clew.fronts.headless.servers import make_elicit, to_host
+from clew.fronts.headless.session_controls import ControlContext
 from clew.parts.context import NOTHING, HostParts
 from clew.session.build import open_session
 from clew.session.session import Session
@@ -141,8 +142,11 @@ class HostServer:
         if self._options.max_frame_bytes is not None:
             self._channel.max_frame_bytes = self._options.max_frame_bytes
         options: Options | None = self._options
-        controls = Controls(
-            self._view, self._lines, self._host, may_bypass=self._options.may_bypass
+        controls = ControlContext(
+            view=self._view,
+            lines=self._lines,
+            host=self._host,
+            may_bypass=self._options.may_bypass,
         )
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._read(first, controls, group))
@@ -228,7 +232,9 @@ class HostServer:
 
     # -- input
 
-    async def _read(self, first: Incoming, controls: Controls, group: asyncio.TaskGroup) -> None:
+    async def _read(
+        self, first: Incoming, controls: ControlContext, group: asyncio.TaskGroup
+    ) -> None:
         line: Incoming | None = first
         while line is not None:
             self._take(line, controls, group)
@@ -239,7 +245,7 @@ class HostServer:
         self._host.leave()
         self._lines.close()
 
-    def _take(self, line: Incoming, controls: Controls, group: asyncio.TaskGroup) -> None:
+    def _take(self, line: Incoming, controls: ControlContext, group: asyncio.TaskGroup) -> None:
         match line:
             case Said():
                 self._lines.say(line)
@@ -263,7 +269,7 @@ class HostServer:
         else:
             self._view.notice(words)
 
-    async def _answer(self, request: ControlRequest, controls: Controls) -> None:
+    async def _answer(self, request: ControlRequest, controls: ControlContext) -> None:
         await self._is_open.wait()
         if request.subtype == "initialize":
             session = self._view.session
@@ -275,7 +281,7 @@ class HostServer:
                 for fault in session.parts.agents.replace_hosts(self._brought.agents):
                     self._channel.warn(fault)
             await session.parts.mcp.in_host()
-        await self._channel.send(await controls.answer(request))
+        await self._channel.send(await answer_control(controls, request))
 
     async def _ask(self, question: Question) -> Verdict:
         session = self._view.session

@@ -9,7 +9,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.wire import State
 from clew.fronts.headless.permission import HostError, HostRequests
-from clew.fronts.headless.session_controls import SessionControls
+from clew.fronts.headless.session_controls import ControlContext, ControlHandlers
 from clew.fronts.headless.standing_controls import object_of
 from clew.parts.mcp.part import Connected
 from clew.parts.mcp.protocol import as_object
@@ -31,19 +31,6 @@ def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
         return reply.get("mcp_response")
 
     return send
-
-
-def list_servers(mcp: Connected) -> list[Json]:
-    """Return the name and state of each server, as reported at the start of every turn."""
-    from clew.parts.mcp.protocol import name_state
-
-    rows = [
-        {"name": s.name, "status": name_state(s.state), "source": s.config.scope}
-        for s in mcp.clients()
-    ]
-    return rows + [
-        {"name": e.name, "status": "disabled", "source": e.scope} for e in mcp.found.held
-    ]
 
 
 ACTIONS = frozenset({"accept", "decline", "cancel"})
@@ -112,8 +99,9 @@ def whole(server: "McpServer") -> Json:
 PREFIX = "mcp__"
 
 
-async def mcp_set_servers(session: Session, fields: Json) -> Json:
+async def mcp_set_servers(context: ControlContext, fields: Json) -> Json:
     """Replace the servers that the host added before. The session's own servers remain."""
+    session = context.session
     standing = session.rules.standing
     listing = find_configured_servers(
         standing.places,
@@ -129,8 +117,9 @@ async def mcp_set_servers(session: Session, fields: Json) -> Json:
     return {"added": added, "removed": removed, "errors": errors}
 
 
-async def mcp_call(session: Session, fields: Json) -> Json:
+async def mcp_call(context: ControlContext, fields: Json) -> Json:
     """Call a server's tool on behalf of the host, without a turn or a permission request."""
+    session = context.session
     name, arguments = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
         raise UserError("mcp_call: expected mcp__SERVER__TOOL as tool and an object as arguments")
@@ -145,8 +134,9 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     return {"content": outcome.content, "isError": outcome.is_error}
 
 
-async def mcp_read_resource(session: Session, fields: Json) -> Json:
+async def mcp_read_resource(context: ControlContext, fields: Json) -> Json:
     """Return a server's resource unchanged."""
+    session = context.session
     uri = fields.get("uri")
     if not isinstance(uri, str) or not uri:
         raise UserError("mcp_read_resource: uri: expected a string")
@@ -161,10 +151,10 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
     return {"contents": contents}
 
 
-def mcp_message(session: Session, fields: Json) -> Json:
+async def mcp_message(context: ControlContext, fields: Json) -> Json:
     """Accept a notification from a server in the host, such as a changed tool list."""
     message = fields.get("message")
-    server = server_of(session, {"serverName": fields.get("server_name")})
+    server = server_of(context.session, {"serverName": fields.get("server_name")})
     if server.config.kind != "sdk" or not isinstance(message, dict):
         raise UserError("mcp_message: expected a message of a server that the host runs")
     server.hear(message)
@@ -183,7 +173,7 @@ async def unseen(_: Any) -> None:
     """Ignore the progress of a call that the host made itself."""
 
 
-CONTROLS: SessionControls = {
+CONTROLS: ControlHandlers = {
     "mcp_set_servers": mcp_set_servers,
     "mcp_call": mcp_call,
     "mcp_read_resource": mcp_read_resource,

@@ -1,44 +1,40 @@
-"""Control requests that need only the open session.
+"""The calling convention of control requests.
 
-Each is a function that takes the session and the fields of the request.
+Each request is answered by a function that takes the context and the fields of the request.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from clew.commands.slash.table import collect_commands
+from msgspec import Struct
+
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
+from clew.fronts.headless.host_view import HostInput, HostView
+from clew.fronts.headless.permission import HostRequests
 from clew.session.session import Session
 
-SessionControl: TypeAlias = Callable[[Session, Json], Json | Awaitable[Json]]
+
+class ControlContext(Struct, frozen=True, kw_only=True):
+    """What a control request may use besides its fields."""
+
+    view: HostView
+    lines: HostInput
+    host: HostRequests
+    may_bypass: bool
+
+    @property
+    def session(self) -> Session:
+        """The session that is open now."""
+        return self.view.session
+
+
+ControlHandler: TypeAlias = Callable[[ControlContext, Json], Awaitable[Json | None]]
 # Functions by the name of the request.
-SessionControls: TypeAlias = dict[str, SessionControl]
+ControlHandlers: TypeAlias = dict[str, ControlHandler]
 
 
 class ControlRefusedError(ClewError):
     """A rejected control request. The message says why; `code` is for programs."""
 
     code: str | None = None
-
-
-def list_commands(session: Session) -> list[Json]:
-    """Return the slash commands."""
-    origins = {skill.name: skill.origin for skill in session.parts.skills.all()}
-    return [
-        {
-            "name": command.name,
-            "description": command.description,
-            "argumentHint": command.hint,
-            "aliases": list(command.aliases),
-            "builtin": command.name not in origins or origins[command.name] == "bundled",
-        }
-        for command in collect_commands(session)
-    ]
-
-
-def list_agents(session: Session) -> list[Json]:
-    return [
-        {"name": spec.name, "description": spec.description, "model": spec.model}
-        for spec in session.parts.agents.catalog
-    ]

@@ -9,7 +9,7 @@ from clew.agent.hooks.events import EVENTS, Event
 from clew.agent.hooks.handlers import Hook, read_layers
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.fronts.headless.session_controls import SessionControls
+from clew.fronts.headless.session_controls import ControlContext, ControlHandlers
 from clew.parts.titles import DESCRIBED_CHARACTERS, SYSTEM, as_title
 from clew.permissions.rules import PermissionRule
 from clew.permissions.updates import FoldersUpdate
@@ -37,8 +37,9 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 }
 
 
-async def apply_flag_settings(session: Session, fields: Json) -> Json:
+async def apply_flag_settings(context: ControlContext, fields: Json) -> Json:
     """Apply settings that override those in the files. Model and effort take effect at once."""
+    session = context.session
     settings = object_of(fields, "settings")
     notes = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
@@ -53,8 +54,9 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
     return {"warnings": list(notes)}
 
 
-async def update_settings(session: Session, fields: Json) -> Json:
+async def update_settings(context: ControlContext, fields: Json) -> Json:
     """Write settings to one of the user's files. Only a few keys are allowed."""
+    session = context.session
     source, settings = fields.get("source"), object_of(fields, "settings")
     if source not in WRITABLE:
         raise UserError(f"source: invalid value {source!r}; expected one of {', '.join(WRITABLE)}")
@@ -67,8 +69,9 @@ async def update_settings(session: Session, fields: Json) -> Json:
     return {"warnings": list(await session.parts.refresh())}
 
 
-def get_settings(session: Session, _: Json) -> Json:
+async def get_settings(context: ControlContext, _: Json) -> Json:
     """Return the settings: merged, and by source from the lowest precedence to the highest."""
+    session = context.session
     standing = session.rules.standing
     return {
         "effective": standing.settings,
@@ -94,7 +97,8 @@ def list_errors(session: Session) -> list[Json]:
     return [{"message": line, "path": ""} for line in session.rules.standing.complaints]
 
 
-def list_permission_rules(session: Session, _: Json) -> Json:
+async def list_permission_rules(context: ControlContext, _: Json) -> Json:
+    session = context.session
     standing = session.rules.standing
     return {
         "state": {
@@ -117,7 +121,8 @@ def ruled(rule: PermissionRule) -> Json:
     }
 
 
-def get_hooks_listing(session: Session, _: Json) -> Json:
+async def get_hooks_listing(context: ControlContext, _: Json) -> Json:
+    session = context.session
     listing = read_layers(session.rules.standing.layers)
     many: dict[str, int] = {}
     for hook in listing.hooks:
@@ -161,20 +166,25 @@ def hooked(hook: Hook) -> Json:
     }
 
 
-def register_repo_root(session: Session, fields: Json) -> Json:
+async def register_repo_root(context: ControlContext, fields: Json) -> Json:
     """Make a folder inside a workspace folder an additional workspace folder."""
-    folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
-    context = session.rules.standing.context
+    rules = context.session.rules
+    folder = find_folder(context.session, fields)
+    roots = rules.standing.context.roots
     if not is_folder(folder):
         raise UserError(f"directory: folder not found: {folder}")
-    if str(folder) in context.roots:
+    if str(folder) in roots:
         raise UserError(f"directory: {folder} is already a folder of this session")
-    if not any(Path(root) in folder.parents for root in context.roots):
+    if not any(Path(root) in folder.parents for root in roots):
         raise UserError(f"directory: {folder} is outside the session's folders")
-    session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
-    fields = {"directory": str(folder), "source": "register_repo_root"}
-    session.parts.hooks.tell("DirectoryAdded", fields)
+    rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
+    added = {"directory": str(folder), "source": "register_repo_root"}
+    context.session.parts.hooks.tell("DirectoryAdded", added)
     return {"directory": str(folder)}
+
+
+def find_folder(session: Session, fields: Json) -> Path:
+    return Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
 
 
 def count_work(session: Session) -> Json:
@@ -188,7 +198,8 @@ def count_work(session: Session) -> Json:
     }
 
 
-def get_usage(session: Session, _: Json) -> Json:
+async def get_usage(context: ControlContext, _: Json) -> Json:
+    session = context.session
     from clew.core.ledger.totals import describe_model_usage
     from clew.fronts.headless.result import cost_of, usage_of
 
@@ -206,8 +217,9 @@ def get_usage(session: Session, _: Json) -> Json:
     }
 
 
-def get_session_state(session: Session, _: Json) -> Json:
+async def get_session_state(context: ControlContext, _: Json) -> Json:
     """Return the session's models, its folders, the user's rules and what it has changed."""
+    session = context.session
     state, past = session.costs.spending.state, session.costs.past
     return {
         "session_id": session.session_id,
@@ -225,11 +237,12 @@ def get_session_state(session: Session, _: Json) -> Json:
     }
 
 
-async def generate_session_title(session: Session, fields: Json) -> Json:
+async def generate_session_title(context: ControlContext, fields: Json) -> Json:
     """Return a title that the small model writes for a description.
 
     Save it as the session's title if that is requested.
     """
+    session = context.session
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a string")
@@ -244,18 +257,18 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     return {"title": title}
 
 
-def set_color(session: Session, fields: Json) -> Json:
+async def set_color(context: ControlContext, fields: Json) -> Json:
     """Set the color of the session's prompt in a terminal, now and after resuming."""
     color = fields.get("color")
     if color not in (*COLORS, NO_COLOR):
         raise UserError(
             f"set_color: invalid color {color!r}; expected one of {', '.join((*COLORS, NO_COLOR))}"
         )
-    session.story.recorder.agent_color(str(color))
+    context.session.story.recorder.agent_color(str(color))
     return {"color": color}
 
 
-def set_has_subscribers(_: Session, fields: Json) -> Json:
+async def set_has_subscribers(_: ControlContext, fields: Json) -> Json:
     """Accept the request, which has no effect: frames are always written at once."""
     if fields.get("has_subscribers") not in (True, False, None):
         raise UserError("set_has_subscribers: has_subscribers: expected true, false or null")
@@ -269,7 +282,7 @@ def object_of(fields: Json, name: str) -> Json:
     return msgspec.convert(value, dict[str, Any])
 
 
-CONTROLS: SessionControls = {
+CONTROLS: ControlHandlers = {
     "apply_flag_settings": apply_flag_settings,
     "update_settings": update_settings,
     "get_settings": get_settings,
