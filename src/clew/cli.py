@@ -327,7 +327,7 @@ output and hosts:
   --output-format FORMAT     Output format of --print; stream-json requires
                              --verbose (text, json, stream-json)
   --json-schema JSON|FILE    Schema of the answer
-  --verbose                  Verbose output; required by stream-json
+  --verbose                  Show full tool output; required by stream-json
   --input-format FORMAT      stream-json: read JSON lines from standard input
                              (text, stream-json)
   --include-partial-messages

@@ -177,5 +177,5 @@ def test_every_variable_of_the_table_is_read() -> None:
 
 def test_every_option_is_read() -> None:
     read = {node.attr for _, node in nodes() if isinstance(node, ast.Attribute)}
-    # Accepted alone: the system prompt never has what the one leaves out, and stream-json needs the other.
-    assert set(Options.__struct_fields__) - read == {"has_static_prompt", "verbose"}
+    # Accepted alone: the system prompt never has what it leaves out.
+    assert set(Options.__struct_fields__) - read == {"has_static_prompt"}

@@ -260,7 +260,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--json-schema JSON|FILE", "Schema of the answer", values.schema),
         Sdk(type="Mapping[str, Any] | None"),
         HostMember("jsonSchema", values.answer_schema, yields=True)] = None
-    verbose: Annotated[bool, Flag("--verbose", "Verbose output; required by stream-json")] = False
+    verbose: Annotated[bool, Flag("--verbose", "Show full tool output; required by stream-json")] = False
     input_format: Annotated[str,
         Flag("--input-format FORMAT", "stream-json: read JSON lines from standard input",
             choices=("text", "stream-json"))] = "text"

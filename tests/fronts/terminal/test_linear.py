@@ -485,6 +485,21 @@ def test_what_was_shown_in_part_is_seen_whole(tmp_path: Path) -> None:
         terminal.expect("\r\n".join(str(number) for number in range(1000, 1501)))
 
 
+@pytest.mark.parametrize("way", ["option", "setting"])
+def test_verbose_shows_long_output_in_full(tmp_path: Path, way: str) -> None:
+    call = {"content": [{"tool": "Bash", "input": {"command": "seq 1000 1500"}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Counted."}]}
+    args = ["--verbose"] if way == "option" else ["--settings", '{"verbose": true}']
+    with (
+        serving(plan, strict=True) as server,
+        Terminal(tmp_path, server.url, "--allowedTools=Bash", *args) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("count\n")
+        terminal.expect("\r\n".join(f"  {number}" for number in range(1000, 1501)))
+        terminal.expect("Counted.")
+
+
 @pytest.mark.parametrize("columns", [80, 60])
 def test_what_a_command_says_is_broken_between_words(tmp_path: Path, columns: int) -> None:
     with serving(HELLO) as server:

@@ -115,6 +115,18 @@ def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None
         screen.expect_gone("of 501")
 
 
+def test_verbose_shows_long_output_in_full(tmp_path: Path) -> None:
+    plan = scenario(says(uses("Bash", command="seq 1000 1017")))
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--verbose", "--allowedTools=Bash", rows=34) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("count\r")
+        screen.expect("The end.")
+        assert all(f"  {number}" in screen.text for number in range(1000, 1018))
+
+
 def test_escape_leaves_a_collapsed_output_and_the_prompt_goes_on(
     tmp_path: Path,
 ) -> None:

@@ -44,7 +44,7 @@ from clew.permissions.modes import describe_mode
 from clew.session.build import open_session
 from clew.session.notices import choose_announcement
 from clew.session.session import Session
-from clew.system.config.settings import read_text
+from clew.system.config.settings import read_switch, read_text
 
 
 def main(options: Options) -> int:
@@ -79,7 +79,10 @@ async def one_session(
         )
         home = os.environ.get("HOME", "")
         telling.folders = Folders(cwd=session.workspace.cwd, home=home)
-        channel = read_text(session.rules.standing.settings, "preferredNotifChannel")
+        settings = session.rules.standing.settings
+        if options.verbose or read_switch(settings, "verbose"):
+            telling.show_in_full()
+        channel = read_text(settings, "preferredNotifChannel")
         telling.rings = channel != "notifications_disabled"
         for notice in session.notices:
             telling.line(f"! {notice}")

@@ -91,6 +91,10 @@ class LineWriter:
         """
         self._lines(self._transcript.history(messages, RECALLED_ROWS, titles))
 
+    def show_in_full(self) -> None:
+        """Show long output in full from here on."""
+        self._transcript.is_verbose = True
+
     @property
     def folders(self) -> Folders:
         """The folders to which paths are relative."""

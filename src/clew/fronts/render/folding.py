@@ -102,6 +102,9 @@ def fold_text(
         for line in lines:
             yield from _rows(line, width, style)
 
+    if look.is_verbose:
+        yield from whole(width)
+        return
     between = len(lines) - head - tail
     if between <= 1:
         rows_by_line = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
@@ -135,7 +138,7 @@ def cut(
     The hint says how many rows follow, up to a number that is quickly painted.
     """
     rows = iter(rows)
-    yield from islice(rows, most)
+    yield from rows if look.is_verbose else islice(rows, most)
     left = sum(1 for _ in islice(rows, COUNTED_ROWS))
     if left:
         count = f"+{left}" if left < COUNTED_ROWS else f"more than {left}"

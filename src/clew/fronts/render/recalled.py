@@ -118,7 +118,7 @@ def _looked(
     if entry is None:
         return None
     answer = story.answer(entry, "", look, is_seen=False)
-    return answer if can_fold(answer) else None
+    return answer if can_fold(answer) and not look.is_verbose else None
 
 
 def _result(block: Json, behind: list[DisplayItem]) -> Json | None:

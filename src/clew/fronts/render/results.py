@@ -452,8 +452,11 @@ def _about(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
         for line in lines_of(answer.text):
             yield from wrap_spans([Span(escape_controls(line), look.theme["quiet"])], width)
 
-    name = folds.keep(answer.title, whole) if answer.text else ""
+    is_whole = look.is_verbose and answer.text != words
+    name = folds.keep(answer.title, whole) if answer.text and not is_whole else ""
     yield from wrap_spans([Span(f"{words}{name}", look.theme["quiet"])], look.width)
+    if is_whole:
+        yield from whole(look.width)
 
 
 def _change(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:

@@ -281,6 +281,8 @@ class Look(Struct, frozen=True):
     abilities: Abilities = Abilities()
     # Whether text names its speaker, for users who see neither color nor position.
     says_who: bool = False
+    # Whether long output is shown in full.
+    is_verbose: bool = False
     # The folders to which paths are relative.
     folders: Folders = Folders()
 

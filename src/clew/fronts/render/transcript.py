@@ -109,19 +109,22 @@ class Transcript:
         says_waits: bool = False,
         shows_agents: bool = True,
         folders: Folders | None = None,
+        is_verbose: bool = False,
     ) -> None:
         """Create a transcript.
 
         `see_with` is the key or command that expands collapsed output. With `announces`, no live rows are
         drawn; therefore the start of each call is printed, and each text names its speaker. With
         `says_waits`, the live rows say what the turn waits for; the terminal's working line says it too.
-        The live rows contain the running subagents only with `shows_agents`.
+        The live rows contain the running subagents only with `shows_agents`. With `is_verbose`, output is
+        not collapsed.
         """
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
         # The folders to which paths are relative.
         self.folders = folders or Folders()
+        self.is_verbose = is_verbose
         self._folds = Folds(see_with)
         self._before: Voice = "room"
         # The open text block, and whether a row of it has been returned.
@@ -147,7 +150,14 @@ class Transcript:
 
     @property
     def _look(self) -> Look:
-        return Look(max(2, self.width), self.theme, self.abilities, self._announces, self.folders)
+        return Look(
+            max(2, self.width),
+            self.theme,
+            self.abilities,
+            says_who=self._announces,
+            is_verbose=self.is_verbose,
+            folders=self.folders,
+        )
 
     def resize(self, width: int) -> None:
         """Use a new width for later output."""
@@ -401,7 +411,8 @@ class Transcript:
         is_seen = call_id in self._seen
         self._seen.discard(call_id)
         answer = story.answer(event.entry, event.display, self._look, is_seen=is_seen)
-        if can_fold(answer) and not story.has_more and not self._announces:
+        is_whole = story.has_more or self._announces or self.is_verbose
+        if can_fold(answer) and not is_whole:
             self._group.add(answer)
             return []
         head = [] if self._begun == call_id else story.head(self._look, is_error=event.is_error)

@@ -40,6 +40,7 @@ from clew.session.session import Session
 from clew.system.config.json_text import join_path
 from clew.system.config.load import trust
 from clew.system.config.paths import find_config_home
+from clew.system.config.settings import read_switch
 from clew.system.files import is_there
 from clew.system.process.run import Programs
 from clew.version import VERSION
@@ -163,7 +164,7 @@ async def while_open(
     dialogs.mode_before_plan = lambda: session.parts.planning.mode_before
     programs = Programs(session.workspace.cwd, session.rules.standing.environ)
     try:
-        set_up(front, session, programs)
+        set_up(front, session, programs, options)
         session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
             return options  # reopen, because the new settings apply from the start of a session
@@ -211,7 +212,7 @@ def tell(front: TerminalFront, session: Session) -> None:
     front.screen.changed()
 
 
-def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
+def set_up(front: TerminalFront, session: Session, programs: Programs, options: Options) -> None:
     """Apply the session's settings to the screen, and set up the status line and completion."""
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
@@ -223,6 +224,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
         detect_abilities(os.environ),
         shows_agents=False,
         folders=Folders(cwd=session.workspace.cwd, home=os.environ.get("HOME", "")),
+        is_verbose=options.verbose or read_switch(settings, "verbose") is True,
     )
     stage.agents.follow(session)
     keys = front.bindings.keys_of("chat:cycleMode")

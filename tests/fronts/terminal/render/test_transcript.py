@@ -170,6 +170,16 @@ def test_long_output_is_folded_and_can_be_seen_whole() -> None:
     assert shown.see("2") == shown.see("x") == []
 
 
+def test_verbose_output_is_not_folded() -> None:
+    shown = transcript(is_verbose=True)
+    text = "\n".join(f"line {i}" for i in range(1000))
+    out = fed(shown, finished(call(command="seq"), text))
+    assert out[1:] == ["  " + line for line in text.split("\n")]
+    out = fed(shown, finished(call("Read", file_path="a.py"), "1\tone\n2\ttwo", display="2 lines"))
+    assert [line.split() for line in out[-2:]] == [["1", "one"], ["2", "two"]]
+    assert shown.folded == []
+
+
 def test_a_line_without_an_end_is_cut_and_can_be_seen_whole() -> None:
     shown = transcript()
     out = fed(shown, finished(call(command="x"), "y" * 100_000))
