@@ -54,6 +54,7 @@ from clew.serve.requests import (
     refuse,
     split_lines,
 )
+from clew.serve.web.pages import WebPages
 
 # Proxies close silent connections, and the published viewer gives up after 45 s.
 SILENCE_S = 15.0
@@ -114,6 +115,7 @@ class SessionServer:
             Route("/v1/blobs/{name}", device(self._get_blob, "view"), methods=["GET"]),
             Route("/v1/blobs/{name}", device(self._put_blob, "start"), methods=["PUT"]),
             *Pairings(self._database, self._failures).routes(self._checked, device),
+            *WebPages(self._database, self._feed, EventStream).routes(self._checked, device),
             # the bridge protocol
             Route(code, device(self._list_sessions, "view"), methods=["GET"]),
             Route(code, device(self._create_session, "start"), methods=["POST"]),

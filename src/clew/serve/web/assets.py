@@ -1,0 +1,76 @@
+"""The page's files and the headers that confine them.
+
+The page may load nothing but these files, from this server: no inline code, no other site, no frame
+around it. Its scripts put text into the document as text, never as markup.
+"""
+
+import hashlib
+import mimetypes
+from functools import cache
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clew.serve.log import RefusedError
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "worker-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types clew",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    # The browser asks each time, and gets a body only if the file has changed.
+    "cache-control": "no-cache",
+}
+KINDS = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+
+
+@cache
+def list_assets() -> dict[str, tuple[bytes, str]]:
+    """Return the content and the hash of each file, by name."""
+    found = {}
+    for file in files("clew.serve.web").joinpath("static").iterdir():
+        if file.is_file():
+            data = file.read_bytes()
+            found[file.name] = (data, hashlib.sha256(data).hexdigest()[:32])
+    return found
+
+
+async def send_asset(request: Request) -> Response:
+    """Send the page, or one of its files."""
+    name = request.path_params.get("name", "index.html")
+    if name not in list_assets():
+        raise RefusedError(404, "not_found", f"the page has no file {name!r}")
+    data, digest = list_assets()[name]
+    headers = HEADERS | {"etag": f'"{digest}"'}
+    if name == "worker.js":
+        headers["service-worker-allowed"] = "/"
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    kind = KINDS.get("." + name.rpartition(".")[2]) or mimetypes.guess_type(name)[0]
+    return Response(data, media_type=kind, headers=headers)

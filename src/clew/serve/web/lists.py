@@ -1,0 +1,161 @@
+"""What the page shows of the log: sessions with what waits in them, and events from the end."""
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.serve import log
+from clew.serve.database import Transaction
+from clew.serve.frames import show_session
+from clew.serve.log import LoggedEvent
+
+# Events that a page of history contains at most, whatever the reader asks for.
+MOST_EVENTS = 500
+# A page of history ends early rather than to exceed this size by more than an event.
+PAGE_BYTES = 400_000
+MOST_HITS = 50
+SNIPPET_BEFORE, SNIPPET_CHARACTERS = 60, 200
+
+
+def list_all(transaction: Transaction, owner: str, limit: int) -> list[Json]:
+    """Return the sessions of an owner, those with open questions first, then the newest."""
+    waiting = count_waiting(transaction, owner)
+    shown = [
+        show_session(found) | {"waiting": waiting.get(found["id"], 0)}
+        for found in log.list_sessions(transaction, owner, limit)
+    ]
+    return sorted(shown, key=lambda session: session["waiting"] == 0)
+
+
+def show_one(transaction: Transaction, session: str, owner: str) -> Json:
+    found = log.find_session(transaction, session, owner)
+    rows = transaction.run(
+        "SELECT COUNT(*) FROM question WHERE session=? AND answer=''", found["id"]
+    )
+    return show_session(found) | {"waiting": int(rows[0][0])}
+
+
+def count_waiting(transaction: Transaction, owner: str) -> dict[str, int]:
+    rows = transaction.run(
+        "SELECT question.session, COUNT(*) FROM question JOIN session ON session.id=question.session"
+        " WHERE question.answer='' AND session.owner=? GROUP BY question.session",
+        owner,
+    )
+    return {str(row[0]): int(row[1]) for row in rows}
+
+
+def read_before(
+    transaction: Transaction, session: str, before: int, limit: int
+) -> list[LoggedEvent]:
+    """Return the last events before a number, oldest first."""
+    sizes = transaction.run(
+        "SELECT seq, LENGTH(body) FROM event WHERE session=? AND seq<? ORDER BY seq DESC LIMIT ?",
+        session,
+        before,
+        min(limit, MOST_EVENTS),
+    )
+    if not sizes:
+        return []
+    total, first = 0, int(sizes[0][0])
+    for seq, size in sizes:
+        first = int(seq)
+        total += int(size)
+        if total > PAGE_BYTES:
+            break
+    count = before - first if before - first < MOST_EVENTS else MOST_EVENTS
+    events = log.read_events(transaction, session, first - 1, count)
+    return [event for event in events if event.seq < before]
+
+
+def read_open_questions(transaction: Transaction, session: str) -> list[LoggedEvent]:
+    rows = transaction.run(
+        "SELECT seq FROM question WHERE session=? AND answer='' ORDER BY seq", session
+    )
+    return [
+        event for row in rows for event in log.read_events(transaction, session, int(row[0]) - 1, 1)
+    ]
+
+
+def read_answers(
+    transaction: Transaction, session: str, events: Sequence[LoggedEvent]
+) -> dict[str, str]:
+    """Return which device sent each answer among these events, by the event's ID."""
+    found = {}
+    for event in events:
+        if event.source == "client" and event.kind == "control_response":
+            rows = transaction.run(
+                "SELECT answered_by FROM question WHERE session=? AND answer=?", session, event.id
+            )
+            if rows:
+                found[event.id] = str(rows[0][0])
+    return found
+
+
+def show_events(
+    transaction: Transaction, session: str, events: Sequence[LoggedEvent]
+) -> list[Json]:
+    """Return events as the page reads them, without questions that have an answer."""
+    closed: set[int] = set()
+    if any(event.kind == "control_request" for event in events):
+        closed = log.closed_questions(transaction, session)
+    by = read_answers(transaction, session, events)
+    return [
+        {
+            "sequence_num": event.seq,
+            "event_id": event.id,
+            "source": event.source,
+            "status": event.status,
+            "at_ms": event.created_at_ms,
+            "by": by.get(event.id, ""),
+            "payload": msgspec.Raw(event.body),
+        }
+        for event in events
+        if event.seq not in closed
+    ]
+
+
+def search_events(transaction: Transaction, owner: str, words: str) -> list[Json]:
+    """Return the newest events of an owner's sessions whose text contains the words."""
+    pattern = "".join("\\" + c if c in "%_\\" else c for c in json.dumps(words)[1:-1])
+    rows = transaction.run(
+        "SELECT event.session, event.seq, event.body, event.created_at, session.title FROM event"
+        " JOIN session ON session.id=event.session WHERE session.owner=?"
+        " AND event.kind IN ('user', 'assistant')"
+        " AND LOWER(CAST(event.body AS TEXT)) LIKE LOWER(?) ESCAPE '\\'"
+        " ORDER BY event.created_at DESC, event.seq DESC LIMIT ?",
+        owner,
+        f"%{pattern}%",
+        MOST_HITS * 4,
+    )
+    hits: list[Json] = []
+    for session, seq, body, at, title in rows:
+        snippet = find_snippet(json.loads(bytes(body)), words)
+        if snippet and len(hits) < MOST_HITS:
+            hits.append(
+                {
+                    "session_id": session,
+                    "sequence_num": int(seq),
+                    "title": title,
+                    "snippet": snippet,
+                    "at_ms": int(at),
+                }
+            )
+    return hits
+
+
+def find_snippet(payload: Json, words: str) -> str:
+    """Return the place in a message's texts that contains the words, or an empty string."""
+    content = payload.get("message", {}).get("content")
+    blocks = [{"text": content}] if isinstance(content, str) else content or []
+    for block in blocks:
+        texts = [block.get("text"), block.get("content")] if isinstance(block, dict) else []
+        texts += list((block.get("input") or {}).values()) if isinstance(block, dict) else []
+        for text in texts:
+            at = text.lower().find(words.lower()) if isinstance(text, str) else -1
+            if at >= 0:
+                start = max(0, at - SNIPPET_BEFORE)
+                shown = " ".join(text[start : start + SNIPPET_CHARACTERS].split())
+                return ("… " if start else "") + shown
+    return ""
