@@ -46,6 +46,8 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 	@touch $@
 
 e2e: $(VENV)/.published ## run end-to-end tests with published programs
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
 	@$(PYTEST) -m e2e tests --timeout 900
 
 crash: $(READY) ## test crashes, full disks and damaged files

@@ -215,10 +215,12 @@ def make_question(
     suggestions: list[Json],
     blocked_path: str | None = None,
     agent_id: str = "",
+    parts: list[Json] | None = None,
 ) -> Json:
     """Return the fields of a can_use_tool request.
 
-    `agent_id` is the subagent that makes the call.
+    `agent_id` is the subagent that makes the call. `parts` are the verdicts on the parts of a
+    compound command.
     """
     fields: Json = {
         "tool_name": block["name"],
@@ -232,4 +234,6 @@ def make_question(
     }
     if agent_id:
         fields["agent_id"] = agent_id
+    if parts:
+        fields["clew_parts"] = parts
     return fields if blocked_path is None else fields | {"blocked_path": blocked_path}

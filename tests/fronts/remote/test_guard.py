@@ -75,3 +75,20 @@ def test_other_answers_pass_as_they_are() -> None:
     error = {"type": "control_response", "response": {"subtype": "error", "request_id": "q1"}}
     assert check_answer(error, ASKED) == error
     assert check_answer({"type": "control_response"}, ASKED) == {"type": "control_response"}
+
+
+def test_an_approval_lasts_only_as_it_was_suggested_and_only_for_the_session() -> None:
+    rules = [{"toolName": "Bash", "ruleContent": "ls:*"}]
+    suggested = [{"type": "addRules", "rules": rules, "destination": "localSettings"}]
+    asked = {"subtype": "can_use_tool", "input": {}, "permission_suggestions": suggested}
+    wider = [{"type": "setMode", "mode": "bypassPermissions", "destination": "session"}]
+
+    def kept(updates: object, may_last: bool) -> object:
+        verdict = {"behavior": "allow", "updatedPermissions": updates}
+        frame = {"type": "control_response", "response": {"request_id": "1", "response": verdict}}
+        checked = check_answer(frame, asked, may_last=may_last)
+        return checked["response"]["response"].get("updatedPermissions")
+
+    assert kept(suggested, True) == [suggested[0] | {"destination": "session"}]
+    assert kept(suggested, False) is None
+    assert kept(wider, True) is None

@@ -14,6 +14,7 @@ from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
 from clew.core.wire import HostAnswer, State
+from clew.permissions.decision import Decision, merge_by_command
 from clew.permissions.in_session import SessionRules
 from clew.permissions.updates import (
     No,
@@ -126,6 +127,7 @@ class HostPermission:
             why=permission_prompt.why,
             suggestions=offered(permission_prompt),
             agent_id=permission_prompt.agent_id,
+            parts=describe_parts(permission_prompt.decision),
         )
         self._state("requires_action")
         try:
@@ -135,6 +137,16 @@ class HostPermission:
         finally:
             self._state("running")
         return heed(answer, rules, self._notice)
+
+
+def describe_parts(decision: Decision) -> list[Json]:
+    """Return the verdict on each part of a compound command, and nothing for any other call."""
+    findings = merge_by_command(decision.findings)
+    return [
+        {"subject": finding.subject, "verdict": finding.verdict, "reason": finding.reason}
+        for finding in findings
+        if len(findings) > 1
+    ]
 
 
 def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: str = "") -> Verdict:

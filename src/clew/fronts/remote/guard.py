@@ -52,11 +52,12 @@ def strip_request(request: Json) -> Json:
     return {"subtype": "initialize"} if request.get("subtype") == "initialize" else request
 
 
-def check_answer(frame: Json, asked: Json | None) -> Json:
+def check_answer(frame: Json, asked: Json | None, *, may_last: bool = False) -> Json:
     """Return a viewer's answer to a question as the session may use it.
 
-    Rules and modes that it adds are left out. An approval of another input than the one that was
-    asked about becomes a refusal.
+    Rules and modes that it adds are left out; with `may_last`, those that the question suggested
+    are kept for the session. An approval of another input than the one that was asked about becomes
+    a refusal.
     """
     response = frame.get("response")
     if not isinstance(response, dict) or asked is None or asked.get("subtype") != "can_use_tool":
@@ -70,7 +71,10 @@ def check_answer(frame: Json, asked: Json | None) -> Json:
     if not isinstance(given, dict) or fixed(given, free) != fixed(shown, free):
         words = "The remote answer approved another input than the one that was asked about."
         return make_success(str(response.get("request_id")), {"behavior": "deny", "message": words})
-    kept = {"behavior": "allow", "updatedInput": given}
+    kept: Json = {"behavior": "allow", "updatedInput": given}
+    suggested = asked.get("permission_suggestions")
+    if may_last and suggested and verdict.get("updatedPermissions") == suggested:
+        kept["updatedPermissions"] = [update | {"destination": "session"} for update in suggested]
     return make_success(str(response.get("request_id")), kept)
 
 

@@ -52,7 +52,12 @@ async def offer(options: argparse.Namespace) -> int:
     async with open_service(options.server, os.environ) as service:
         await service.ask("POST", "/v1/pairings", {"claim": name, "scopes": options.scopes})
         show("On the other machine, within two minutes:")
-        show(f"  clew pair --server {service.url} {write_code(secret)}")
+        code = write_code(secret)
+        show(f"  clew pair --server {service.url} {code}")
+        show("or in a browser there:")
+        page = f"{service.url}/#pair={code}"
+        show(f"  {page}")
+        draw_code(page)
         sys.stdout.flush()
         found = await wait_for(service, "GET", f"/v1/pairings/{name}", "name")
         who = replace_unprintable(str(found["name"]), mark="?")
@@ -68,6 +73,18 @@ async def offer(options: argparse.Namespace) -> int:
     write_file("paired.json", read_paired() | {str(made.get("device")): make_key(secret)})
     show(f"paired with {who}; sessions here now take only signed messages")
     return 0
+
+
+def draw_code(page: str) -> None:
+    """Print an address as a QR code, if this is a terminal and the package for it is installed."""
+    if not sys.stdout.isatty():
+        return
+    try:
+        import segno
+    except ModuleNotFoundError:
+        show('(to scan the address with a camera: pip install "clew[serve]")')
+        return
+    segno.make(page, error="l", micro=False).terminal(compact=True, border=2)
 
 
 async def claim(options: argparse.Namespace) -> int:

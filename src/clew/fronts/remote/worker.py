@@ -42,10 +42,12 @@ from clew.fronts.remote.service import (
     session_path,
 )
 from clew.fronts.remote.signing import is_signed
+from clew.fronts.remote.state import CHANGING, SessionReport
 from clew.record.transcript.paths import get_own_dir
 from clew.session.session import Session
 from clew.system.clock import get_timestamp, make_id
 from clew.system.config.paths import find_config_home
+from clew.system.config.settings import read_text
 
 OPENING = "clew-remote-open"
 BATCH, BATCH_BYTES = 200, 1 << 20
@@ -121,6 +123,7 @@ class RemoteWorker:
         self._looked_at = 0
         self._deltas: deque[Json] = deque(maxlen=MOST_DELTAS)
         self._state: Json = {"worker_status": "idle"}
+        self._report = SessionReport()
         self._deliveries: deque[Json] = deque()
         self._changed = asyncio.Event()
         self._sent = asyncio.Event()
@@ -181,8 +184,6 @@ class RemoteWorker:
         box = self._box = Outbox(self._folder / f"{self.session_id}.jsonl")
         self._seen = box.cursor
         session = self._session
-        about = {"cwd": session.workspace.cwd, "permission_mode": session.mode}
-        self._state["external_metadata"] = about
         framing = TurnFrames(self.session_id, make_id, Options(replays=True))
         for old in [*framing.entries(session.story.history), *self._early]:
             self._put(old)
@@ -191,11 +192,17 @@ class RemoteWorker:
             # The process that asked is gone, and so is the call that the answer was for.
             self._put(wire.make_withdrawal(request_id))
             self._put(self._notice(WITHDRAWN))
+        self._tell_state()
         self._is_open.set()
         return True
 
+    def _tell_state(self) -> None:
+        if report := self._report.changes(self._session):
+            self._state["external_metadata"] = report
+
     def _put(self, frame: Json) -> None:
         """Queue a frame of the session by its kind."""
+        self._report.note(frame)
         match frame.get("type"), frame.get("subtype"):
             case "keep_alive", _:
                 return
@@ -218,6 +225,8 @@ class RemoteWorker:
                 if frame["type"] == "control_response":
                     self._settled(str(object_of(frame["response"]).get("request_id")))
                 self._held.append(frame)
+        if self._is_open.is_set() and frame.get("type") in CHANGING:
+            self._tell_state()
         self._changed.set()
 
     def _take_recorded(self) -> list[Json]:
@@ -491,7 +500,9 @@ class RemoteWorker:
                     words = "A remote answer came too late: its question is no longer open."
                     self._put(self._notice(words))
                     return
-                checked = wire.read(check_answer(payload, question))
+                settings = self._session.rules.standing.settings
+                may_last = read_text(settings, "remoteAnswers") == "session"
+                checked = wire.read(check_answer(payload, question, may_last=may_last))
                 self._incoming.put_nowait(checked)
                 self._deliver(name, "processed")
             case _:

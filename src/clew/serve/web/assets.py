@@ -4,6 +4,7 @@ The page may load nothing but these files, from this server: no inline code, no 
 around it. Its scripts put text into the document as text, never as markup.
 """
 
+import gzip
 import hashlib
 import mimetypes
 from functools import cache
@@ -61,16 +62,23 @@ def list_assets() -> dict[str, tuple[bytes, str]]:
     return found
 
 
+@cache
+def pack(name: str) -> bytes:
+    return gzip.compress(list_assets()[name][0], 9)
+
+
 async def send_asset(request: Request) -> Response:
     """Send the page, or one of its files."""
     name = request.path_params.get("name", "index.html")
     if name not in list_assets():
         raise RefusedError(404, "not_found", f"the page has no file {name!r}")
     data, digest = list_assets()[name]
-    headers = HEADERS | {"etag": f'"{digest}"'}
+    headers = HEADERS | {"etag": f'"{digest}"', "vary": "accept-encoding"}
     if name == "worker.js":
         headers["service-worker-allowed"] = "/"
     if request.headers.get("if-none-match") == headers["etag"]:
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        data, headers["content-encoding"] = pack(name), "gzip"
     kind = KINDS.get("." + name.rpartition(".")[2]) or mimetypes.guess_type(name)[0]
     return Response(data, media_type=kind, headers=headers)

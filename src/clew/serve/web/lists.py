@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.serve import log
 from clew.serve.database import Transaction
 from clew.serve.frames import show_session
@@ -21,9 +21,10 @@ SNIPPET_BEFORE, SNIPPET_CHARACTERS = 60, 200
 
 def list_all(transaction: Transaction, owner: str, limit: int) -> list[Json]:
     """Return the sessions of an owner, those with open questions first, then the newest."""
-    waiting = count_waiting(transaction, owner)
+    waiting = find_waiting(transaction, owner)
     shown = [
-        show_session(found) | {"waiting": waiting.get(found["id"], 0)}
+        show_session(found)
+        | dict(zip(("waiting", "asks"), waiting.get(found["id"], (0, "")), strict=True))
         for found in log.list_sessions(transaction, owner, limit)
     ]
     return sorted(shown, key=lambda session: session["waiting"] == 0)
@@ -37,13 +38,27 @@ def show_one(transaction: Transaction, session: str, owner: str) -> Json:
     return show_session(found) | {"waiting": int(rows[0][0])}
 
 
-def count_waiting(transaction: Transaction, owner: str) -> dict[str, int]:
+def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, str]]:
+    """Return the number of open questions, and what the oldest asks about, by session."""
     rows = transaction.run(
-        "SELECT question.session, COUNT(*) FROM question JOIN session ON session.id=question.session"
+        "SELECT question.session, COUNT(*), MIN(question.seq) FROM question"
+        " JOIN session ON session.id=question.session"
         " WHERE question.answer='' AND session.owner=? GROUP BY question.session",
         owner,
     )
-    return {str(row[0]): int(row[1]) for row in rows}
+    found = {}
+    for session, count, seq in rows:
+        [asked] = log.read_events(transaction, session, int(seq) - 1, 1)
+        found[str(session)] = (int(count), describe_question(asked.body))
+    return found
+
+
+def describe_question(body: bytes) -> str:
+    request = object_of(msgspec.json.decode(body, type=dict).get("request"))
+    given = object_of(request.get("input"))
+    named = (given.get(name) for name in ("command", "file_path", "url", "description"))
+    text = next((value for value in named if isinstance(value, str) and value), None)
+    return " ".join(str(text or request.get("tool_name") or "").split())[:SNIPPET_CHARACTERS]
 
 
 def read_before(
@@ -118,7 +133,9 @@ def show_events(
 
 def search_events(transaction: Transaction, owner: str, words: str) -> list[Json]:
     """Return the newest events of an owner's sessions whose text contains the words."""
-    pattern = "".join("\\" + c if c in "%_\\" else c for c in json.dumps(words)[1:-1])
+    # Databases don't agree on the case of other letters; the snippet is found in any case.
+    text = msgspec.json.encode(words).decode()[1:-1]
+    pattern = "".join(("\\" + c if c in "%_\\" else c) if c.isascii() else "%" for c in text)
     rows = transaction.run(
         "SELECT event.session, event.seq, event.body, event.created_at, session.title FROM event"
         " JOIN session ON session.id=event.session WHERE session.owner=?"
@@ -147,11 +164,10 @@ def search_events(transaction: Transaction, owner: str, words: str) -> list[Json
 
 def find_snippet(payload: Json, words: str) -> str:
     """Return the place in a message's texts that contains the words, or an empty string."""
-    content = payload.get("message", {}).get("content")
-    blocks = [{"text": content}] if isinstance(content, str) else content or []
-    for block in blocks:
-        texts = [block.get("text"), block.get("content")] if isinstance(block, dict) else []
-        texts += list((block.get("input") or {}).values()) if isinstance(block, dict) else []
+    content = object_of(payload.get("message")).get("content")
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    for block in map(object_of, blocks):
+        texts = [block.get("text"), block.get("content"), *object_of(block.get("input")).values()]
         for text in texts:
             at = text.lower().find(words.lower()) if isinstance(text, str) else -1
             if at >= 0:

@@ -79,9 +79,7 @@ class WebPages:
         ]
 
     async def _me(self, device: Device, _: Request) -> Response:
-        return JSONResponse(
-            {"id": device.id, "name": device.name, "scopes": sorted(device.scopes)}
-        )
+        return JSONResponse({"id": device.id, "name": device.name, "scopes": sorted(device.scopes)})
 
     async def _list(self, device: Device, _: Request) -> Response:
         return JSONResponse({"data": await self._read_list(device)})

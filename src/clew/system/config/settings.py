@@ -115,6 +115,9 @@ KEYS: tuple[SettingKey, ...] = (
         unsupported="clew deletes sessions only on request: clew sessions prune"),
     key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
+    key("remoteAnswers", STRING,
+        "How long an approval from another device may last: once, or session",
+        default="once", choices=("once", "session"), executes=True),
     # Off by default: the list of 120 lines costs about 1,000 tokens in every session, and the model
     # lists what it needs in its first call. The list helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",

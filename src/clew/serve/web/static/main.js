@@ -10,267 +10,275 @@ const page = { sessions: [], view: null, hits: null };
 // -- the first steps
 
 async function begin() {
-  applyTheme(localStorage.getItem('theme') ?? '');
-  registerWorker();
-  await loadDevice();
-  const given = new URLSearchParams(location.hash.slice(1));
-  if (given.has('pair')) {
-    // The code must not stay in the history.
-    history.replaceState(null, '', `${location.pathname}#${given.get('open') ?? ''}`);
-    if (await pairWith(given.get('pair'), { isQuiet: given.has('quiet') })) return enter();
-    return undefined;
-  }
-  if (!device) return showPairing();
-  return enter();
+	applyTheme(localStorage.getItem('theme') ?? '');
+	registerWorker();
+	await loadDevice();
+	const given = new URLSearchParams(location.hash.slice(1));
+	if (given.has('pair')) {
+		// The code must not stay in the history.
+		history.replaceState(null, '', `${location.pathname}#${given.get('open') ?? ''}`);
+		if (await pairWith(given.get('pair'), { isQuiet: given.has('quiet') })) return enter();
+		return undefined;
+	}
+	if (!device) return showPairing();
+	return enter();
 }
 
 function registerWorker() {
-  if (!navigator.serviceWorker || !window.isSecureContext) return;
-  const policy = globalThis.trustedTypes?.createPolicy('clew', { createScriptURL: () => '/web/worker.js' });
-  navigator.serviceWorker.register(policy ? policy.createScriptURL('') : '/web/worker.js', { scope: '/' }).catch(() => {});
+	if (!navigator.serviceWorker || !window.isSecureContext) return;
+	const policy = globalThis.trustedTypes?.createPolicy('clew', { createScriptURL: () => '/web/worker.js' });
+	navigator.serviceWorker.register(policy ? policy.createScriptURL('') : '/web/worker.js', { scope: '/' }).catch(() => {});
 }
 
 function applyTheme(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  localStorage.setItem('theme', theme);
+	if (theme) document.documentElement.dataset.theme = theme;
+	else delete document.documentElement.dataset.theme;
+	localStorage.setItem('theme', theme);
 }
 
 function nameThisBrowser() {
-  const agent = navigator.userAgent;
-  const kind = /iPhone/.test(agent) ? 'iPhone' : /iPad/.test(agent) ? 'iPad' : /Android/.test(agent) ? 'Android phone' : /Mac/.test(agent) ? 'Mac' : /Windows/.test(agent) ? 'Windows' : 'Linux';
-  const browser = /Firefox/.test(agent) ? 'Firefox' : /Edg\//.test(agent) ? 'Edge' : /Chrome/.test(agent) ? 'Chrome' : /Safari/.test(agent) ? 'Safari' : 'browser';
-  return `${browser} on ${kind}`;
+	const agent = navigator.userAgent;
+	const kind = /iPhone/.test(agent) ? 'iPhone' : /iPad/.test(agent) ? 'iPad' : /Android/.test(agent) ? 'Android phone' : /Mac/.test(agent) ? 'Mac' : /Windows/.test(agent) ? 'Windows' : 'Linux';
+	const browser = /Firefox/.test(agent) ? 'Firefox' : /Edg\//.test(agent) ? 'Edge' : /Chrome/.test(agent) ? 'Chrome' : /Safari/.test(agent) ? 'Safari' : 'browser';
+	return `${browser} on ${kind}`;
 }
 
 // -- pairing
 
 async function pairWith(code, { name = nameThisBrowser(), isQuiet = false } = {}) {
-  const status = h('p', { class: 'quiet', role: 'status' }, 'Pairing');
-  const abort = new AbortController();
-  refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, isQuiet ? 'Opening' : 'Confirm on the other machine'),
-    h('p', null, isQuiet ? 'This browser is being paired with this machine.' : `The machine that printed the code asks about “${name}”. Type y there.`), status,
-    h('button', { type: 'button', onclick: () => { abort.abort(); showPairing(); } }, 'Cancel')));
-  try {
-    await pair(code, name, () => { status.textContent = 'Waiting for the confirmation'; }, abort.signal);
-    return true;
-  } catch (error) {
-    if (!abort.signal.aborted) showPairing(error.status === 404 ? 'The code was refused, used before, or is older than two minutes. Ask for a new one.' : error.message);
-    return false;
-  }
+	const status = h('p', { class: 'quiet', role: 'status' }, 'Pairing');
+	const abort = new AbortController();
+	refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, isQuiet ? 'Opening' : 'Confirm on the other machine'),
+		h('p', null, isQuiet ? 'This browser is being paired with this machine.' : `The machine that printed the code asks about “${name}”. Type y there.`), status,
+		h('button', { type: 'button', onclick: () => { abort.abort(); showPairing(); } }, 'Cancel')));
+	try {
+		await pair(code, name, () => { status.textContent = 'Waiting for the confirmation'; }, abort.signal);
+		return true;
+	} catch (error) {
+		if (!abort.signal.aborted) showPairing(error.status === 404 ? 'The code was refused, used before, or is older than two minutes. Ask for a new one.' : error.message);
+		return false;
+	}
 }
 
 function mark() {
-  return h('img', { class: 'mark', src: '/web/icon.svg', alt: 'clew', width: '48', height: '48' });
+	return h('img', { class: 'mark', src: '/web/icon.svg', alt: 'clew', width: '48', height: '48' });
 }
 
 function showPairing(problem = '') {
-  document.title = 'Pair this browser · clew';
-  const code = h('input', { type: 'text', id: 'code', autocomplete: 'off', autocapitalize: 'characters', spellcheck: 'false', placeholder: 'ABCD-EFGH-…', 'aria-describedby': 'problem' });
-  const name = h('input', { type: 'text', id: 'name', value: nameThisBrowser(), autocomplete: 'off' });
-  const words = h('p', { class: 'bad', id: 'problem', role: 'alert' }, problem);
-  const submit = async (event) => {
-    event.preventDefault();
-    const text = code.value.trim();
-    words.textContent = '';
-    if (!text) {
-      words.textContent = 'Type the code that clew pair prints.';
-      code.focus();
-    } else if (text.replace(/[-\s]/g, '').length === 32 && /^[A-Za-z2-7\s-]+$/.test(text)) {
-      if (await pairWith(text, { name: name.value.trim() || nameThisBrowser() })) enter();
-    } else {
-      try {
-        await useToken(text);
-        enter();
-      } catch (error) {
-        words.textContent = error.status === 401 ? 'Neither a code nor a valid token.' : error.message;
-      }
-    }
-  };
-  refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, 'Pair this browser'),
-    h('p', null, 'On the machine that runs your sessions, run ', h('code', null, 'clew pair'), ' and scan what it shows, or type its code here.'),
-    h('form', { onsubmit: submit },
-      h('label', { for: 'code' }, 'Code, or the token of a device'), code,
-      h('label', { for: 'name' }, 'Name of this browser'), name, words,
-      h('button', { class: 'primary' }, 'Pair'))));
-  code.focus();
+	document.title = 'Pair this browser · clew';
+	const code = h('input', { type: 'text', id: 'code', autocomplete: 'off', autocapitalize: 'characters', spellcheck: 'false', placeholder: 'ABCD-EFGH-…', 'aria-describedby': 'problem' });
+	const name = h('input', { type: 'text', id: 'name', value: nameThisBrowser(), autocomplete: 'off' });
+	const words = h('p', { class: 'bad', id: 'problem', role: 'alert' }, problem);
+	const submit = async (event) => {
+		event.preventDefault();
+		const text = code.value.trim();
+		words.textContent = '';
+		if (!text) {
+			words.textContent = 'Type the code that clew pair prints.';
+			code.focus();
+		} else if (text.replace(/[-\s]/g, '').length === 32 && /^[A-Za-z2-7\s-]+$/.test(text)) {
+			if (await pairWith(text, { name: name.value.trim() || nameThisBrowser() })) enter();
+		} else {
+			try {
+				await useToken(text);
+				enter();
+			} catch (error) {
+				words.textContent = error.status === 401 ? 'Neither a code nor a valid token.' : error.message;
+			}
+		}
+	};
+	refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, 'Pair this browser'),
+		h('p', null, 'On the machine that runs your sessions, run ', h('code', null, 'clew pair'), ' and scan what it shows, or type its code here.'),
+		h('form', { onsubmit: submit },
+			h('label', { for: 'code' }, 'Code, or the token of a device'), code,
+			h('label', { for: 'name' }, 'Name of this browser'), name, words,
+			h('button', { class: 'primary' }, 'Pair'))));
+	code.focus();
 }
 
 // -- the list
 
 function enter() {
-  page.list = h('nav', { class: 'list', 'aria-label': 'Sessions' });
-  page.place = h('div', { class: 'place' });
-  page.search = h('input', { type: 'search', placeholder: 'Search all sessions', 'aria-label': 'Search all sessions', autocomplete: 'off', oninput: () => searchSoon() });
-  page.results = h('div', { class: 'results' });
-  put(page.list,
-    h('div', { class: 'list-head' }, h('img', { src: '/web/icon.svg', alt: '', width: '22', height: '22' }), h('span', { class: 'brand' }, 'clew'),
-      page.extra = h('span', { class: 'space' }), iconButton('sun', 'Light or dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
-    h('div', { class: 'search' }, icon('search'), page.search), page.results);
-  refill(app, page.list, page.place);
-  addEventListener('hashchange', route);
-  addEventListener('keydown', pressed);
-  route();
+	page.list = h('nav', { class: 'list', 'aria-label': 'Sessions' });
+	page.place = h('div', { class: 'place' });
+	page.search = h('input', { type: 'search', placeholder: 'Search all sessions', 'aria-label': 'Search all sessions', autocomplete: 'off', oninput: () => searchSoon() });
+	page.results = h('div', { class: 'results' });
+	put(page.list,
+		h('div', { class: 'list-head' }, h('img', { src: '/web/icon.svg', alt: '', width: '22', height: '22' }), h('span', { class: 'brand' }, 'clew'),
+			page.extra = h('span', { class: 'space' }), iconButton('sun', 'Light or dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
+		h('div', { class: 'search' }, icon('search'), page.search), page.results);
+	refill(app, page.list, page.place);
+	addEventListener('hashchange', route);
+	addEventListener('keydown', pressed);
+	route();
 }
 
 function switchTheme() {
-  const now = document.documentElement.dataset.theme ?? '';
-  const next = { '': matchMedia('(prefers-color-scheme: dark)').matches ? 'light' : 'dark', dark: 'light', light: '' }[now];
-  applyTheme(next);
-  say(next ? `${next} colors` : 'Colors of the system');
+	const now = document.documentElement.dataset.theme ?? '';
+	const next = { '': matchMedia('(prefers-color-scheme: dark)').matches ? 'light' : 'dark', dark: 'light', light: '' }[now];
+	applyTheme(next);
+	say(next ? `${next} colors` : 'Colors of the system');
 }
 
 function route() {
-  const id = /^#\/s\/([0-9a-f-]{36})$/.exec(location.hash)?.[1];
-  if (page.view?.id === id && id) return;
-  page.view?.close();
-  page.listLink?.close();
-  page.view = null;
-  page.listLink = null;
-  app.classList.toggle('has-session', Boolean(id));
-  if (id) {
-    page.view = new SessionView(id, { listed, leave: () => { location.hash = '#/'; }, refused, ...page.more });
-    refill(page.place, page.view.element);
-    page.view.open();
-  } else {
-    document.title = 'Sessions · clew';
-    refill(page.place, h('main', { class: 'empty', id: 'main' }, h('p', { class: 'quiet' }, 'Choose a session.')));
-    page.listLink = new Link('', 0, {
-      event: (name, value) => { if (name === 'sessions') listed(value); },
-      state: (state, why) => { if (state === 'refused') refused(new Refusal(401, why)); drawList(); },
-    });
-  }
-  if (!page.sessions.length) ask('GET', '/v1/web/sessions').then((found) => listed(found.data)).catch(() => {});
-  drawList();
+	const id = /^#\/s\/([0-9a-f-]{36})$/.exec(location.hash)?.[1];
+	if (page.view?.id === id && id) return;
+	page.view?.close();
+	page.listLink?.close();
+	page.view = null;
+	page.listLink = null;
+	app.classList.toggle('has-session', Boolean(id));
+	if (id) {
+		page.view = new SessionView(id, { listed, changed, leave: () => { location.hash = '#/'; }, refused, ...page.more });
+		refill(page.place, page.view.element);
+		page.view.open();
+	} else {
+		document.title = 'Sessions · clew';
+		refill(page.place, h('main', { class: 'empty', id: 'main' }, mark(), h('p', null, 'Choose a session'), h('p', { class: 'quiet' }, h('kbd', null, 'j'), ' ', h('kbd', null, 'k'), ' to move, ', h('kbd', null, '/'), ' to search')));
+		page.listLink = new Link('', 0, {
+			event: (name, value) => { if (name === 'sessions') listed(value); },
+			state: (state, why) => { if (state === 'refused') refused(new Refusal(401, why)); drawList(); },
+		});
+	}
+	if (!page.sessions.length) ask('GET', '/v1/web/sessions').then((found) => listed(found.data)).catch(() => {});
+	drawList();
 }
 
 function listed(sessions) {
-  const before = waitingCount();
-  page.sessions = sessions;
-  const now = waitingCount();
-  navigator.setAppBadge?.(now).catch(() => {});
-  if (now > before && !page.view) say(`${now} waiting for you`);
-  if (!page.view) document.title = `${now ? `(${now}) ` : ''}Sessions · clew`;
-  drawList();
+	const before = waitingCount();
+	page.sessions = sessions;
+	const now = waitingCount();
+	navigator.setAppBadge?.(now).catch(() => {});
+	if (now > before && !page.view) say(`${now} waiting for you`);
+	if (!page.view) document.title = `${now ? `(${now}) ` : ''}Sessions · clew`;
+	drawList();
+}
+
+/** Take the newest state of one session, which comes before the next list. */
+function changed(session) {
+	const at = page.sessions.findIndex((known) => known.session_id === session.session_id);
+	if (at < 0) return;
+	page.sessions[at] = { ...page.sessions[at], ...session };
+	drawList();
 }
 
 function waitingCount() {
-  return page.sessions.reduce((sum, session) => sum + (session.waiting ? 1 : 0), 0);
+	return page.sessions.reduce((sum, session) => sum + (session.waiting ? 1 : 0), 0);
 }
 
 const GROUPS = [
-  ['Waiting for you', (s) => s.waiting > 0],
-  ['Working', (s) => s.connection_status === 'connected' && s.worker_status !== 'idle'],
-  ['Open', (s) => s.connection_status === 'connected'],
-  ['Earlier', () => true],
+	['Waiting for you', (s) => s.waiting > 0],
+	['Working', (s) => s.connection_status === 'connected' && s.worker_status !== 'idle'],
+	['Open', (s) => s.connection_status === 'connected'],
+	['Earlier', () => true],
 ];
 
 function drawList() {
-  if (page.hits) return;
-  const rest = new Set(page.sessions);
-  const focus = document.activeElement?.closest?.('.entry')?.getAttribute('href');
-  const groups = GROUPS.map(([title, fits]) => {
-    const found = [...rest].filter(fits);
-    for (const session of found) rest.delete(session);
-    return found.length ? h('section', null, h('h2', null, title, h('span', { class: 'number' }, String(found.length))), h('ul', null, found.slice(0, 200).map((session) => h('li', null, drawEntry(session))))) : null;
-  });
-  const lost = page.listLink?.state === 'lost' ? h('p', { class: 'quiet note', role: 'status' }, `${span(page.listLink.ageMs)} old, ${navigator.onLine ? 'reconnecting' : 'offline'}`) : null;
-  refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, 'Start one with ', h('code', null, 'clew --remote'), ' on the machine that does the work.')));
-  if (focus) page.results.querySelector(`a[href="${focus}"]`)?.focus({ preventScroll: true });
+	if (page.hits) return;
+	const rest = new Set(page.sessions);
+	const focus = document.activeElement?.closest?.('.entry')?.getAttribute('href');
+	const groups = GROUPS.map(([title, fits]) => {
+		const found = [...rest].filter(fits);
+		for (const session of found) rest.delete(session);
+		return found.length ? h('section', null, h('h2', null, title, h('span', { class: 'number' }, String(found.length))), h('ul', null, found.slice(0, 200).map((session) => h('li', null, drawEntry(session))))) : null;
+	});
+	const lost = page.listLink?.state === 'lost' ? h('p', { class: 'quiet note', role: 'status' }, `${span(page.listLink.ageMs)} old, ${navigator.onLine ? 'reconnecting' : 'offline'}`) : null;
+	refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, 'Start one with ', h('code', null, 'clew --remote'), ' on the machine that does the work.')));
+	if (focus) page.results.querySelector(`a[href="${focus}"]`)?.focus({ preventScroll: true });
 }
 
 function drawEntry(session) {
-  const cwd = session.config?.cwd ?? '';
-  const here = session.connection_status === 'connected';
-  const state = session.waiting ? 'asks' : !here ? 'away' : session.worker_status === 'idle' ? 'idle' : 'busy';
-  const words = { asks: 'waits for you', away: 'not running', idle: 'ready', busy: 'working' }[state];
-  const isOpen = page.view?.id === session.session_id;
-  return h('a', { class: `entry ${state}`, href: `#/s/${session.session_id}`, 'aria-current': isOpen ? 'page' : null },
-    h('span', { class: `dot ${state}`, role: 'img', 'aria-label': words }),
-    h('span', { class: 'entry-title', dir: 'auto' }, visible(session.title || 'Session')),
-    h('time', { datetime: session.updated_at }, span(Date.now() - Date.parse(session.updated_at))),
-    h('span', { class: 'entry-sub', dir: 'ltr' }, visible(cwd.split('/').slice(-2).join('/')), session.waiting > 1 && h('span', { class: 'tag' }, String(session.waiting))));
+	const cwd = session.config?.cwd ?? '';
+	const here = session.connection_status === 'connected';
+	const state = session.waiting ? 'asks' : !here ? 'away' : session.worker_status === 'idle' ? 'idle' : 'busy';
+	const words = { asks: 'waits for you', away: 'not running', idle: 'ready', busy: 'working' }[state];
+	const isOpen = page.view?.id === session.session_id;
+	return h('a', { class: `entry ${state}`, href: `#/s/${session.session_id}`, 'aria-current': isOpen ? 'page' : null },
+		h('span', { class: `dot ${state}`, role: 'img', 'aria-label': words }),
+		h('span', { class: 'entry-title', dir: 'auto' }, visible(session.title || 'Session')),
+		h('time', { datetime: session.updated_at }, span(Date.now() - Date.parse(session.updated_at))),
+		h('span', { class: 'entry-sub', dir: 'ltr' }, session.waiting ? h('code', null, visible(session.asks ?? '')) : visible(cwd.split('/').slice(-2).join('/')), session.waiting > 1 && h('span', { class: 'tag' }, String(session.waiting))));
 }
 
 // -- search
 
 function searchSoon() {
-  clearTimeout(page.searching);
-  page.searching = setTimeout(search, 180);
+	clearTimeout(page.searching);
+	page.searching = setTimeout(search, 180);
 }
 
 async function search() {
-  const words = page.search.value.trim();
-  if (words.length < 2) {
-    page.hits = null;
-    drawList();
-    return;
-  }
-  try {
-    const found = await ask('GET', `/v1/web/search?q=${encodeURIComponent(words)}`);
-    if (page.search.value.trim() !== words) return;
-    page.hits = found.data;
-    const titles = page.sessions.filter((s) => s.title.toLowerCase().includes(words.toLowerCase()));
-    refill(page.results, h('p', { class: 'hidden', role: 'status' }, `${titles.length + page.hits.length} found`),
-      titles.length > 0 && h('section', null, h('h2', null, 'Titles'), h('ul', null, titles.slice(0, 8).map((s) => h('li', null, drawEntry(s))))),
-      h('section', null, h('h2', null, 'Messages', h('span', { class: 'number' }, String(page.hits.length))),
-        page.hits.length ? h('ul', null, page.hits.map((hit) => h('li', null, h('a', { class: 'entry hit', href: `#/s/${hit.session_id}` },
-          h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - hit.at_ms)), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'Nothing found.')));
-  } catch (error) {
-    refill(page.results, h('p', { class: 'bad note', role: 'alert' }, error.message));
-  }
+	const words = page.search.value.trim();
+	if (words.length < 2) {
+		page.hits = null;
+		drawList();
+		return;
+	}
+	try {
+		const found = await ask('GET', `/v1/web/search?q=${encodeURIComponent(words)}`);
+		if (page.search.value.trim() !== words) return;
+		page.hits = found.data;
+		const titles = page.sessions.filter((s) => s.title.toLowerCase().includes(words.toLowerCase()));
+		refill(page.results, h('p', { class: 'hidden', role: 'status' }, `${titles.length + page.hits.length} found`),
+			titles.length > 0 && h('section', null, h('h2', null, 'Titles'), h('ul', null, titles.slice(0, 8).map((s) => h('li', null, drawEntry(s))))),
+			h('section', null, h('h2', null, 'Messages', h('span', { class: 'number' }, String(page.hits.length))),
+				page.hits.length ? h('ul', null, page.hits.map((hit) => h('li', null, h('a', { class: 'entry hit', href: `#/s/${hit.session_id}` },
+					h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - hit.at_ms)), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'Nothing found.')));
+	} catch (error) {
+		refill(page.results, h('p', { class: 'bad note', role: 'alert' }, error.message));
+	}
 }
 
 function marked(text, words) {
-  const at = text.toLowerCase().indexOf(words.toLowerCase());
-  return at < 0 ? [visible(text)] : [visible(text.slice(0, at)), h('mark', null, visible(text.slice(at, at + words.length))), visible(text.slice(at + words.length))];
+	const at = text.toLowerCase().indexOf(words.toLowerCase());
+	return at < 0 ? [visible(text)] : [visible(text.slice(0, at)), h('mark', null, visible(text.slice(at, at + words.length))), visible(text.slice(at + words.length))];
 }
 
 // -- this browser
 
 function refused(error) {
-  if (error.status === 401) {
-    page.view?.close();
-    page.listLink?.close();
-    page.view = page.listLink = null;
-    setDevice(null);
-    showPairing('The access of this browser was taken back, or it was never given. Pair it again.');
-    return;
-  }
-  refill(page.place, h('main', { class: 'empty', id: 'main' }, h('p', { class: 'bad' }, error.message), h('a', { href: '#/' }, 'All sessions')));
+	if (error.status === 401) {
+		page.view?.close();
+		page.listLink?.close();
+		page.view = page.listLink = null;
+		setDevice(null);
+		showPairing('The access of this browser was taken back, or it was never given. Pair it again.');
+		return;
+	}
+	refill(page.place, h('main', { class: 'empty', id: 'main' }, h('p', { class: 'bad' }, error.message), h('a', { href: '#/' }, 'All sessions')));
 }
 
 function showDevice() {
-  const notes = globalThis.Notification;
-  const dialog = h('dialog', { class: 'small', 'aria-label': 'This browser' },
-    h('div', { class: 'side-head' }, h('h2', null, 'This browser'), iconButton('close', 'Close', () => dialog.close())),
-    h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'May'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs'), h('dd', null, device?.key ? 'yes, with a key that never leaves it' : 'no')),
-    h('h3', null, 'Keys'), h('dl', { class: 'input keys' }, KEYS.flatMap(([key, words]) => [h('dt', null, h('kbd', null, key)), h('dd', null, words)])),
-    h('div', { class: 'actions' },
-      notes && notes.permission === 'default' && h('button', { type: 'button', onclick: async () => { await notes.requestPermission(); dialog.close(); } }, 'Notify me of questions'),
-      h('button', { type: 'button', class: 'danger', onclick: async () => { await setDevice(null); location.hash = ''; location.reload(); } }, 'Forget this browser')));
-  dialog.addEventListener('close', () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+	const notes = globalThis.Notification;
+	const dialog = h('dialog', { class: 'small', 'aria-label': 'This browser' },
+		h('div', { class: 'side-head' }, h('h2', null, 'This browser'), iconButton('close', 'Close', () => dialog.close())),
+		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'May'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs'), h('dd', null, device?.key ? 'yes, with a key that never leaves it' : 'no')),
+		h('h3', null, 'Keys'), h('dl', { class: 'input keys' }, KEYS.flatMap(([key, words]) => [h('dt', null, h('kbd', null, key)), h('dd', null, words)])),
+		h('div', { class: 'actions' },
+			notes && notes.permission === 'default' && h('button', { type: 'button', onclick: async () => { await notes.requestPermission(); dialog.close(); } }, 'Notify me of questions'),
+			h('button', { type: 'button', class: 'danger', onclick: async () => { await setDevice(null); location.hash = ''; location.reload(); } }, 'Forget this browser')));
+	dialog.addEventListener('close', () => dialog.remove());
+	document.body.append(dialog);
+	dialog.showModal();
 }
 
 const KEYS = [['/', 'search'], ['j k', 'next, previous session'], ['i', 'write a prompt'], ['a', 'allow once'], ['s', 'allow for this session'], ['d', 'deny, with a reason'], ['G', 'newest'], ['p', 'about the session']];
 
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.target.closest('input, textarea, select, dialog') || (event.key === 'Enter' && event.target.closest('a, button, summary'))) return;
-  if (event.key === '/') page.search.focus();
-  else if (event.key === '?') showDevice();
-  else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1);
-  else if (!page.view?.press(event)) return;
-  event.preventDefault();
+	if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+	if (event.target.closest('input, textarea, select, dialog') || (event.key === 'Enter' && event.target.closest('a, button, summary'))) return;
+	if (event.key === '/') page.search.focus();
+	else if (event.key === '?') showDevice();
+	else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1);
+	else if (!page.view?.press(event)) return;
+	event.preventDefault();
 }
 
 function step(by) {
-  const entries = [...page.results.querySelectorAll('a.entry')];
-  const at = entries.findIndex((entry) => entry.getAttribute('href') === location.hash);
-  const next = entries[Math.max(0, Math.min(entries.length - 1, at + by))];
-  if (next) location.hash = next.getAttribute('href');
+	const entries = [...page.results.querySelectorAll('a.entry')];
+	const at = entries.findIndex((entry) => entry.getAttribute('href') === location.hash);
+	const next = entries[Math.max(0, Math.min(entries.length - 1, at + by))];
+	if (next) location.hash = next.getAttribute('href');
 }
 
 begin();

@@ -12,42 +12,42 @@ const utf8 = new TextEncoder();
 let memory = new Map();
 
 function openDatabase() {
-  return new Promise((resolve, reject) => {
-    const request = indexedDB.open(DATABASE, 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
+	return new Promise((resolve, reject) => {
+		const request = indexedDB.open(DATABASE, 1);
+		request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+		request.onsuccess = () => resolve(request.result);
+		request.onerror = () => reject(request.error);
+	});
 }
 
 async function inStore(mode, work) {
-  const database = await openDatabase();
-  try {
-    return await new Promise((resolve, reject) => {
-      const request = work(database.transaction(STORE, mode).objectStore(STORE));
-      request.onsuccess = () => resolve(request.result);
-      request.onerror = () => reject(request.error);
-    });
-  } finally {
-    database.close();
-  }
+	const database = await openDatabase();
+	try {
+		return await new Promise((resolve, reject) => {
+			const request = work(database.transaction(STORE, mode).objectStore(STORE));
+			request.onsuccess = () => resolve(request.result);
+			request.onerror = () => reject(request.error);
+		});
+	} finally {
+		database.close();
+	}
 }
 
 export async function recall(name) {
-  try {
-    return await inStore('readonly', (store) => store.get(name));
-  } catch {
-    return memory.get(name);
-  }
+	try {
+		return await inStore('readonly', (store) => store.get(name));
+	} catch {
+		return memory.get(name);
+	}
 }
 
 export async function keep(name, value) {
-  memory.set(name, value);
-  try {
-    await inStore('readwrite', (store) => (value === undefined ? store.delete(name) : store.put(value, name)));
-  } catch {
-    // A private window keeps nothing; the page works until it is closed.
-  }
+	memory.set(name, value);
+	try {
+		await inStore('readwrite', (store) => (value === undefined ? store.delete(name) : store.put(value, name)));
+	} catch {
+		// A private window keeps nothing; the page works until it is closed.
+	}
 }
 
 // -- requests
@@ -55,103 +55,103 @@ export async function keep(name, value) {
 export let device = null;
 
 export async function loadDevice() {
-  device = (await recall('device')) ?? null;
-  return device;
+	device = (await recall('device')) ?? null;
+	return device;
 }
 
 export async function setDevice(value) {
-  device = value;
-  await keep('device', value ?? undefined);
+	device = value;
+	await keep('device', value ?? undefined);
 }
 
 /** A request that failed. `status` 0: the server could not be reached. */
 export class Refusal extends Error {
-  constructor(status, message, reason = '') {
-    super(message);
-    this.status = status;
-    this.reason = reason;
-  }
+	constructor(status, message, reason = '') {
+		super(message);
+		this.status = status;
+		this.reason = reason;
+	}
 
-  get isPassing() {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
-  }
+	get isPassing() {
+		return this.status === 0 || this.status === 429 || this.status >= 500;
+	}
 }
 
 export async function ask(method, path, body, { token = device?.token, signal } = {}) {
-  const headers = { 'content-type': 'application/json' };
-  if (token) headers.authorization = `Bearer ${token}`;
-  let response;
-  try {
-    response = await fetch(path, {
-      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: 'omit', cache: 'no-store', redirect: 'error',
-    });
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new Refusal(0, 'The server can’t be reached.');
-  }
-  const value = await response.json().catch(() => ({}));
-  if (!response.ok) {
-    throw new Refusal(response.status, value?.error?.message ?? `The server answered ${response.status}.`, value?.error?.reason);
-  }
-  return value;
+	const headers = { 'content-type': 'application/json' };
+	if (token) headers.authorization = `Bearer ${token}`;
+	let response;
+	try {
+		response = await fetch(path, {
+			method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
+			credentials: 'omit', cache: 'no-store', redirect: 'error',
+		});
+	} catch (error) {
+		if (signal?.aborted) throw error;
+		throw new Refusal(0, 'The server can’t be reached.');
+	}
+	const value = await response.json().catch(() => ({}));
+	if (!response.ok) {
+		throw new Refusal(response.status, value?.error?.message ?? `The server answered ${response.status}.`, value?.error?.reason);
+	}
+	return value;
 }
 
 // -- signatures
 
 function encodeSorted(value) {
-  if (Array.isArray(value)) return `[${value.map(encodeSorted).join(',')}]`;
-  if (value === null || typeof value !== 'object') return JSON.stringify(value);
-  const names = Object.keys(value).filter((name) => value[name] !== undefined);
-  names.sort((a, b) => compareCodePoints(a, b));
-  return `{${names.map((name) => `${JSON.stringify(name)}:${encodeSorted(value[name])}`).join(',')}}`;
+	if (Array.isArray(value)) return `[${value.map(encodeSorted).join(',')}]`;
+	if (value === null || typeof value !== 'object') return JSON.stringify(value);
+	const names = Object.keys(value).filter((name) => value[name] !== undefined);
+	names.sort((a, b) => compareCodePoints(a, b));
+	return `{${names.map((name) => `${JSON.stringify(name)}:${encodeSorted(value[name])}`).join(',')}}`;
 }
 
 function compareCodePoints(a, b) {
-  const [x, y] = [utf8.encode(a), utf8.encode(b)];
-  for (let i = 0; i < Math.min(x.length, y.length); i++) if (x[i] !== y[i]) return x[i] - y[i];
-  return x.length - y.length;
+	const [x, y] = [utf8.encode(a), utf8.encode(b)];
+	for (let i = 0; i < Math.min(x.length, y.length); i++) if (x[i] !== y[i]) return x[i] - y[i];
+	return x.length - y.length;
 }
 
 function hex(bytes) {
-  return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+	return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 async function hmacHex(key, text) {
-  return hex(await crypto.subtle.sign('HMAC', key, utf8.encode(text)));
+	return hex(await crypto.subtle.sign('HMAC', key, utf8.encode(text)));
 }
 
 function importKey(bytes) {
-  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+	return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
 }
 
 /** Return a message with this browser's signature, if it has a key. */
 export async function sign(payload, session) {
-  if (!device?.key) return payload;
-  const mac = await hmacHex(device.key, `${session}\n${encodeSorted(payload)}`);
-  return { ...payload, clew_mac: { device: device.id, mac, ...(device.share ? { share: device.share } : {}) } };
+	if (!device?.key) return payload;
+	const mac = await hmacHex(device.key, `${session}\n${encodeSorted(payload)}`);
+	return { ...payload, clew_mac: { device: device.id, mac, ...(device.share ? { share: device.share } : {}) } };
 }
 
 /** Send a viewer's message until the server has it; its UUID keeps it from being stored twice. */
 export async function send(session, payload, { tries = Infinity } = {}) {
-  const signed = await sign(payload, session);
-  for (let attempt = 0; ; attempt++) {
-    try {
-      const path = `/v1/code/sessions/${session}/events`;
-      return (await ask('POST', path, { events: [{ payload: signed }] })).results[0];
-    } catch (error) {
-      if (!(error instanceof Refusal) || !error.isPassing || attempt + 1 >= tries) throw error;
-      await pause(delay(attempt));
-    }
-  }
+	const signed = await sign(payload, session);
+	for (let attempt = 0; ; attempt++) {
+		try {
+			const path = `/v1/code/sessions/${session}/events`;
+			return (await ask('POST', path, { events: [{ payload: signed }] })).results[0];
+		} catch (error) {
+			if (!(error instanceof Refusal) || !error.isPassing || attempt + 1 >= tries) throw error;
+			await pause(delay(attempt));
+		}
+	}
 }
 
 export function pause(ms) {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+	return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function delay(attempt) {
-  return Math.min(LONGEST_WAIT_MS, 250 * 2 ** attempt) * (0.6 + 0.4 * Math.random());
+	return Math.min(LONGEST_WAIT_MS, 250 * 2 ** attempt) * (0.6 + 0.4 * Math.random());
 }
 
 // -- pairing
@@ -160,43 +160,43 @@ const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const SECRET_BYTES = 20;
 
 function readCode(code) {
-  const text = code.replace(/[-\s]/g, '').toUpperCase();
-  const bytes = new Uint8Array(SECRET_BYTES);
-  if (text.length !== (SECRET_BYTES * 8) / 5) return null;
-  let bits = 0, value = 0, at = 0;
-  for (const letter of text) {
-    const digit = LETTERS.indexOf(letter);
-    if (digit < 0) return null;
-    value = ((value << 5) | digit) & 0xfff;
-    bits += 5;
-    if (bits >= 8) bytes[at++] = (value >> (bits -= 8)) & 0xff;
-  }
-  return bytes;
+	const text = code.replace(/[-\s]/g, '').toUpperCase();
+	const bytes = new Uint8Array(SECRET_BYTES);
+	if (text.length !== (SECRET_BYTES * 8) / 5) return null;
+	let bits = 0, value = 0, at = 0;
+	for (const letter of text) {
+		const digit = LETTERS.indexOf(letter);
+		if (digit < 0) return null;
+		value = ((value << 5) | digit) & 0xfff;
+		bits += 5;
+		if (bits >= 8) bytes[at++] = (value >> (bits -= 8)) & 0xff;
+	}
+	return bytes;
 }
 
 /** Pair this browser by a code. `wait` is called while somebody must confirm. */
 export async function pair(code, name, wait, signal) {
-  const secret = readCode(code);
-  if (!secret) throw new Refusal(400, 'This is not a code that clew pair prints: 32 letters and digits.');
-  if (!crypto.subtle) throw new Refusal(400, 'This browser pairs only over HTTPS or on this machine.');
-  const root = await importKey(secret);
-  const claim = await hmacHex(root, 'clew pairing claim');
-  const key = await importKey(utf8.encode(await hmacHex(root, 'clew pairing key')));
-  for (;;) {
-    const given = await ask('POST', `/v1/pairings/${claim}/claim`, { name }, { token: '', signal });
-    if (given.token) {
-      await setDevice({ token: given.token, id: given.device, key, scopes: given.scopes.split(','), name });
-      return;
-    }
-    wait();
-    await pause(400);
-  }
+	const secret = readCode(code);
+	if (!secret) throw new Refusal(400, 'This is not a code that clew pair prints: 32 letters and digits.');
+	if (!crypto.subtle) throw new Refusal(400, 'This browser pairs only over HTTPS or on this machine.');
+	const root = await importKey(secret);
+	const claim = await hmacHex(root, 'clew pairing claim');
+	const key = await importKey(utf8.encode(await hmacHex(root, 'clew pairing key')));
+	for (;;) {
+		const given = await ask('POST', `/v1/pairings/${claim}/claim`, { name }, { token: '', signal });
+		if (given.token) {
+			await setDevice({ token: given.token, id: given.device, key, scopes: given.scopes.split(','), name });
+			return;
+		}
+		wait();
+		await pause(400);
+	}
 }
 
 /** Use a token that `clew serve add` printed. It can't sign. */
 export async function useToken(token) {
-  const me = await ask('GET', '/v1/web/me', undefined, { token });
-  await setDevice({ token, id: me.id, key: null, scopes: me.scopes, name: me.name });
+	const me = await ask('GET', '/v1/web/me', undefined, { token });
+	await setDevice({ token, id: me.id, key: null, scopes: me.scopes, name: me.name });
 }
 
 // -- the stream
@@ -206,111 +206,111 @@ export async function useToken(token) {
  * the last number. `state` is `live`, `lost` or `refused`; `heardAt` is when the server last spoke.
  */
 export class Link {
-  constructor(session, after, { event, state }) {
-    this.session = session;
-    this.after = after;
-    this.tell = event;
-    this.changed = state;
-    this.state = 'connecting';
-    this.heardAt = performance.now();
-    this.attempt = 0;
-    this.isOpen = true;
-    this.wake = () => {
-      this.hurry?.();
-      if (performance.now() - this.heardAt > SILENCE_MS) this.abort?.abort();
-    };
-    addEventListener('online', this.wake);
-    addEventListener('offline', this.cut = () => this.abort?.abort());
-    document.addEventListener('visibilitychange', this.wake);
-    this.watch = setInterval(() => {
-      if (this.state === 'live' && performance.now() - this.heardAt > SILENCE_MS) this.abort?.abort();
-    }, 1000);
-    this.run();
-  }
+	constructor(session, after, { event, state }) {
+		this.session = session;
+		this.after = after;
+		this.tell = event;
+		this.changed = state;
+		this.state = 'connecting';
+		this.heardAt = performance.now();
+		this.attempt = 0;
+		this.isOpen = true;
+		this.wake = () => {
+			this.hurry?.();
+			if (performance.now() - this.heardAt > SILENCE_MS) this.abort?.abort();
+		};
+		addEventListener('online', this.wake);
+		addEventListener('offline', this.cut = () => this.abort?.abort());
+		document.addEventListener('visibilitychange', this.wake);
+		this.watch = setInterval(() => {
+			if (this.state === 'live' && performance.now() - this.heardAt > SILENCE_MS) this.abort?.abort();
+		}, 1000);
+		this.run();
+	}
 
-  close() {
-    this.isOpen = false;
-    clearInterval(this.watch);
-    removeEventListener('online', this.wake);
-    removeEventListener('offline', this.cut);
-    document.removeEventListener('visibilitychange', this.wake);
-    this.abort?.abort();
-    this.hurry?.();
-  }
+	close() {
+		this.isOpen = false;
+		clearInterval(this.watch);
+		removeEventListener('online', this.wake);
+		removeEventListener('offline', this.cut);
+		document.removeEventListener('visibilitychange', this.wake);
+		this.abort?.abort();
+		this.hurry?.();
+	}
 
-  get ageMs() {
-    return performance.now() - this.heardAt;
-  }
+	get ageMs() {
+		return performance.now() - this.heardAt;
+	}
 
-  set(state, why = '') {
-    this.why = why;
-    if (this.state !== state || why) {
-      this.state = state;
-      this.changed(state, why);
-    }
-  }
+	set(state, why = '') {
+		this.why = why;
+		if (this.state !== state || why) {
+			this.state = state;
+			this.changed(state, why);
+		}
+	}
 
-  async run() {
-    while (this.isOpen) {
-      this.abort = new AbortController();
-      try {
-        await this.read(this.abort.signal);
-      } catch (error) {
-        if (error instanceof Refusal && !error.isPassing) {
-          this.set('refused', error.message);
-          return;
-        }
-      }
-      if (!this.isOpen) return;
-      this.set('lost');
-      await new Promise((resolve) => {
-        this.hurry = resolve;
-        setTimeout(resolve, delay(this.attempt++));
-      });
-      this.hurry = null;
-    }
-  }
+	async run() {
+		while (this.isOpen) {
+			this.abort = new AbortController();
+			try {
+				await this.read(this.abort.signal);
+			} catch (error) {
+				if (error instanceof Refusal && !error.isPassing) {
+					this.set('refused', error.message);
+					return;
+				}
+			}
+			if (!this.isOpen) return;
+			this.set('lost');
+			await new Promise((resolve) => {
+				this.hurry = resolve;
+				setTimeout(resolve, delay(this.attempt++));
+			});
+			this.hurry = null;
+		}
+	}
 
-  async read(signal) {
-    const query = this.session ? `?session=${this.session}&after=${this.after}` : '';
-    let response;
-    try {
-      response = await fetch(`/v1/web/stream${query}`, {
-        headers: { authorization: `Bearer ${device?.token}` }, signal, cache: 'no-store', credentials: 'omit',
-      });
-    } catch {
-      throw new Refusal(0, '');
-    }
-    if (!response.ok) {
-      const value = await response.json().catch(() => ({}));
-      throw new Refusal(response.status, value?.error?.message ?? '');
-    }
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = '';
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      this.heardAt = performance.now();
-      this.attempt = 0;
-      if (this.state !== 'live') this.set('live');
-      const frames = (rest + value).split('\n\n');
-      rest = frames.pop();
-      for (const frame of frames) this.take(frame);
-    }
-  }
+	async read(signal) {
+		const query = this.session ? `?session=${this.session}&after=${this.after}` : '';
+		let response;
+		try {
+			response = await fetch(`/v1/web/stream${query}`, {
+				headers: { authorization: `Bearer ${device?.token}` }, signal, cache: 'no-store', credentials: 'omit',
+			});
+		} catch {
+			throw new Refusal(0, '');
+		}
+		if (!response.ok) {
+			const value = await response.json().catch(() => ({}));
+			throw new Refusal(response.status, value?.error?.message ?? '');
+		}
+		const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+		let rest = '';
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) return;
+			this.heardAt = performance.now();
+			this.attempt = 0;
+			if (this.state !== 'live') this.set('live');
+			const frames = (rest + value).split('\n\n');
+			rest = frames.pop();
+			for (const frame of frames) this.take(frame);
+		}
+	}
 
-  take(frame) {
-    let name = 'message', data = '';
-    for (const line of frame.split('\n')) {
-      if (line.startsWith('event: ')) name = line.slice(7);
-      else if (line.startsWith('data: ')) data += line.slice(6);
-    }
-    if (!data || !this.isOpen) return;
-    const value = JSON.parse(data);
-    if (name === 'event') {
-      if (value.sequence_num <= this.after) return;
-      this.after = value.sequence_num;
-    }
-    this.tell(name, value);
-  }
+	take(frame) {
+		let name = 'message', data = '';
+		for (const line of frame.split('\n')) {
+			if (line.startsWith('event: ')) name = line.slice(7);
+			else if (line.startsWith('data: ')) data += line.slice(6);
+		}
+		if (!data || !this.isOpen) return;
+		const value = JSON.parse(data);
+		if (name === 'event') {
+			if (value.sequence_num <= this.after) return;
+			this.after = value.sequence_num;
+		}
+		this.tell(name, value);
+	}
 }

@@ -4,25 +4,25 @@ const SHELF = 'clew-page';
 const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
 
 self.addEventListener('install', (event) => {
-  event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
+	event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
 });
 
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener('fetch', (event) => {
-  const url = new URL(event.request.url);
-  const isFile = url.pathname === '/' || url.pathname.startsWith('/web/');
-  if (event.request.method !== 'GET' || url.origin !== location.origin || !isFile) return;
-  event.respondWith((async () => {
-    const cache = await caches.open(SHELF);
-    try {
-      const response = await fetch(event.request);
-      if (response.ok) await cache.put(url.pathname, response.clone());
-      return response;
-    } catch (error) {
-      const kept = await cache.match(url.pathname);
-      if (kept) return kept;
-      throw error;
-    }
-  })());
+	const url = new URL(event.request.url);
+	const isFile = url.pathname === '/' || url.pathname.startsWith('/web/');
+	if (event.request.method !== 'GET' || url.origin !== location.origin || !isFile) return;
+	event.respondWith((async () => {
+		const cache = await caches.open(SHELF);
+		try {
+			const response = await fetch(event.request);
+			if (response.ok) await cache.put(url.pathname, response.clone());
+			return response;
+		} catch (error) {
+			const kept = await cache.match(url.pathname);
+			if (kept) return kept;
+			throw error;
+		}
+	})());
 });

@@ -1,0 +1,50 @@
+"""What a worker reports of its session beside the frames: mode, model, cost, context. Viewers show it."""
+
+from clew.core.json_object import Json, object_of
+from clew.session.session import Session
+from clew.system.config.settings import read_text
+
+COUNTED = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+)
+# Frames after which the report may differ.
+CHANGING = frozenset({"result", "control_response"})
+
+
+class SessionReport:
+    """The last report, and the figures that only frames contain."""
+
+    def __init__(self) -> None:
+        self._told: Json = {}
+        self._cost_usd: float | None = None
+        self._context_used = 0
+
+    def note(self, frame: Json) -> None:
+        """Take the cost and the size of the context from a frame of the session itself."""
+        usage = object_of(object_of(frame.get("message")).get("usage"))
+        if frame.get("type") == "assistant" and usage and not frame.get("parent_tool_use_id"):
+            self._context_used = sum(int(usage.get(name) or 0) for name in COUNTED)
+        cost = frame.get("total_cost_usd")
+        if isinstance(cost, int | float):
+            self._cost_usd = float(cost)
+
+    def changes(self, session: Session) -> Json:
+        """Return the report if it differs from the last one, or an empty object."""
+        settings = session.rules.standing.settings
+        report: Json = {
+            "cwd": session.workspace.cwd,
+            "permission_mode": session.mode,
+            "model": session.model.id,
+            "context_max": session.model.context_window,
+            "context_used": self._context_used,
+            "cost_usd": self._cost_usd,
+            # How long an approval by a viewer may last.
+            "answers": read_text(settings, "remoteAnswers"),
+        }
+        if report == self._told:
+            return {}
+        self._told = report
+        return report
