@@ -56,9 +56,8 @@ def list_assets() -> dict[str, tuple[bytes, str]]:
     """Return the content and the hash of each file, by name."""
     found = {}
     for file in files("clew.serve.web").joinpath("static").iterdir():
-        if file.is_file():
-            data = file.read_bytes()
-            found[file.name] = (data, hashlib.sha256(data).hexdigest()[:32])
+        data = file.read_bytes()
+        found[file.name] = (data, hashlib.sha256(data).hexdigest()[:32])
     return found
 
 

@@ -42,7 +42,7 @@ MOST_SESSIONS = 500
 SHORTEST_SEARCH = 2
 
 
-class News(Struct, frozen=True, kw_only=True):
+class SessionNews(Struct, frozen=True, kw_only=True):
     """What is new in a session since a number: `last` is the number of the last event."""
 
     shown: list[Json] = []
@@ -176,15 +176,15 @@ class WebPages:
 
     def _read_news(
         self, transaction: Transaction, *, token: str, session: str, after: int
-    ) -> News | None:
+    ) -> SessionNews | None:
         """Return what is new in a session; None for a revoked token."""
         device = devices.find_device(transaction, token)
         if device is None:
             return None
         if not session:
-            return News()
+            return SessionNews()
         events = log.read_events(transaction, session, after, PAGE)
-        return News(
+        return SessionNews(
             shown=lists.show_events(transaction, session, events),
             count=len(events),
             last=events[-1].seq if events else after,
