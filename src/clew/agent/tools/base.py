@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, Ty
 from msgspec import Meta, Struct, field
 
 from clew.agent.tasks.registry import Tasks
-from clew.agent.tools.ledger import ContentCache, ReadLedger
+from clew.agent.tools.read_files import ContentCache, ReadLedger
 from clew.agent.tools.sandboxed import Sandbox
 from clew.core.ledger.ledger import Purpose
 from clew.core.messages.errors import ClewError

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.tools.base import ToolContext, ToolError, ToolSession
-from clew.agent.tools.ledger import Content, ReadRecord
+from clew.agent.tools.read_files import Content, ReadRecord
 from clew.core.nearest import find_nearest
 from clew.system.files import is_there
 

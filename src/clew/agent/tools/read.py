@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.agent.tools.files import LOOK_BYTES, decode, is_binary, lines_of
-from clew.agent.tools.ledger import ReadRecord
+from clew.agent.tools.read_files import ReadRecord
 from clew.agent.tools.search_tools import list_folder
 from clew.core.messages.text import format_count
 from clew.core.normalize.shapes import detect_picture_type

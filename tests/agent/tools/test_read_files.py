@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.agent.tools.ledger import Content, ContentCache, ReadLedger, ReadRecord, merge_ranges
+from clew.agent.tools.read_files import Content, ContentCache, ReadLedger, ReadRecord, merge_ranges
 from tests.requirements import requirement
 
 
