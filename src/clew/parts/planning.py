@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from clew.core.messages.errors import SettingsError
 from clew.parts.part import Part
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
@@ -10,15 +11,18 @@ from clew.record.transcript.record import Recorder
 from clew.system.config.paths import Places
 
 PLAN: Mode = "plan"
+BYPASS: Mode = "bypassPermissions"
 
 
 class OwnSession(Part):
-    """The session part for planning; it restores the previous mode when planning ends."""
+    """The session part for the permission mode; it restores the previous one when planning ends."""
 
     name = "planning"
 
-    def __init__(self, rules: SessionRules, recorder: Recorder) -> None:
+    def __init__(self, rules: SessionRules, recorder: Recorder, *, may_bypass: bool) -> None:
         self._rules = rules
+        # A session that began in this mode may return to it.
+        self._may_bypass = may_bypass or rules.mode == BYPASS
         self._recorder = recorder
         self._before: Mode = "default"
         paths = recorder.paths
@@ -45,6 +49,21 @@ class OwnSession(Part):
     def places(self) -> Places:
         return self._rules.standing.places
 
+    def change_mode(self, word: str) -> Mode:
+        """Switch to the mode that the user or the host named.
+
+        Raise `SettingsError` if the session may not use it.
+        """
+        if word == BYPASS and not self._may_bypass:
+            raise SettingsError(
+                "bypassPermissions: start clew with --dangerously-skip-permissions or "
+                "--allow-dangerously-skip-permissions to enter this mode"
+            )
+        if word == PLAN:
+            self.enter_plan()
+            return self.mode
+        return self._change(word)
+
     def enter_plan(self) -> None:
         if self.mode != PLAN:
             self._before = self.mode
@@ -54,7 +73,7 @@ class OwnSession(Part):
         """Leave plan mode for the previous mode, unless the user already chose another one."""
         return self._change(self._before if self.mode == PLAN else self.mode)
 
-    def _change(self, mode: Mode) -> Mode:
+    def _change(self, mode: str) -> Mode:
         entered = self._rules.set_mode(mode)
         self._recorder.permission_mode(entered)
         return entered

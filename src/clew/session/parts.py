@@ -119,7 +119,7 @@ def make_parts(
         return float(thread.spending.ledger.total.usd)
 
     output_styles = OutputStyles(options, began, plugins.styles())
-    planning = OwnSession(ground.rules, thread.recorder)
+    planning = OwnSession(ground.rules, thread.recorder, may_bypass=ground.options.may_bypass)
     sandbox = SessionSandbox(
         ground.rules,
         ground.launcher,

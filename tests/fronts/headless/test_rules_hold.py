@@ -397,3 +397,18 @@ def test_a_host_cannot_widen_later_what_was_forbidden_at_the_start(tmp_path: Pat
         rules = host.ask("list_permission_rules")["response"]["state"]["rules"]
         assert {"behavior": "deny", "rule": "Bash", "source": "policySettings"} in rules
         assert host.end() == 0
+
+
+def test_no_way_into_bypass_mode_goes_around_the_option(tmp_path: Path) -> None:
+    with serving(calls(), strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize")
+        host.say("/permissions bypassPermissions")
+        assert host.result()["is_error"]
+        assert (
+            "start clew with" in host.ask("set_permission_mode", mode="bypassPermissions")["error"]
+        )
+        assert host.ask("get_session_state")["response"]["permission_mode"] == "default"
+        host.say("/permissions acceptEdits")
+        host.result()
+        assert host.ask("get_session_state")["response"]["permission_mode"] == "acceptEdits"
+        assert host.end() == 0

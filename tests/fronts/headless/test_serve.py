@@ -418,7 +418,7 @@ def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
         assert host.ask("set_model", model="haiku")["response"]["model"].startswith("claude-haiku")
         assert host.ask("set_permission_mode", mode="plan")["response"] == {"mode": "plan"}
         assert "unknown mode" in host.ask("set_permission_mode", mode="wild")["error"]
-        assert "start with" in host.ask("set_permission_mode", mode="bypassPermissions")["error"]
+        assert "start clew" in host.ask("set_permission_mode", mode="bypassPermissions")["error"]
         assert host.ask("set_max_thinking_tokens", max_thinking_tokens=0)["subtype"] == "success"
         host.say("b")
         host.result()

@@ -273,7 +273,9 @@ async def permissions(session: Session, word: str) -> Outcome:
         page = ReportPage(title="Sandbox", groups=(pairs(await session.parts.sandbox.page()),))
         return show_page(page)
     if word:
-        return Show(text=f"Permission mode: {describe_mode(session.rules.set_mode(word))}")
+        return Show(
+            text=f"Permission mode: {describe_mode(session.parts.planning.change_mode(word))}"
+        )
     standing = session.rules.standing
     groups = []
     for behavior in ("allow", "ask", "deny"):

@@ -96,7 +96,7 @@ class EditorSettings:
             raise SettingsError(f"{key}: expected the ID of a value")
         match key:
             case "mode":
-                self.set_mode(value)
+                self._session.parts.planning.change_mode(value)
             case "model":
                 await self._session.model_access.switching.to(value)
             case "thought_level" if value in EFFORTS:
@@ -105,17 +105,6 @@ class EditorSettings:
                 raise SettingsError(f"thought_level: expected one of {', '.join(EFFORTS)}")
             case _:
                 raise SettingsError(f"{key}: unknown option")
-
-    def set_mode(self, word: str) -> None:
-        if word == "bypassPermissions" and not self._may_bypass:
-            raise SettingsError(
-                "bypassPermissions: restart clew acp with --allow-dangerously-skip-permissions"
-            )
-        if word == "plan":
-            self._session.parts.planning.enter_plan()
-        else:
-            mode = self._session.rules.set_mode(word)
-            self._session.story.recorder.permission_mode(mode)
 
     def _modes(self) -> list[Mode]:
         standing = self._session.rules.standing

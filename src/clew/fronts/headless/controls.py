@@ -176,13 +176,7 @@ async def get_task_output(context: ControlContext, fields: Json) -> Json:
 
 
 async def set_permission_mode(context: ControlContext, fields: Json) -> Json:
-    mode = text(fields, "mode")
-    if mode == "bypassPermissions" and not context.may_bypass:
-        raise ControlRefusedError(
-            "bypassPermissions: start with --dangerously-skip-permissions or "
-            "--allow-dangerously-skip-permissions to enter this mode"
-        )
-    entered = context.session.rules.set_mode(mode)
+    entered = context.session.parts.planning.change_mode(text(fields, "mode"))
     context.view.tell_mode(entered)
     return {"mode": entered}
 

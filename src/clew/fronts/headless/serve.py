@@ -142,12 +142,7 @@ class HostServer:
         if self._options.max_frame_bytes is not None:
             self._channel.max_frame_bytes = self._options.max_frame_bytes
         options: Options | None = self._options
-        controls = ControlContext(
-            view=self._view,
-            lines=self._lines,
-            host=self._host,
-            may_bypass=self._options.may_bypass,
-        )
+        controls = ControlContext(view=self._view, lines=self._lines, host=self._host)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._read(first, controls, group))
             failure: ClewError | None = None

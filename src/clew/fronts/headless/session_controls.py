@@ -21,7 +21,6 @@ class ControlContext(Struct, frozen=True, kw_only=True):
     view: HostView
     lines: HostInput
     host: HostRequests
-    may_bypass: bool
 
     @property
     def session(self) -> Session:

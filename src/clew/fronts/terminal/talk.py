@@ -159,7 +159,7 @@ class SessionMenus:
         at = CYCLE.index(self._session.mode) if self._session.mode in CYCLE else -1
         for step in range(1, len(CYCLE)):
             try:
-                self._session.rules.set_mode(CYCLE[(at + step) % len(CYCLE)])
+                self._session.parts.planning.change_mode(CYCLE[(at + step) % len(CYCLE)])
             except SettingsError:
                 continue
             self._screen.changed()
