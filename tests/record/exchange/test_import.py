@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.messages.kinds import find_faults
-from clew.record.exchange import codex, one_file, pi
-from clew.record.exchange.conversion import Builder, Converted
+from clew.core.normalize.origin import find_own_items
+from clew.core.normalize.target import Reader, family_of
+from clew.record.exchange.formats import codex, one_file, pi
+from clew.record.exchange.formats.conversion import Builder, Converted
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.commands.sessions.place import Place
 from tests.fronts.headless.clew_process import clew
+from tests.record.exchange.sources import convert_as, convert_one, of_lines, of_value, outline
 from tests.record.transcript.build import (
     SESSION,
     call,
@@ -143,11 +145,14 @@ def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
         'user tool_result: "a.txt"',
         'assistant text: "One file."',
     ]
-    assert brought["lost"] == {
+    assert brought["changed"] == {}
+    assert brought["leftOut"] == {
         "instructions of the other program": 1,
-        "encrypted reasoning": 1,
-        "token count (prices and categories differ by provider)": 1,
+        "settings of a turn": 1,
+        "event that repeats an item": 1,
+        "token count without a response of its own": 1,
     }
+    assert (brought["items"], brought["kept"]) == (11, 7)
     messages = load(path).messages
     assert messages[4]["message"]["content"][0]["is_error"] is True
     assert {m["gitBranch"] for m in messages} == {"topic"}
@@ -158,7 +163,7 @@ def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
     assert bring(place, "again.jsonl", lines(*rollout()), "--new-id")["imported"]
 
 
-def test_a_session_of_pi_comes_in_with_the_branch_written_last(place: Place) -> None:
+def test_a_session_of_pi_comes_in_with_its_branches(place: Place) -> None:
     (brought,) = bring(place, "s.jsonl", lines(*tree()) + b"torn{")["imported"]
     path = Path(brought["path"])
     assert (brought["kind"], brought["title"]) == ("pi", "My change")
@@ -170,14 +175,19 @@ def test_a_session_of_pi_comes_in_with_the_branch_written_last(place: Place) -> 
         'user tool_result: [{"type": "text", "text": "done"}]',
         'assistant text: "Changed."',
     ]
-    assert brought["lost"] == {
-        "message of another branch": 1,
-        "invalid line (not a JSON object)": 1,
-    }
+    assert brought["lost"] == {"invalid line (not a JSON object)": 1}
+    assert (brought["items"], brought["kept"]) == (8, 7)
+    assert "left" in {
+        m["message"]["content"][0]["text"]
+        for line in path.read_text("utf-8").split("\n")
+        if line and (m := json.loads(line)).get("type") == "assistant"
+        and "text" in m["message"]["content"][0]
+    }  # fmt: skip
     cost = json.loads(place.clew("list", "--cost-over", "0.00001", "--json"))
     assert [o["sessionId"] for o in cost] == [brought["sessionId"]]
     shown = place.clew("import", str(place.cwd / "s.jsonl"), "--new-id")
-    assert "lost: message of another branch: 1" in shown
+    assert "8 items: 7 kept, 0 changed, 1 left out" in shown
+    assert "left out: invalid line (not a JSON object): 1" in shown
 
 
 def test_what_came_in_goes_on(place: Place, tmp_path: Path) -> None:
@@ -220,7 +230,7 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
     ]
     assert brought["lost"] == {
         "subagent without an ID or a message": 2, "subagent: not an agent id: '../x'": 1,
-        "message of type progress": 1, "message of type none": 1,
+        "message of type progress": 1, "message of type none": 1, "tool call without a name": 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
 
@@ -337,17 +347,16 @@ def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place
     assert "import JSON or JSONL instead" in said
 
 
-def numbered() -> Any:
-    numbers = count(1)
-    return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
-
-
 def of_codex(*found: dict[str, Any]) -> Converted:
-    return codex.convert(found, numbered())
+    return convert_as(codex.FORMAT, of_lines(*found))[0]
+
+
+def of_pi(*found: dict[str, Any]) -> Converted:
+    return convert_as(pi.FORMAT, of_lines(*found))[0]
 
 
 def shown(converted: Converted) -> list[Any]:
-    return [m["message"]["content"] for m in converted.messages]
+    return [m["message"]["content"] for m in converted.messages if "message" in m]
 
 
 def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
@@ -371,6 +380,7 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
         item("function_call", name="other", call_id="c3", arguments="{}"),
         item("function_call", name="exec_command", call_id="c4", arguments='{"cmd":"pwd"}'),
         item("web_search_call"),
+        item("unheard_of"),
         spoken("assistant", "", "output_text"),
         {"type": "session_meta", "payload": {"id": "second"}},
         {"type": "compacted", "payload": {"message": "so far"}},
@@ -383,25 +393,29 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
     ]  # fmt: skip
     assert shown(found)[7][0]["input"] == {"command": "pwd"}
     assert shown(found)[5][0]["input"] == {"input": "not json"}
-    assert set(found.losses) == {
+    assert found.messages[-2]["subtype"] == "compact_boundary"
+    assert found.messages[-1]["isCompactSummary"]
+    assert set(found.tally.losses) == {
         "content that is neither text nor an embedded picture",
         "second result of the same call",
         "tool result without its call",
         "tool call with a duplicate ID",
-        "item of type web_search_call",
+        "web_search_call (only the service gets it back)",
+        "item of type unheard_of",
         "second header, of the session it was forked from",
-        "compaction (summary imported as context, earlier history kept)",
+        "state of the other program",
+        "no content",
     }
-    assert codex.is_codex({"id": "x", "instructions": None})
-    assert not codex.is_codex({"type": "session_meta", "payload": 5})
+    assert codex.recognizes(of_lines({"id": "x", "instructions": None}))
+    assert not codex.recognizes(of_lines({"type": "session_meta", "payload": 5}))
 
 
 def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
     def message(role: str, content: Any = None, **more: Any) -> dict[str, Any]:
         return {"type": "message", "message": {"role": role, "content": content, **more}}
 
-    found = pi.convert(
-        [
+    found = of_pi(
+        *[
             {"type": "session", "id": "x"},
             message(
                 "user", [{"type": "image", "data": "aGk=", "mimeType": "image/png"}, {"type": "x"}]
@@ -424,19 +438,17 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
             {"type": "model_change"},
             {"type": "unheard of"},
         ],
-        numbered(),
     )
     assert not any(find_faults(m) for m in found.messages)
     assert [m["type"] for m in found.messages] == [
-        "user", "assistant", "assistant", "user", "user", "user", "user",
+        "user", "assistant", "assistant", "user", "user", "user", "system", "user",
     ]  # fmt: skip
-    assert set(found.losses) == {
+    assert set(found.tally.losses) == {
         "content that is neither text nor an embedded picture",
         "thinking signature (the text is shown but not sent)",
-        "content of type x",
-        "failed response, with its error",
         "message of role stranger",
-        "compaction (summary imported as context, earlier history kept)",
+        "no content",
+        "settings of the other program",
         "entry of type unheard of",
     }
 
@@ -456,48 +468,114 @@ def test_a_tree_that_goes_in_circles_comes_to_an_end() -> None:
             "message": {"role": "user", "content": "y"},
         },
     ]
-    found = pi.convert([{"type": "session", "id": "s"}, *entries], numbered())
+    found = of_pi({"type": "session", "id": "s"}, *entries)
     assert shown(found) == ["x", "y"]
 
 
+def of_one_file(value: Any) -> Converted:
+    return convert_as(one_file.FORMAT, of_value(value))[0]
+
+
 def test_what_is_converted_is_sound() -> None:
+    chain = [
+        said("t", None, call("x")),
+        result("r", "t", "x"),
+        user("e", "r", [{"type": "text", "text": "x"}]),
+    ]
     for found in (
-        codex.convert(rollout(), numbered()),
-        pi.convert(tree(), numbered()),
-        one_file.convert(of_old("/w"), numbered()),
-        one_file.convert(
-            {
-                "messages": [
-                    said("t", None, call("x")),
-                    result("r", "t", "x"),
-                    user("e", "r", [{"type": "text", "text": "x"}]),
-                ]
-            },
-            numbered(),
-        ),
+        of_codex(*rollout()),
+        of_pi(*tree()),
+        of_one_file(of_old("/w")),
+        of_one_file({"messages": chain}),
     ):
         assert found.messages
         assert_sound(found.messages)
-    kinds = (codex.is_codex(rollout()[0]), pi.is_pi(tree()[0]), one_file.is_one_file(of_old("/w")))
-    assert kinds == (True, True, True)
-    last = codex.convert([item("reasoning", summary=[{"text": "hm"}])], numbered())
-    assert last.losses == {"thinking without a response": 1}
+    last = of_codex(rollout()[0], item("reasoning", summary=[{"text": "hm"}]))
+    assert shown(last) == [[{"type": "thinking", "thinking": "hm", "signature": ""}]]
+
+
+def test_encrypted_reasoning_is_kept_for_the_service_that_wrote_it() -> None:
+    found = of_codex(*rollout())
+    thought, called = found.messages[2:4]
+    reasoning, function = thought["origin"]["items"], called["origin"]["items"]
+    assert reasoning[0]["encrypted_content"] == "gAAA"
+    assert function[0]["call_id"] == "call_1"
+    reader = Reader(service="openai", wire="responses", family=family_of("gpt-5"))
+    assert find_own_items([thought, called], reader) == [*reasoning, *function]
+
+
+def test_token_counts_of_codex_belong_to_the_response_before_them() -> None:
+    used = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 3}
+    count = {"type": "token_count", "info": {"last_token_usage": used, "total_token_usage": used}}
+    event = {"timestamp": AT, "type": "event_msg", "payload": count}
+    hello = spoken("user", "hello")
+    found = of_codex(hello, event, spoken("assistant", "hi", "output_text"), event, event)
+    (answer,) = [m for m in found.messages if m["type"] == "assistant"]
+    usage = answer["message"]["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 4)
+    assert found.tally.left_out == {"token count without a response of its own": 2}
+
+
+def test_a_rollout_with_the_conversation_only_in_events_comes_in() -> None:
+    def event(kind: str, **words: str) -> dict[str, Any]:
+        return {"timestamp": AT, "type": "event_msg", "payload": {"type": kind, **words}}
+
+    found = of_codex(
+        rollout()[0],
+        event("user_message", message="Look."),
+        event("agent_reasoning", text="hm"),
+        event("agent_message", message="I look."),
+        event("task_complete"),
+    )
+    assert outline(found) == [
+        "user text: Look.", "assistant thinking: hm", "assistant text: I look.",
+    ]  # fmt: skip
+    old = {"session": {"id": "x"}, "items": [{"role": "user", "content": "hello"}]}
+    assert outline(convert_one(of_value(old), "codex")) == ["user text: hello"]
+
+
+def test_branches_of_pi_hang_on_their_own_message() -> None:
+    found = of_pi(*tree())
+    first, left, thought = (message["uuid"] for message in found.messages[:3])
+    assert found.parents == {thought: first}
+    assert left not in found.parents
+
+
+def test_what_a_compaction_of_pi_kept_stays_after_its_summary() -> None:
+    def entry(id_: str, parent: str | None, kind: str, **more: Any) -> dict[str, Any]:
+        return {"type": kind, "id": id_, "parentId": parent, "timestamp": AT, **more}
+
+    found = of_pi(
+        {"type": "session", "id": "s"},
+        entry("1", None, "message", message={"role": "user", "content": "one"}),
+        entry("2", "1", "message", message={"role": "user", "content": "two"}),
+        entry("3", "2", "compaction", summary="so far", firstKeptEntryId="2"),
+    )
+    boundary, summary = found.messages[-2:]
+    segment = boundary["compactMetadata"]["preservedSegment"]
+    assert segment["headUuid"] == segment["tailUuid"] == found.messages[1]["uuid"]
+    assert segment["anchorUuid"] == summary["uuid"]
 
 
 def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
     talk = [{"role": "user", "content": "dig"}, {"role": "narrator", "content": "x"}]
     given = {"messages": talk, "agents": [{"agentId": "a7", "messages": talk}]}
-    found = one_file.convert(given, numbered())
+    found = of_one_file(given)
     assert [helper.agent_id for helper in found.agents] == ["a7"]
-    assert found.losses == {"message of type narrator": 2}
+    assert found.tally.left_out == {"message of role narrator": 2}
 
 
 def test_times_are_written_our_way() -> None:
-    build = Builder("x", "", numbered())
+    build = Builder("x", "", lambda: "")
     assert build.time(None) == "1970-01-01T00:00:00.000Z"
     assert build.time("2026-01-02T03:04:05Z") == "2026-01-02T03:04:05.000Z"
     assert build.time("2026-01-02T03:04:05.1234567+00:00") == "2026-01-02T03:04:05.123Z"
     assert build.time("yesterday") == "2026-01-02T03:04:05.123Z"
+    assert build.time("2026-01-02T03:04:05+02:00") == "2026-01-02T01:04:05.000Z"
+    assert build.time("2026-01-02 03:04:05") == "2026-01-02T03:04:05.000Z"
+    for unit in (1, 1_000, 1_000_000, 1_000_000_000):
+        assert build.time(1_767_323_045 * unit) == "2026-01-02T03:04:05.000Z"
+    assert build.time(5) == "2026-01-02T03:04:05.000Z"
 
 
 ANY = st.recursive(
@@ -527,9 +605,9 @@ ANY = st.recursive(
 )
 def test_no_line_of_any_shape_breaks_an_import(found: list[dict[str, Any]]) -> None:
     for converted in (
-        codex.convert(found, numbered()),
-        pi.convert([{"type": "session", "id": "x"}, *found], numbered()),
-        one_file.convert({"messages": found}, numbered()),
+        of_codex(rollout()[0], *found),
+        of_pi({"type": "session", "id": "x"}, *found),
+        of_one_file({"messages": found}),
     ):
         assert_sound(converted.messages)
 

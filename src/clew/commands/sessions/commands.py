@@ -71,7 +71,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),
     "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),
-    "import": (load_transfer, "Import sessions of clew, Claude Code, Codex and pi"),
+    "import": (load_transfer, "Import sessions of clew and of other agents"),
     "push": (load_transfer, "Upload to a store (folder or URL)"),
     "pull": (load_transfer, "Download from a store (never deletes local data)"),
     "rename": (load_change, "Set a session's title"),

@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
+from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError, UserError, describe_error
 from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size
-from clew.record.exchange.bring import ImportedSession, bring
+from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all
 from clew.record.exchange.export import (
     FORMATS,
     LEFT_OUT,
@@ -99,7 +101,7 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
         sys.stderr.write(f"clew sessions: {LEFT_OUT}\n")
 
 
-# `clew sessions import`: import files of clew, Claude Code, Codex and pi, and report losses.
+# `clew sessions import`: import files of clew and other programs, and account for their items.
 
 
 def require_importers() -> None:
@@ -121,32 +123,22 @@ def run_import(options: argparse.Namespace) -> int:
     with Bar("importing") as bar:
         for number, name in enumerate(options.file, 1):
             try:
-                session = bring(
+                imported, rejected = bring_all(
                     find_home(),
                     Path(name),
                     find_cwd(),
                     now=lambda: format_timestamp(time.time_ns() // 1_000_000),
                     has_new_id=options.new_id,
                 )
-                brought.append(session)
+                brought += imported
+                refused += _reasons(name, rejected, is_alone=len(imported) + len(rejected) == 1)
             except (SessionError, OSError) as error:
                 refused.append((name, describe_error(error)))
             bar(number, len(options.file))
     if options.json:
         say_json(
             {
-                "imported": [
-                    {
-                        "sessionId": session.session_id,
-                        "path": str(session.path),
-                        "kind": session.kind,
-                        "title": session.title,
-                        "messages": session.messages,
-                        "agents": session.agents,
-                        "lost": session.losses,
-                    }
-                    for session in brought
-                ],
+                "imported": [_describe(session) for session in brought],
                 "refused": [{"file": name, "reason": why} for name, why in refused],
             }
         )
@@ -155,13 +147,45 @@ def run_import(options: argparse.Namespace) -> int:
     return CANNOT if refused else FINE
 
 
+def _reasons(
+    name: str, rejected: list[RefusedSession], *, is_alone: bool
+) -> Iterator[tuple[str, str]]:
+    for session in rejected:
+        prefix = "" if is_alone else f"{session.source_id or 'a session'}: "
+        yield name, f"{prefix}{session.reason}"
+
+
+def _describe(session: ImportedSession) -> Json:
+    tally = session.tally
+    return {
+        "sessionId": session.session_id,
+        "path": str(session.path),
+        "kind": session.kind,
+        "title": session.title,
+        "messages": session.messages,
+        "agents": session.agents,
+        "items": tally.items,
+        "kept": tally.kept,
+        "changed": tally.changed,
+        "leftOut": tally.left_out,
+        "lost": session.losses,
+    }
+
+
 def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> None:
     for session in brought:
         say(
             f"{session.session_id}: {session.kind}, {format_count(session.messages, 'message')}, {session.title!r}"
         )
-        for reason, times in sorted(session.losses.items()):
-            say(f"  lost: {reason}: {times:,}")
+        tally = session.tally
+        if session.losses:
+            changed, left_out = sum(tally.changed.values()), sum(tally.left_out.values())
+            say(
+                f"  {format_count(tally.items, 'item')}: {tally.kept:,} kept, {changed:,} changed, {left_out:,} left out"
+            )
+        for name, reasons in (("changed", tally.changed), ("left out", tally.left_out)):
+            for reason, times in sorted(reasons.items()):
+                say(f"  {name}: {reason}: {times:,}")
     for name, why in refused:
         say(why if why.startswith(f"{name}: ") else f"{name}: {why}")
 
@@ -289,7 +313,7 @@ WORDS = {
     ),
     "import": GroupWord(
         run_import,
-        argument("file", nargs="+", help="Transcript, one-file JSON, Codex rollout or pi session"),
+        argument("file", nargs="+", help="File or database of clew or another agent"),
         switch("--new-id", "Import as a copy with a new ID"),
     ),
     "push": GroupWord(

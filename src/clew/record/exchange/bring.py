@@ -1,6 +1,6 @@
-"""Import a file from clew or another program as a session, and report what was lost.
+"""Import a file from clew or another program as sessions, and account for each of its items.
 
-The file is only read. The session is written completely to a staging folder, read back and then
+The file is only read. A session is written completely to a staging folder, read back and then
 renamed. An existing session is never changed.
 """
 
@@ -8,18 +8,19 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
-from clew.core.messages.encoding import decode, encode
+from clew.core.json_object import Json, text_of
+from clew.core.messages.encoding import encode
 from clew.core.messages.errors import MisuseError, SessionError
 from clew.core.messages.kinds import CHAIN, KINDS
-from clew.record.exchange import codex, one_file, pi
-from clew.record.exchange.conversion import Converted
 from clew.record.exchange.export import METADATA
+from clew.record.exchange.formats.conversion import Builder, Converted, Tally
+from clew.record.exchange.formats.frame import Source
+from clew.record.exchange.formats.registry import find_format
+from clew.record.exchange.source import read_json, read_lines, read_source
 from clew.record.transcript import light
 from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.belongings import give_agents, rename_session, write_file
@@ -44,6 +45,8 @@ from clew.version import VERSION
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 
+# Formats whose IDs name a session without the format's name, as earlier versions of clew did.
+_BY_ID = frozenset({"codex", "pi", "one file"})
 # Members that belong to the metadata line itself and not to the subagent.
 _OF_LINE = ("type", "agentId", "isSidechain")
 # Formats for reading, with too little information for an import.
@@ -52,7 +55,7 @@ PAGE = "this is a page for reading; import JSON or JSONL instead (see clew sessi
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """An imported session: its path, its format, and the number of losses by reason."""
+    """An imported session: its path, its format, and what became of the source's items."""
 
     session_id: str
     path: Path
@@ -60,63 +63,110 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     title: str
     messages: int
     agents: int
-    losses: dict[str, int]
+    tally: Tally
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Return the numbers of items that were changed or left out, by reason."""
+        return self.tally.losses
+
+
+class RefusedSession(Struct, frozen=True, kw_only=True):
+    """A session of a file that was not imported, and why. `is_known` means that it already was."""
+
+    source_id: str
+    kind: str
+    reason: str
+    is_known: bool = False
 
 
 def bring(
     home: Path, source: Path, cwd: str, *, now: Callable[[], str], has_new_id: bool
 ) -> ImportedSession:
-    """Import a file; with `has_new_id`, as a copy with a new ID."""
-    data = source.read_bytes()
-    document = _one_object(data)
-    if one_file.is_one_file(document):
-        converted = one_file.convert(document, _ids(data[:4096]))
-        return _write(home, converted, cwd, now, data, has_new_id=has_new_id)
-    lines, bad = _lines(data)
-    if not lines and source.suffix.lower() in PAGES:
-        raise SessionError(f"{source}: {PAGE}")
-    if not lines:
-        raise SessionError(f"{source}: contains no line with a JSON object")
-    if pi.is_pi(lines[0]):
-        converted = pi.convert(lines, _ids(data[:4096]))
-    elif codex.is_codex(lines[0]):
-        converted = codex.convert(lines, _ids(data[:4096]))
-    elif any(_is_ours(line) for line in lines):
-        return _copy(home, source, data, cwd, has_new_id=has_new_id)
-    else:
-        raise SessionError(f"{source}: not a session of clew, Claude Code, Codex or pi")
-    if bad:
-        converted.losses["invalid line (not a JSON object)"] = bad
-    return _write(home, converted, cwd, now, data, has_new_id=has_new_id)
+    """Import a file with one session; with `has_new_id`, as a copy with a new ID."""
+    imported, refused = bring_all(home, source, cwd, now=now, has_new_id=has_new_id)
+    if refused or not imported:
+        raise SessionError(refused[0].reason if refused else f"{source}: {EMPTY}")
+    return imported[0]
 
 
-def _one_object(data: bytes) -> Any:
-    try:
-        return decode(data)
-    except ValueError:
-        return None
+def bring_all(
+    home: Path, path: Path, cwd: str, *, now: Callable[[], str], has_new_id: bool
+) -> tuple[list[ImportedSession], list[RefusedSession]]:
+    """Import all sessions of a file. Raises `SessionError` if it is in no known format."""
+    source = read_source(path)
+    found = find_format(source)
+    if found is None:
+        if any(map(_is_ours, source.lines)):
+            return [_copy(home, path, path.read_bytes(), cwd, has_new_id=has_new_id)], []
+        raise SessionError(f"{path}: {_explain(source)}")
+    imported: list[ImportedSession] = []
+    refused: list[RefusedSession] = []
+    for converted in found.convert(source, _begin(found.name, source)):
+        if source.bad_lines and source.lines and len(source.lines) > 1:
+            converted.tally.leave_out(BAD_LINE, source.bad_lines)
+        try:
+            written = _write(
+                home, converted, cwd, now, source=path, seed=_seed(source), has_new_id=has_new_id
+            )
+            imported.append(written)
+        except KnownSessionError as error:
+            known = RefusedSession(
+                source_id=converted.source_id, kind=found.name, reason=str(error), is_known=True
+            )
+            refused.append(known)
+        except SessionError as error:
+            reason = RefusedSession(
+                source_id=converted.source_id, kind=found.name, reason=str(error)
+            )
+            refused.append(reason)
+    if not imported and not refused:
+        raise SessionError(f"{path}: {EMPTY}")
+    return imported, refused
 
 
-def _lines(data: bytes) -> tuple[list[Json], int]:
-    entries: list[Json] = []
-    bad = 0
-    for raw in data.split(b"\n"):
-        if raw.strip():
-            value = _one_object(raw)
-            if type(value) is dict:
-                entries.append(value)
-            else:
-                bad += 1
-    return entries, bad
+class KnownSessionError(SessionError):
+    """The session was imported before."""
+
+
+EMPTY = "the file contains no message"
+BAD_LINE = "invalid line (not a JSON object)"
+UNKNOWN = "not a session of clew, Claude Code or another known program"
+
+
+def _explain(source: Source) -> str:
+    """Return why a source in no known format is refused."""
+    if source.tables:
+        return "a database of no known program"
+    if not source.lines and source.document is None:
+        is_page = PurePath(source.name).suffix.lower() in PAGES
+        return PAGE if is_page else "contains no line with a JSON object"
+    return UNKNOWN
 
 
 def _is_ours(line: Json) -> bool:
-    kind = KINDS.get(str(line.get("type")))
-    return kind is not None and kind.place == CHAIN
+    kind = KINDS.get(text_of(line.get("type")))
+    has_place = kind is not None and kind.place == CHAIN
+    return has_place and ("uuid" in line or type(line.get("message")) is dict)
 
 
-def _ids(seed: bytes) -> Callable[[], str]:
-    space = uuid.uuid5(_SPACE, seed.hex())
+def _seed(source: Source) -> str:
+    # The beginning of a file stays the same while the session grows.
+    return source.text[:4096] or source.name
+
+
+def _begin(kind: str, source: Source) -> Callable[..., Builder]:
+    def begin(source_id: str, seed: str = "") -> Builder:
+        build = Builder(kind, source_id, _ids(f"{kind} {source_id or seed or _seed(source)}"))
+        if seed:
+            build.out.seed = f"{seed} {_seed(source)}"
+        return build
+
+    return begin
+
+
+def _ids(seed: str) -> Callable[[], str]:
+    space = uuid.uuid5(_SPACE, seed.encode("utf-8", "replace").hex())
     numbers = count()
     # Shaped like version 4, because some readers accept no other.
     return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
@@ -131,16 +181,16 @@ def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
     return get_project_dir(home, resolve_folder(cwd)), cwd
 
 
-def _session_id(home: Path, wanted: str, seed: bytes, *, has_new_id: bool) -> str:
+def _session_id(home: Path, wanted: str, seed: str, *, has_new_id: bool) -> str:
     if has_new_id:
         return str(uuid.uuid4())
-    identifier = uuid.uuid5(_SPACE, wanted or seed.hex())
+    identifier = uuid.uuid5(_SPACE, wanted or seed.encode("utf-8", "replace").hex())
     session_id = (
         wanted.lower() if light.is_uuid(wanted) else str(uuid.UUID(int=identifier.int, version=4))
     )
     paths = find_session(home, session_id)
     if paths:
-        raise SessionError(
+        raise KnownSessionError(
             f"session {session_id} already exists: {paths[0]}; use --new-id to import a copy"
         )
     return session_id
@@ -151,12 +201,18 @@ def _write(
     converted: Converted,
     current_cwd: str,
     now: Callable[[], str],
-    seed: bytes,
     *,
+    source: Path,
+    seed: str,
     has_new_id: bool,
 ) -> ImportedSession:
     """Record the converted messages as a session."""
-    session_id = _session_id(home, converted.source_id, seed[:4096], has_new_id=has_new_id)
+    if not converted.messages:
+        raise SessionError(EMPTY)
+    wanted = converted.source_id and f"{converted.kind} {converted.source_id}"
+    if light.is_uuid(converted.source_id) or converted.kind in _BY_ID:
+        wanted = converted.source_id
+    session_id = _session_id(home, wanted, converted.seed or seed, has_new_id=has_new_id)
     folder, cwd = _folder(home, converted.cwd, current_cwd)
     base = get_own_dir(home) / "importing"
     Files().make_folder(base)
@@ -171,15 +227,20 @@ def _write(
             git_branch=converted.branch or "HEAD",
             entrypoint="import",
         )
-        recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
-        _record(recorder, converted.messages, converted.losses)
+        recorder = _ImportRecorder(paths=paths, log=log, writer=writer, now=now)
+        recorder.imported = {
+            "format": converted.kind,
+            "sessionId": converted.source_id,
+            "path": str(source.absolute()),
+        }
+        _record(recorder, converted.messages, converted.parents, converted.tally)
         for agent in converted.agents:
             try:
                 own = AgentRecorder(recorder, agent.agent_id)
             except ValueError as error:
-                _lose(converted.losses, f"subagent: {error}")
+                converted.tally.reject(f"subagent: {error}", len(agent.messages))
                 continue
-            _record(own, agent.messages, converted.losses)
+            _record(own, agent.messages, {}, converted.tally)
             if agent.metadata:
                 write_file(get_sidecar(own.transcript), [encode(agent.metadata)])
         if converted.title:
@@ -193,26 +254,40 @@ def _write(
         )
 
 
-def _record(recorder: Recorder, messages: list[Json], losses: dict[str, int]) -> None:
+class _ImportRecorder(Recorder):
+    """Records an imported session; its first line names the source."""
+
+    imported: Json
+
+    def header(self) -> Json:
+        return super().header() | {"imported": self.imported}
+
+
+def _record(
+    recorder: Recorder, messages: list[Json], parents: dict[str, str | None], tally: Tally
+) -> None:
+    rejected: set[str] = set()
     for message in messages:
+        parent = parents.get(message["uuid"], "")
+        if parent != "" and parent not in rejected:
+            recorder.rewind(parent)
         try:
             recorder.record([message])
         except MisuseError as error:
-            _lose(losses, f"invalid message: {error}")
-
-
-def _lose(losses: dict[str, int], reason: str) -> None:
-    losses[reason] = losses.get(reason, 0) + 1
+            rejected.add(message["uuid"])
+            tally.reject(f"invalid message: {error}", 1)
 
 
 def _copy(
     home: Path, source: Path, data: bytes, current_cwd: str, *, has_new_id: bool
 ) -> ImportedSession:
     """Import clew's own lines unchanged except for a new session ID; subagents get separate files."""
-    ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
+    entries, _ = read_lines(data)
+    ids = [s for line in entries if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
-    session_id = _session_id(home, wanted, data[:4096], has_new_id=has_new_id)
-    cwd = next((c for line in _lines(data)[0] if type(c := line.get("cwd")) is str), "")
+    seed = data[:4096].decode("utf-8", "replace")
+    session_id = _session_id(home, wanted, seed, has_new_id=has_new_id)
+    cwd = next((c for line in entries if type(c := line.get("cwd")) is str), "")
     folder, _ = _folder(home, cwd, current_cwd)
     converted = Converted(kind="transcript", source_id=wanted)
     files: dict[str, list[bytes]] = {}
@@ -220,10 +295,11 @@ def _copy(
     for raw in data.split(b"\n"):
         if not raw.strip():
             continue
-        line = _one_object(raw)
+        line = read_json(raw)
         if type(line) is not dict:
-            _lose(converted.losses, "invalid line (not a JSON object)")
+            converted.tally.leave_out(BAD_LINE)
             continue
+        converted.tally.kept += 1
         agent = line.get("agentId") if line.get("isSidechain") is True else None
         name = (
             agent
@@ -273,5 +349,5 @@ def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> Importe
         title=outline.title if outline else "",
         messages=len(loaded.messages),
         agents=agents,
-        losses=converted.losses,
+        tally=converted.tally,
     )

@@ -1,16 +1,18 @@
 """Convert pi sessions: a header, then a tree of entries by `id` and `parentId`. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
-from clew.record.exchange.conversion import (
+from clew.record.exchange.formats.conversion import (
     Builder,
     Converted,
     call,
     make_picture,
+    make_text,
     make_thinking,
 )
+from clew.record.exchange.formats.frame import Begin, Format, Source
 
 # pi's tools and parameters, and clew's names for them where both mean the same.
 _TOOLS = {
@@ -20,46 +22,47 @@ _TOOLS = {
     "edit": ("Edit", {"path": "file_path", "oldText": "old_string", "newText": "new_string"}),
     "grep": ("Grep", {}),
 }
-_SILENT = frozenset({"thinking_level_change", "custom", "label", "session_info", "model_change"})
+_SILENT = frozenset({"thinking_level_change", "custom", "label", "model_change"})
 
 
-def is_pi(first: Json) -> bool:
-    return first.get("type") == "session" and type(first.get("id")) is str
+def recognizes(source: Source) -> bool:
+    head = source.first
+    if head.get("type") != "session" or type(head.get("id")) is not str:
+        return False
+    kinds = [line.get("type") for line in source.lines[1:50]]
+    return all(type(kind) is str and "/" not in kind for kind in kinds)
 
 
-def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
-    """Convert the most recent branch; messages on other branches are counted as losses."""
-    listed = list(lines)
-    head = listed[0]
-    build = Builder("pi", text_of(head.get("id")), new_uuid)
+def convert(source: Source, begin: Begin) -> Iterator[Converted]:
+    """Convert the tree of entries: the branch written last is the live one."""
+    head, *entries = source.lines
+    build = begin(text_of(head.get("id")))
+    build.item()
+    build.keep()
+    build.time(head.get("timestamp"))
     build.out.cwd = text_of(head.get("cwd"))
-    branch = _branch(listed[1:])
-    others = sum(e.get("type") == "message" for e in listed[1:]) - sum(
-        e.get("type") == "message" for e in branch
-    )
-    if others:
-        build.lose("message of another branch", others)
-    for entry in listed[1:]:
-        if entry.get("type") == "session_info":
-            build.out.title = text_of(entry.get("name"))
-    for entry in branch:
-        _entry(build, entry)
-    return build.finished()
-
-
-def _branch(entries: list[Json]) -> list[Json]:
-    """Return the path from the root to the last entry; a first-version file is a single branch."""
-    by_id = {e["id"]: e for e in entries if type(e.get("id")) is str}
-    if not by_id:
-        return entries
-    branch: list[Json] = []
-    at: Any = next(reversed(by_id.values()))
-    seen: set[str] = set()
-    while at is not None and at["id"] not in seen:
-        seen.add(at["id"])
-        branch.append(at)
-        at = by_id.get(text_of(at.get("parentId")))
-    return branch[::-1]
+    # The first and the last message of each entry, by the ID of the entry.
+    starts: dict[str, str | None] = {}
+    ends: dict[str, str | None] = {}
+    for entry in entries:
+        build.item(entry.get("id"))
+        identifier, follows = text_of(entry.get("id")), build.last
+        if "parentId" in entry:
+            # An unknown parent is the entry before: forks of pi name headers and calls.
+            parent = entry["parentId"]
+            follows = None if parent is None else ends.get(text_of(parent), build.last)
+            build.follow(follows)
+        count = len(build.out.messages)
+        if entry.get("type") == "compaction":
+            kept = starts.get(text_of(entry.get("firstKeptEntryId")))
+            at = build.time(entry.get("timestamp"))
+            build.compact(text_of(entry.get("summary")), at, kept_from=kept)
+        else:
+            _entry(build, entry)
+        is_new = len(build.out.messages) > count
+        ends[identifier] = build.last if is_new else follows
+        starts[identifier] = build.out.messages[count]["uuid"] if is_new else None
+    yield build.finished()
 
 
 def _entry(build: Builder, entry: Json) -> None:
@@ -69,13 +72,17 @@ def _entry(build: Builder, entry: Json) -> None:
             _message(build, object_of(entry.get("message")), at)
         case "custom_message":
             build.user(_blocks(build, entry.get("content")), at, is_meta=True)
-        case "compaction" | "branch_summary" as kind:
-            summary = [{"type": "text", "text": text_of(entry.get("summary"))}]
-            build.user(summary, at, is_meta=True)
-            build.lose(f"{kind} (summary imported as context, earlier history kept)")
+        case "branch_summary":
+            build.say(text_of(entry.get("summary")), at, is_meta=True)
+        case "session_info":
+            build.out.title = text_of(entry.get("name"))
+            build.keep()
         case kind:
-            if text_of(kind) not in _SILENT:
-                build.lose(f"entry of type {text_of(kind) or 'none'}")
+            build.lose(
+                "settings of the other program"
+                if text_of(kind) in _SILENT
+                else f"entry of type {text_of(kind) or 'none'}"
+            )
 
 
 def _message(build: Builder, message: Json, at: str) -> None:
@@ -89,7 +96,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
                 at,
                 model=text_of(message.get("model")),
                 usage=usage,
-                **({} if cost is None else {"costUSD": cost}),
+                cost_usd=cost,
             )
             if message.get("errorMessage"):
                 build.lose("failed response, with its error")
@@ -105,7 +112,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
                 f"<bash-input>{text_of(message.get('command'))}</bash-input>\n"
                 f"<bash-stdout>{text_of(message.get('output'))}</bash-stdout>"
             )
-            build.user([{"type": "text", "text": words}], at, is_meta=True)
+            build.user([make_text(words)], at, is_meta=True)
         case "custom" | "hookMessage":
             build.user(_blocks(build, message.get("content")), at, is_meta=True)
         case role:
@@ -118,7 +125,7 @@ def _said(build: Builder, message: Json) -> list[Json]:
     for part in map(object_of, list_of(message.get("content"))):
         match part.get("type"):
             case "text":
-                blocks.append({"type": "text", "text": text_of(part.get("text"))})
+                blocks.append(make_text(text_of(part.get("text"))))
             case "thinking":
                 signature = text_of(part.get("thinkingSignature")) if is_theirs else ""
                 blocks.append(make_thinking(text_of(part.get("thinking")), signature))
@@ -137,11 +144,11 @@ def _said(build: Builder, message: Json) -> list[Json]:
 
 def _blocks(build: Builder, content: Any) -> list[Json]:
     if type(content) is str:
-        return [{"type": "text", "text": content}]
+        return [make_text(content)]
     blocks: list[Json] = []
     for part in map(object_of, list_of(content)):
         if part.get("type") == "text":
-            blocks.append({"type": "text", "text": text_of(part.get("text"))})
+            blocks.append(make_text(text_of(part.get("text"))))
         elif part.get("type") == "image" and type(part.get("data")) is str:
             blocks.append(make_picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
         else:
@@ -149,7 +156,7 @@ def _blocks(build: Builder, content: Any) -> list[Json]:
     return blocks
 
 
-def _usage(usage: Json) -> tuple[Json, float | None]:
+def _usage(usage: Json) -> tuple[Json, Any]:
     names = {
         "input": "input_tokens",
         "output": "output_tokens",
@@ -158,5 +165,7 @@ def _usage(usage: Json) -> tuple[Json, float | None]:
     }
     counts = {ours: usage[key] for key, ours in names.items() if type(usage.get(key)) is int}
     cost = object_of(usage.get("cost")).get("total")
-    cost_usd = float(cost) if isinstance(cost, int | float) else None
-    return {"input_tokens": 0, "output_tokens": 0} | counts, cost_usd
+    return {"input_tokens": 0, "output_tokens": 0} | counts, cost
+
+
+FORMAT = Format(name="pi", title="pi", recognizes=recognizes, convert=convert)

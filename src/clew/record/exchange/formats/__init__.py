@@ -1,0 +1,1 @@
+"""The formats of other programs, one module each; registry.py lists them."""

@@ -1,0 +1,392 @@
+"""Convert sessions of other programs to clew messages, and account for each item. Pure.
+
+Nothing is invented: every item of the source is kept, changed or left out, the last two with a
+reason. IDs are derived from the source, so that importing the same file gives the same session.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.messages import factories
+from clew.core.messages.views import complete_usage
+from clew.core.normalize.origin import with_origins
+
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)")
+# The limits of times, in seconds: 2001 and 2100.
+_FIRST_S, _LAST_S = 978_307_200, 4_102_444_800
+ANSWERED = "answered"
+_PLACE = frozenset({"parentUuid", "sessionId", "isSidechain", "agentId"})
+LONG_AGO = "1970-01-01T00:00:00.000Z"
+EMPTY = "no content"
+
+
+class Helper(Struct, kw_only=True):
+    """A subagent of the session: its messages, and the metadata for its sidecar."""
+
+    agent_id: str
+    messages: list[Json]
+    metadata: Json
+
+
+class Tally(Struct, kw_only=True):
+    """What became of the source's items. An item with several reasons counts for its first."""
+
+    kept: int = 0
+    changed: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+
+    @property
+    def items(self) -> int:
+        return self.kept + sum(self.changed.values()) + sum(self.left_out.values())
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Return the numbers of items that were changed or left out, by reason."""
+        return _sum(self.changed, self.left_out)
+
+    def leave_out(self, reason: str, count: int = 1) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + count
+
+    def reject(self, reason: str, count: int) -> None:
+        """Count items as left out that were counted as kept before."""
+        self.kept = max(0, self.kept - count)
+        self.leave_out(reason, count)
+
+    def add(self, other: "Tally") -> None:
+        self.kept += other.kept
+        self.changed = _sum(self.changed, other.changed)
+        self.left_out = _sum(self.left_out, other.left_out)
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *other)}
+
+
+class Converted(Struct, kw_only=True):
+    """The result of a conversion; `source_id` is the session's ID in the source.
+
+    `parents` maps the UUID of a message to the message that it follows, where that is not the
+    message before it (None: the beginning). `seed` tells apart sessions without an ID.
+    """
+
+    kind: str
+    source_id: str
+    seed: str = ""
+    messages: list[Json] = []
+    parents: dict[str, str | None] = {}
+    agents: list[Helper] = []
+    title: str = ""
+    cwd: str = ""
+    branch: str = ""
+    tally: Tally = msgspec.field(default_factory=Tally)
+
+
+class Builder:
+    """Builds clew's entries from the source's items, taken in order.
+
+    Call `item` before each item. `new_uuid` supplies the IDs.
+    """
+
+    def __init__(self, kind: str, source_id: str, new_uuid: Callable[[], str]) -> None:
+        self.out = Converted(kind=kind, source_id=source_id)
+        self.new_uuid = new_uuid
+        self._at = LONG_AGO
+        self._open: dict[str, str] = {}
+        self._calls = 0
+        self._thoughts: list[Json] = []
+        self._origins: list[Any] = []
+        self._is_item = self._is_kept = False
+        self._reason = self._item_id = ""
+        self._follows: str | None = None
+        self._is_elsewhere = False
+
+    # -- the account
+
+    def item(self, source_id: Any = None) -> None:
+        """Begin the next item of the source; its messages name its ID there."""
+        self._end_item()
+        self._is_item, self._is_kept, self._reason = True, False, ""
+        self._item_id = text_of(source_id)
+
+    def _end_item(self) -> None:
+        if not self._is_item:
+            return
+        self._is_item = False
+        tally = self.out.tally
+        if not self._is_kept:
+            tally.leave_out(self._reason or EMPTY)
+        elif self._reason:
+            tally.changed[self._reason] = tally.changed.get(self._reason, 0) + 1
+        else:
+            tally.kept += 1
+
+    def lose(self, reason: str) -> None:
+        """Give the reason why the item is left out, or not kept as it is."""
+        self._reason = self._reason or reason
+
+    def keep(self) -> None:
+        """Count the item as kept, because the session has its content in another form."""
+        self._is_kept = True
+
+    def add_agent(self, agent_id: str, own: "Builder", metadata: Json) -> None:
+        """Add a subagent with the items that its own builder was given."""
+        done = own.finished()
+        self.out.tally.add(done.tally)
+        self.out.agents.append(Helper(agent_id=agent_id, messages=done.messages, metadata=metadata))
+
+    # -- the place
+
+    @property
+    def last(self) -> str | None:
+        """The UUID of the newest message."""
+        return self.out.messages[-1]["uuid"] if self.out.messages else None
+
+    def follow(self, uuid: str | None) -> None:
+        """Let the next message follow this one (None: the beginning), as a branch."""
+        self._end_thoughts()
+        self._follows, self._is_elsewhere = uuid, uuid != self.last
+
+    def _add(self, entries: list[Json]) -> None:
+        if self._is_elsewhere and entries:
+            self.out.parents[entries[0]["uuid"]] = self._follows
+            self._is_elsewhere = False
+        named = {"sourceId": self._item_id} if self._item_id else {}
+        self.out.messages += [entry | named for entry in entries]
+        self._is_kept = True
+
+    # -- the content
+
+    def time(self, value: Any) -> str:
+        """Convert a time to clew's format: ISO text, or seconds or smaller units since 1970.
+
+        An invalid time is replaced with the time of the previous message.
+        """
+        match = _TIME.fullmatch(value) if type(value) is str else None
+        if match is not None:
+            self._at = f"{match[1]}.{(match[2] or '.').removeprefix('.')[:3]:0<3}Z"
+        elif (seconds := _read_seconds(value)) is not None:
+            at = datetime.fromtimestamp(seconds, UTC)
+            self._at = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+        return self._at
+
+    def take(self, entry: Json) -> None:
+        """Add an entry that is already in clew's format; the recorder sets its place."""
+        self._add([{k: v for k, v in entry.items() if k not in _PLACE}])
+        for block in list_of(object_of(entry.get("message")).get("content")):
+            if type(block) is dict and block.get("type") == "tool_use":
+                self._open[text_of(block.get("id"))] = entry["uuid"]
+            elif type(block) is dict and block.get("type") == "tool_result":
+                self._open[text_of(block.get("tool_use_id"))] = ANSWERED
+
+    def finished(self) -> Converted:
+        self._end_thoughts()
+        self._end_item()
+        return self.out
+
+    def _end_thoughts(self) -> None:
+        """Write thinking that no response follows as a response of its own."""
+        if self._thoughts:
+            is_kept = self._is_kept
+            self._respond([], [], self._at, "", None, {})
+            self._is_kept = is_kept
+
+    def user(self, blocks: list[Json], at: str, *, is_meta: bool = False) -> None:
+        self._end_thoughts()
+        blocks = [b for b in blocks if b.get("type") != "text" or b.get("text", "").strip()]
+        if not blocks:
+            return
+        plain = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+        self._add(
+            [
+                factories.make_user(
+                    plain,
+                    uuid=self.new_uuid(),
+                    at=at,
+                    is_meta=is_meta,
+                    prompt_source=None if is_meta else "typed",
+                )
+            ]
+        )
+
+    def say(self, text: str, at: str, *, is_meta: bool = False) -> None:
+        """Add a message of the user."""
+        self.user([make_text(text)], at, is_meta=is_meta)
+
+    def compact(self, summary: str, at: str, *, kept_from: str | None = None) -> None:
+        """Add a compaction: the next request begins with this summary.
+
+        The messages from `kept_from` on are kept after it.
+        """
+        self._end_thoughts()
+        if not self.out.messages:
+            self.say(summary, at, is_meta=True)
+            return
+        anchor, last = self.new_uuid(), text_of(self.last)
+        segment = {"headUuid": text_of(kept_from), "anchorUuid": anchor, "tailUuid": last}
+        boundary = factories.compact_boundary(
+            uuid=self.new_uuid(),
+            at=at,
+            trigger="auto",
+            pre_tokens=0,
+            preserved_segment=segment if kept_from else None,
+        )
+        self._add([boundary, factories.compact_summary(summary, uuid=anchor, at=at)])
+
+    def answer(
+        self,
+        blocks: list[Json],
+        at: str,
+        *,
+        model: str = "",
+        usage: Json | None = None,
+        origins: list[Any] | None = None,
+        cost_usd: Any = None,
+    ) -> None:
+        """Add a response; `origins` has the record of origin of each block."""
+        fields = {"costUSD": float(cost_usd)} if type(cost_usd) in (int, float) else {}
+        said, records = [], []
+        for index, block in enumerate(blocks):
+            if block["type"] == "tool_use":
+                if block["id"] in self._open:
+                    self.lose("tool call with a duplicate ID")
+                    continue
+            elif not (block.get("text") or block.get("thinking") or block.get("signature")):
+                continue
+            said.append(block)
+            records.append(origins[index] if origins else None)
+        if said and all(block["type"] == "thinking" for block in said) and usage is None:
+            self._thoughts += said  # They begin the next response.
+            self._origins += records
+            self._is_kept = True
+        elif said:
+            self._respond(said, records, at, model, usage, fields)
+
+    def _respond(
+        self, said: list[Json], records: list[Any], at: str, model: str, usage: Any, fields: Json
+    ) -> None:
+        blocks, origins = [*self._thoughts, *said], [*self._origins, *records]
+        self._thoughts, self._origins = [], []
+        uuids = [self.new_uuid() for _ in blocks]
+        for block, uuid in zip(blocks, uuids, strict=True):
+            if block["type"] == "tool_use":
+                self._open[block["id"]] = uuid
+        message = {
+            "id": f"msg_{uuids[0].replace('-', '')}",
+            "type": "message",
+            "model": model,
+            "content": blocks,
+            "stop_reason": "tool_use" if blocks[-1]["type"] == "tool_use" else "end_turn",
+            "stop_sequence": None,
+            "usage": usage or {"input_tokens": 0, "output_tokens": 0},
+        }
+        entries = factories.make_assistant(message, uuids=uuids, at=at, request_id="")
+        self._add([entry | fields for entry in with_origins(entries, origins)])
+
+    def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
+        source = self._open.get(tool_id(call))
+        if source is None:
+            self.lose("tool result without its call")
+            return
+        if source == ANSWERED:
+            self.lose("second result of the same call")
+            return
+        self._open[tool_id(call)] = ANSWERED
+        self._add(
+            [
+                factories.make_tool_answer(
+                    tool_id(call), content, uuid=self.new_uuid(), at=at, source_uuid=source,
+                    is_error=is_error,
+                )
+            ]
+        )  # fmt: skip
+
+    def charge(self, usage: Json) -> bool:
+        """Give the newest response its usage; return False if none is without usage."""
+        for message in reversed(self.out.messages):
+            if message["type"] != "assistant":
+                continue
+            body = message["message"]
+            if any(body["usage"].get(key) for key in ("input_tokens", "output_tokens")):
+                return False
+            self._charge(body["id"], complete_usage(usage))
+            return True
+        return False
+
+    def _charge(self, message_id: str, usage: Json) -> None:
+        is_found = False
+        for index in range(len(self.out.messages) - 1, -1, -1):
+            entry = self.out.messages[index]
+            is_its = entry["type"] == "assistant" and entry["message"]["id"] == message_id
+            if is_its:
+                body = entry["message"] | {"usage": usage}
+                self.out.messages[index] = entry | {"message": body}
+            elif is_found:
+                break
+            is_found = is_found or is_its
+        self.keep()
+
+    def make_call(self, name: str, arguments: Any) -> Json:
+        """Return a call whose ID the source does not have."""
+        self._calls += 1
+        return call(f"call_{self._calls}", name, arguments)
+
+    @property
+    def has_own_calls(self) -> bool:
+        """True if the source has calls without IDs."""
+        return self._calls > 0
+
+    def answer_oldest(self, content: Any, at: str, *, is_error: bool = False) -> None:
+        """Add the result of the oldest open call, where results have no IDs."""
+        oldest = next((key for key, uuid in self._open.items() if uuid != ANSWERED), "")
+        self.result(oldest, content, at, is_error=is_error)
+
+    def is_known(self, call: str) -> bool:
+        """Return whether the call was made."""
+        return tool_id(call) in self._open
+
+    def is_open(self, call: str) -> bool:
+        """Return whether the call was made and has no result yet."""
+        return self._open.get(tool_id(call), ANSWERED) != ANSWERED
+
+
+def _read_seconds(value: Any) -> float | None:
+    if type(value) is str:
+        try:
+            at = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+        value = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    if type(value) not in (int, float):
+        return None
+    for unit in (1, 1e3, 1e6, 1e9):
+        if _FIRST_S <= value / unit <= _LAST_S:
+            return float(value / unit)
+    return None
+
+
+def tool_id(value: str) -> str:
+    return _NO_ID.sub("_", value) or "_"
+
+
+def call(call_id: str, name: str, arguments: Any) -> Json:
+    value = arguments if type(arguments) is dict else {"input": arguments}
+    return {"type": "tool_use", "id": tool_id(call_id), "name": name or "unknown", "input": value}
+
+
+def make_text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def make_picture(media: str, data: str) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+
+
+def make_thinking(words: str, signature: str = "") -> Json:
+    return {"type": "thinking", "thinking": words, "signature": signature}

@@ -1,0 +1,63 @@
+"""What an importer is: a format that recognizes a source by its content and converts it. Pure.
+
+A module per format defines `FORMAT`; registry.py lists them. A source is what a file contains. A
+format must accept only what it can convert: a source that two formats recognize is refused.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.record.exchange.formats.conversion import Builder, Converted
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """The content of a file: its JSON value, its lines with JSON objects, or its tables.
+
+    `document` is None if the file is not one JSON value; `bad_lines` counts the lines that are no
+    objects. `tables` maps the name of each table of a database to its columns, and `rows` reads
+    one. `folder` is the file's folder. `beside` reads a file next to this one, and `find` lists files below a folder next to it.
+    """
+
+    name: str
+    folder: str = ""
+    text: str
+    document: Any = None
+    lines: Sequence[Json] = ()
+    bad_lines: int = 0
+    tables: dict[str, frozenset[str]] = {}
+    rows: Callable[[str], Iterable[Json]] = lambda _: ()
+    beside: Callable[[str], bytes | None] = lambda _: None
+    find: Callable[[str], list[str]] = lambda _: []
+
+    @property
+    def first(self) -> Json:
+        return self.lines[0] if self.lines else {}
+
+    def has_tables(self, **columns: str) -> bool:
+        """Return whether the database has these tables, each with these columns."""
+        return all(
+            frozenset(names.split()) <= self.tables.get(table, frozenset())
+            for table, names in columns.items()
+        )
+
+
+class Begin(Protocol):
+    """Begins a session with its ID in the source; `seed` tells apart sessions without an ID."""
+
+    def __call__(self, source_id: str, seed: str = "") -> Builder: ...
+
+
+Recognize: TypeAlias = Callable[[Source], bool]
+Convert: TypeAlias = Callable[[Source, Begin], Iterable[Converted]]
+
+
+class Format(Struct, frozen=True, kw_only=True):
+    """A format of another program. `name` is in reports, `title` in texts."""
+
+    name: str
+    title: str
+    recognizes: Recognize
+    convert: Convert

@@ -1,0 +1,289 @@
+"""Convert sessions of Gemini CLI: one JSON object, lines of records, or a saved chat. Pure.
+
+A record of a message replaces the earlier one with the same ID; `$set` changes the head; `$rewindTo`
+ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object or alone. The
+list of prompts (`logs.json`) has no responses.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.record.exchange.formats.conversion import (
+    Builder,
+    Converted,
+    call,
+    make_picture,
+    make_text,
+    make_thinking,
+)
+from clew.record.exchange.formats.frame import Begin, Format, Source
+from clew.record.exchange.formats.messages import NO_TEXT, plain
+
+_KINDS = frozenset({"user", "gemini", "model", "info", "error", "warning"})
+NOTICE = "notice on the screen"
+OLDER = "earlier version of a message"
+
+
+def recognizes(source: Source) -> bool:
+    value = source.document
+    if type(value) is dict and len(source.lines) <= 1:
+        return _is_session(value) or _is_chat(value.get("history"))
+    if type(value) is list:
+        return _is_chat(value) or _is_log(value)
+    return _are_records(source)
+
+
+def _is_session(value: Json) -> bool:
+    messages = value.get("messages")
+    if type(messages) is not list or type(value.get("sessionId")) is not str:
+        return False
+    if not any(name in value for name in ("projectHash", "startTime", "lastUpdated")):
+        return False
+    return all(type(m) is dict and text_of(m.get("type")) in _KINDS for m in messages)
+
+
+def _is_chat(value: Any) -> bool:
+    return (
+        type(value) is list
+        and len(value) > 0
+        and all(
+            type(content) is dict
+            and content.get("role") in ("user", "model")
+            and type(content.get("parts")) is list
+            for content in value
+        )
+    )
+
+
+def _is_log(value: list[Any]) -> bool:
+    return len(value) > 0 and all(
+        type(line) is dict and {"sessionId", "messageId", "type", "message"} <= set(line)
+        for line in value
+    )
+
+
+def _are_records(source: Source) -> bool:
+    head = source.first
+    if type(head.get("sessionId")) is not str or "type" in head or len(source.lines) < 2:
+        return False
+    return ("projectHash" in head or "startTime" in head) and all(
+        "$set" in line
+        or "$rewindTo" in line
+        or text_of(line.get("type")) in _KINDS
+        or "sessionId" in line
+        for line in source.lines[1:]
+    )
+
+
+def convert(source: Source, begin: Begin) -> Iterator[Converted]:
+    value = source.document
+    if type(value) is list and _is_log(value):
+        yield from _convert_log(value, begin)
+        return
+    if type(value) is list or (
+        type(value) is dict and "history" in value and len(source.lines) < 2
+    ):
+        contents = value if type(value) is list else object_of(value).get("history", [])
+        build = begin("")
+        reader = Contents(build)
+        for content in contents:
+            build.item()
+            reader.take(content, build.time(None))
+        yield build.finished()
+        return
+    is_one = type(value) is dict and len(source.lines) <= 1
+    records = [value, *value["messages"]] if is_one else list(source.lines)
+    yield _convert_records(records, source, begin)
+
+
+def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
+    sessions: dict[str, list[Json]] = {}
+    for line in lines:
+        sessions.setdefault(text_of(line.get("sessionId")), []).append(line)
+    for session_id, own in sessions.items():
+        build = begin(session_id)
+        for line in own:
+            build.item()
+            at = build.time(line.get("timestamp"))
+            if line.get("type") == "user":
+                build.say(text_of(line.get("message")), at)
+                build.lose("prompt without its response, which the file does not have")
+            else:
+                build.lose(NOTICE)
+        yield build.finished()
+
+
+def _convert_records(records: list[Json], source: Source, begin: Begin) -> Converted:
+    head = records[0]
+    build = begin(text_of(head.get("sessionId")))
+    root = source.beside("../.project_root") or b""
+    build.out.cwd = root.decode("utf-8", "replace").strip()
+    build.time(head.get("startTime"))
+    final: dict[str, Json] = {}
+    for record in records[1:]:
+        if type(record.get("id")) is str and text_of(record.get("type")) in _KINDS:
+            final[record["id"]] = record
+    ends: dict[str, str | None] = {}
+    active: list[str] = []
+    for index, record in enumerate(records):
+        build.item(record.get("id"))
+        identifier = text_of(record.get("id"))
+        if "$rewindTo" in record:
+            target = text_of(record["$rewindTo"])
+            if target in active:
+                del active[active.index(target) :]
+            build.keep()
+        elif type(record.get("$set")) is dict or index == 0 or "type" not in record:
+            about = object_of(record.get("$set")) or record
+            build.out.title = text_of(about.get("summary")) or build.out.title
+            build.keep()
+        elif identifier in ends:
+            build.lose(OLDER)
+        else:
+            build.follow(ends[active[-1]] if active else build.last if not identifier else None)
+            _message(build, final.get(identifier, record))
+            if identifier:
+                ends[identifier] = build.last
+                active.append(identifier)
+    return build.finished()
+
+
+def _message(build: Builder, message: Json) -> None:
+    at = build.time(message.get("timestamp"))
+    kind = message.get("type")
+    parts = _parts(message.get("content"))
+    if kind == "user":
+        build.user([b for part in parts if (b := read_part(build, part))], at)
+    elif kind in ("gemini", "model"):
+        thoughts = [make_thinking(t) for t in map(_thought, list_of(message.get("thoughts"))) if t]
+        said = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
+        calls = [object_of(made) for made in list_of(message.get("toolCalls"))]
+        named = [(made, text_of(made.get("name"))) for made in calls]
+        blocks = [build.make_call(name, made.get("args")) if not made.get("id")
+                  else call(text_of(made["id"]), name, made.get("args")) for made, name in named]  # fmt: skip
+        usage = _usage(object_of(message.get("tokens")))
+        build.answer(
+            [*thoughts, *said, *blocks], at, model=text_of(message.get("model")), usage=usage
+        )
+        for made, block in zip(calls, blocks, strict=True):
+            if (result := made.get("result")) is not None:
+                content = [b for part in _parts(result) for b in read_response(build, part)]
+                is_error = made.get("status") in ("error", "cancelled")
+                build.result(block["id"], plain(content), at, is_error=is_error)
+    else:
+        build.lose(NOTICE)
+
+
+def _thought(thought: Any) -> str:
+    subject = text_of(object_of(thought).get("subject"))
+    rest = text_of(object_of(thought).get("description"))
+    return "\n".join(filter(None, (f"**{subject}**" if subject else "", rest)))
+
+
+def _parts(content: Any) -> list[Json]:
+    if type(content) is str:
+        return [{"text": content}]
+    parts = content if type(content) is list else [content]
+    return [{"text": p} if type(p) is str else p for p in parts if type(p) in (str, dict)]
+
+
+def read_part(build: Builder, part: Json) -> Json | None:
+    """Return the block of a text or a picture; anything else is counted as changed."""
+    if type(part.get("text")) is str:
+        return make_text(part["text"])
+    data = object_of(part.get("inlineData"))
+    media = text_of(data.get("mimeType"))
+    if media.startswith("image/") and type(data.get("data")) is str:
+        return make_picture(media, data["data"])
+    build.lose(NO_TEXT)
+    return None
+
+
+def read_response(build: Builder, part: Json) -> Iterator[Json]:
+    """Yield the blocks of a function's response."""
+    response = part.get("functionResponse")
+    if type(response) is not dict:
+        if block := read_part(build, part):
+            yield block
+        return
+    body = object_of(response.get("response"))
+    for name in ("output", "error", "result", "content"):
+        if type(body.get(name)) is str:
+            yield make_text(body[name])
+            break
+    else:
+        yield make_text(encode_text(body))
+    for inner in map(object_of, list_of(response.get("parts"))):
+        if block := read_part(build, inner):
+            yield block
+
+
+def encode_text(value: Any) -> str:
+    from clew.core.messages.encoding import encode
+
+    return encode(value).decode("utf-8", "replace")
+
+
+def _usage(tokens: Json) -> Json | None:
+    counts = {key: n for key, n in tokens.items() if type(n) is int and n >= 0}
+    if not counts:
+        return None
+    cached = counts.get("cached", 0)
+    return {
+        "input_tokens": max(0, counts.get("input", 0) - cached),
+        "cache_read_input_tokens": cached,
+        "output_tokens": counts.get("output", 0) + counts.get("thoughts", 0),
+    }
+
+
+class Contents:
+    """Converts contents with `role` and `parts`. Calls without IDs are matched by their names."""
+
+    def __init__(self, build: Builder) -> None:
+        self._build = build
+        self._unanswered: dict[str, list[str]] = {}
+
+    def take(
+        self, content: Json, at: str, *, model: str = "", usage: Json | None = None,
+        is_meta: bool = False, is_error: bool = False,
+    ) -> None:  # fmt: skip
+        build = self._build
+        parts = _parts(content.get("parts"))
+        if content.get("role") == "model":
+            blocks = [b for part in parts if (b := self._said(part))]
+            build.answer(blocks, at, model=model, usage=usage)
+            return
+        others: list[Json] = []
+        for part in parts:
+            response = part.get("functionResponse")
+            if type(response) is dict:
+                name = text_of(response.get("name"))
+                waiting = self._unanswered.get(name) or [""]
+                call_id = text_of(response.get("id")) or waiting.pop(0)
+                blocks = list(read_response(build, part))
+                failed = is_error or "error" in object_of(response.get("response"))
+                build.result(call_id, plain(blocks), at, is_error=failed)
+            elif block := read_part(build, part):
+                others.append(block)
+        build.user(others, at, is_meta=is_meta)
+
+    def _said(self, part: Json) -> Json | None:
+        made = part.get("functionCall")
+        if type(made) is dict:
+            name, arguments = text_of(made.get("name")), made.get("args")
+            if type(made.get("id")) is str and made["id"]:
+                return call(made["id"], name, arguments)
+            block = self._build.make_call(name, arguments)
+            self._unanswered.setdefault(name, []).append(block["id"])
+            return block
+        if part.get("thought") is True:
+            return make_thinking(text_of(part.get("text")))
+        block_or_none = read_part(self._build, part)
+        if block_or_none is not None and block_or_none["type"] == "image":
+            self._build.lose("picture in a response")
+            return None
+        return block_or_none
+
+
+FORMAT = Format(name="gemini", title="Gemini CLI", recognizes=recognizes, convert=convert)

@@ -1,0 +1,45 @@
+"""The formats that can be imported, and which of them a source is in. Pure."""
+
+from clew.core.messages.errors import SessionError
+from clew.record.exchange.formats import (
+    aider,
+    amp,
+    cline,
+    codex,
+    continue_dev,
+    copilot,
+    crush,
+    cursor,
+    factory,
+    gemini,
+    goose,
+    grok,
+    kimi,
+    one_file,
+    opencode,
+    pi,
+    qwen,
+    trajectory,
+    vibe,
+)
+from clew.record.exchange.formats.frame import Format, Source
+
+FORMATS = tuple(
+    module.FORMAT
+    for module in (
+        aider, amp, cline, codex, continue_dev, copilot, crush, cursor, factory,
+        gemini, goose, grok, kimi, opencode, pi, qwen, trajectory, vibe,
+    )
+)  # fmt: skip
+TITLES = {item.name: item.title for item in FORMATS}
+
+
+def find_format(source: Source) -> Format | None:
+    """Return the only format that recognizes a source."""
+    found = [item for item in FORMATS if item.recognizes(source)]
+    if len(found) > 1:
+        names = " and ".join(item.title for item in found)
+        raise SessionError(f"the content could be of {names}")
+    if not found and one_file.FORMAT.recognizes(source):
+        return one_file.FORMAT
+    return found[0] if found else None
