@@ -17,7 +17,7 @@ from clew.core.messages.encoding import encode
 from clew.core.messages.errors import MisuseError, SessionError
 from clew.core.messages.kinds import CHAIN, KINDS
 from clew.record.exchange.export import METADATA
-from clew.record.exchange.formats.conversion import Builder, Converted, Tally
+from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally
 from clew.record.exchange.formats.frame import Source
 from clew.record.exchange.formats.registry import find_format
 from clew.record.exchange.source import read_json, read_lines, read_source
@@ -63,7 +63,7 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     title: str
     messages: int
     agents: int
-    tally: Tally
+    tally: ItemTally
 
     @property
     def losses(self) -> dict[str, int]:
@@ -264,7 +264,7 @@ class _ImportRecorder(Recorder):
 
 
 def _record(
-    recorder: Recorder, messages: list[Json], parents: dict[str, str | None], tally: Tally
+    recorder: Recorder, messages: list[Json], parents: dict[str, str | None], tally: ItemTally
 ) -> None:
     rejected: set[str] = set()
     for message in messages:

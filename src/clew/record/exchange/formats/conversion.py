@@ -35,7 +35,7 @@ class Helper(Struct, kw_only=True):
     metadata: Json
 
 
-class Tally(Struct, kw_only=True):
+class ItemTally(Struct, kw_only=True):
     """What became of the source's items. An item with several reasons counts for its first."""
 
     kept: int = 0
@@ -59,7 +59,7 @@ class Tally(Struct, kw_only=True):
         self.kept = max(0, self.kept - count)
         self.leave_out(reason, count)
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "ItemTally") -> None:
         self.kept += other.kept
         self.changed = _sum(self.changed, other.changed)
         self.left_out = _sum(self.left_out, other.left_out)
@@ -85,7 +85,7 @@ class Converted(Struct, kw_only=True):
     title: str = ""
     cwd: str = ""
     branch: str = ""
-    tally: Tally = msgspec.field(default_factory=Tally)
+    tally: ItemTally = msgspec.field(default_factory=ItemTally)
 
 
 class Builder:

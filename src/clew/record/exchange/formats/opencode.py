@@ -152,7 +152,7 @@ def _convert_all(
         made.keep()
         made.out.title = text_of(info.get("title"))
         made.out.cwd = text_of(info.get("directory"))
-        reader = _Reader(made)
+        reader = _MessageReader(made)
         for message, parts in messages(own):
             reader.take(message, parts)
         return made
@@ -171,7 +171,7 @@ def _convert_all(
         yield made.finished()
 
 
-class _Reader:
+class _MessageReader:
     """Converts the messages of one session."""
 
     def __init__(self, build: Builder) -> None:
