@@ -149,6 +149,12 @@ def run_tasks(argv: list[str]) -> int:
 
 
 # Each function imports its module when called, so that `clew --version` loads none of them.
+def run_web(argv: list[str]) -> int:
+    from clew.fronts.web.run import main
+
+    return main(argv)
+
+
 COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "acp": (run_acp, "Serve an editor over the Agent Client Protocol"),
     "attach": (run_attach, "Follow and use a session on another machine"),
@@ -171,6 +177,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "serve": (run_serve, "Run a server for sessions, viewers and remote answers"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
     "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
+    "web": (run_web, "Show and use the sessions of this machine in a browser"),
 }
 
 # Single words that are commands of other programs or slash commands, with what to use instead. Sent
@@ -230,6 +237,7 @@ commands:
   serve        Run a server for sessions, viewers and remote answers
   sessions     List, search, check, repair and move sessions
   tasks        Manage background tasks that still run after clew exited
+  web          Show and use the sessions of this machine in a browser
 
 session:
   PROMPT                     First prompt; clew asks for one without it

@@ -55,6 +55,7 @@ from clew.serve.requests import (
     split_lines,
 )
 from clew.serve.web.pages import WebPages
+from clew.serve.web.shelf import Shelf
 
 # Proxies close silent connections, and the published viewer gives up after 45 s.
 SILENCE_S = 15.0
@@ -88,8 +89,16 @@ class EventStream(StreamingResponse):
 class SessionServer:
     """The application. `hosts` are the names under which it may be addressed."""
 
-    def __init__(self, database: Database, *, hosts: Iterable[str], public_url: str = "") -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        hosts: Iterable[str],
+        public_url: str = "",
+        shelf: Shelf | None = None,
+    ) -> None:
         self._database = database
+        self._shelf = shelf
         self._hosts = frozenset(host.lower() for host in hosts)
         self._public_url = public_url
         self._feed = Feed()
@@ -115,7 +124,9 @@ class SessionServer:
             Route("/v1/blobs/{name}", device(self._get_blob, "view"), methods=["GET"]),
             Route("/v1/blobs/{name}", device(self._put_blob, "start"), methods=["PUT"]),
             *Pairings(self._database, self._failures).routes(self._checked, device),
-            *WebPages(self._database, self._feed, EventStream).routes(self._checked, device),
+            *WebPages(self._database, self._feed, EventStream, self._shelf).routes(
+                self._checked, device
+            ),
             # the bridge protocol
             Route(code, device(self._list_sessions, "view"), methods=["GET"]),
             Route(code, device(self._create_session, "start"), methods=["POST"]),

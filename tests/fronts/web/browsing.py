@@ -4,9 +4,10 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 SWITCHES = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -24,7 +25,9 @@ def find_chromium() -> str:
 
 
 @contextlib.contextmanager
-def browsing() -> Iterator[Browser]:
+def browsing() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=find_chromium(), args=list(SWITCHES))
         try:
@@ -36,12 +39,14 @@ def browsing() -> Iterator[Browser]:
 class Screen:
     """One browser on one device. `faults` are errors of the page, of which there must be none."""
 
-    def __init__(self, browser: Browser, size: str, *, scheme: str = "light", **more: Any) -> None:
+    def __init__(
+        self, browser: "Browser", size: str, *, scheme: str = "light", **more: Any
+    ) -> None:
         width, height = SIZES[size]
         is_phone = size != "desk"
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
-            color_scheme=scheme,  # type: ignore[arg-type]
+            color_scheme=scheme,
             has_touch=is_phone,
             is_mobile=is_phone,
             **more,
@@ -89,7 +94,7 @@ class Screen:
         self.page.click(f".card button:has-text({label!r})")
 
     def texts(self, selector: str) -> list[str]:
-        return self.page.locator(selector).all_inner_texts()
+        return [str(text) for text in self.page.locator(selector).all_inner_texts()]
 
     def violations(self) -> list[str]:
         """Return what axe finds wrong on the page, by the rules of WCAG 2.2 AA."""

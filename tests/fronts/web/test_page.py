@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +12,15 @@ from tests.fronts.headless.test_rules_hold import calls
 from tests.fronts.remote.yard import Yard
 from tests.fronts.web.browsing import Screen, browsing
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 pytestmark = pytest.mark.e2e
 LASTING = ("--settings", json.dumps({"remoteAnswers": "session"}))
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
+def browser() -> Iterator["Browser"]:
     with browsing() as found:
         yield found
 
@@ -25,7 +29,9 @@ def bash(command: str) -> tuple[str, dict[str, str]]:
     return ("Bash", {"command": command, "description": f"Do {command.split()[0]}"})
 
 
-def test_a_phone_is_paired_by_its_code_and_finishes_a_task(browser, tmp_path: Path) -> None:
+def test_a_phone_is_paired_by_its_code_and_finishes_a_task(
+    browser: "Browser", tmp_path: Path
+) -> None:
     plan = calls(
         bash("touch made && rm -f gone"),
         ("Write", {"file_path": "notes.txt", "content": "one\ntwo\n"}),
@@ -71,7 +77,7 @@ def test_a_phone_is_paired_by_its_code_and_finishes_a_task(browser, tmp_path: Pa
 
 
 def test_an_approval_lasts_for_the_session_only_where_the_machine_allows_it(
-    browser, tmp_path: Path
+    browser: "Browser", tmp_path: Path
 ) -> None:
     plan = calls(bash("touch one"), bash("touch two"))
     for number, options in enumerate(((), LASTING)):
@@ -93,7 +99,9 @@ def test_an_approval_lasts_for_the_session_only_where_the_machine_allows_it(
             desk.close()
 
 
-def test_two_devices_answer_at_once_and_one_answer_counts(browser, tmp_path: Path) -> None:
+def test_two_devices_answer_at_once_and_one_answer_counts(
+    browser: "Browser", tmp_path: Path
+) -> None:
     plan = calls(bash("touch made"))
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:
         yard.worker("--name", "Race")
@@ -122,7 +130,9 @@ def test_two_devices_answer_at_once_and_one_answer_counts(browser, tmp_path: Pat
             screen.close()
 
 
-def test_an_answer_is_seen_growing_and_can_be_interrupted(browser, tmp_path: Path) -> None:
+def test_an_answer_is_seen_growing_and_can_be_interrupted(
+    browser: "Browser", tmp_path: Path
+) -> None:
     text = "\n\n".join(f"Paragraph **{number}** of a long answer." for number in range(400))
     slow = {"text": text, "send": {"events_per_s": 60}}
     plan = {"scenario": 1, "answers": [slow, {"text": "Again.", "times": "always"}]}
@@ -145,7 +155,9 @@ def test_an_answer_is_seen_growing_and_can_be_interrupted(browser, tmp_path: Pat
         desk.close()
 
 
-def test_nothing_is_lost_or_doubled_while_a_browser_is_offline(browser, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_doubled_while_a_browser_is_offline(
+    browser: "Browser", tmp_path: Path
+) -> None:
     answers = [{"text": f"Answer {number}."} for number in range(4)]
     with serving({"scenario": 1, "answers": answers}) as model, Yard(tmp_path, model.url) as yard:
         yard.worker("--name", "Away")
@@ -176,7 +188,7 @@ def test_nothing_is_lost_or_doubled_while_a_browser_is_offline(browser, tmp_path
 
 
 def test_the_page_lives_through_a_killed_server_and_a_killed_machine(
-    browser, tmp_path: Path
+    browser: "Browser", tmp_path: Path
 ) -> None:
     with (
         serving({"scenario": 1, "answers": [{"text": "Here.", "times": "always"}]}) as model,
@@ -213,7 +225,9 @@ HOSTILE = (
 ESCAPES = "printf '\\033[31mred\\033[0m \\033]0;title\\007 \\033[2J<script>window.hit = 4</script>'"
 
 
-def test_text_is_never_markup_and_escapes_are_never_obeyed(browser, tmp_path: Path) -> None:
+def test_text_is_never_markup_and_escapes_are_never_obeyed(
+    browser: "Browser", tmp_path: Path
+) -> None:
     hidden = "echo ok \u202e cod.exe \u200b"
     plan = {
         "scenario": 1,

@@ -17,7 +17,7 @@ MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|"
     r"createContextualFragment|setHTML|javascript:|@import|\son[a-z]+=|style=|<script>"
 )
-MOST_BYTES, MOST_SENT_BYTES = 150 << 10, 60_000
+MOST_BYTES, MOST_SENT_BYTES = 170_000, 60_000
 
 
 async def get(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -17,8 +17,12 @@ def find_folder() -> Path:
 
 
 def read_paired() -> Json:
-    """Return the keys of the devices that were paired with this machine, by ID."""
-    return read_file("paired.json")
+    """Return the keys of the devices that were paired with this machine, by ID.
+
+    Browsers that `clew web` opened are believed too, but alone they demand no signatures of others.
+    """
+    paired = read_file("paired.json")
+    return read_file("web.json") | paired if paired else {}
 
 
 def read_device() -> Json:

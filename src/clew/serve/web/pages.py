@@ -7,6 +7,7 @@ while it was away, it asks for by the last number that it has.
 Described in docs/using/serve.md.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,9 +27,10 @@ from clew.serve.database import Database, Transaction
 from clew.serve.devices import Device
 from clew.serve.feed import Feed
 from clew.serve.log import RefusedError
-from clew.serve.requests import parse_number, parse_uuid, read_session_id
+from clew.serve.requests import parse_number, parse_object, parse_uuid, read_session_id
 from clew.serve.web import lists
 from clew.serve.web.assets import send_asset
+from clew.serve.web.shelf import Shelf
 
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
@@ -37,6 +39,9 @@ Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
 SILENCE_S = 5.0
 # News of other sessions is sent at most this often.
 LIST_S = 1.0
+# How often a transcript that is shown from its file is looked at.
+FILE_S = 0.25
+PLACE = re.compile(r"|\d{1,15}(:[\w-]{1,64})?")
 PAGE = 200
 MOST_SESSIONS = 500
 SHORTEST_SEARCH = 2
@@ -52,11 +57,19 @@ class SessionNews(Struct, frozen=True, kw_only=True):
 
 
 class WebPages:
-    """The page of one server. `respond` makes a response from a stream of bytes."""
+    """The page of one server. `respond` makes a response from a stream of bytes.
+
+    With a shelf, its sessions are shown too, each from its transcript unless a worker has it open.
+    """
 
     def __init__(
-        self, database: Database, feed: Feed, respond: Callable[[AsyncIterator[bytes]], Response]
+        self,
+        database: Database,
+        feed: Feed,
+        respond: Callable[[AsyncIterator[bytes]], Response],
+        shelf: Shelf | None = None,
     ) -> None:
+        self._shelf = shelf
         self._database = database
         self._feed = feed
         self._respond = respond
@@ -75,11 +88,22 @@ class WebPages:
             Route("/v1/web/sessions", for_device(self._list, "view"), methods=["GET"]),
             Route(one + "/events", for_device(self._read_page, "view"), methods=["GET"]),
             Route("/v1/web/stream", for_device(self._stream, "view"), methods=["GET"]),
+            Route("/v1/web/sessions", for_device(self._start, "start"), methods=["POST"]),
+            Route(one + "/host", for_device(self._host, "prompt"), methods=["POST"]),
+            Route(one + "/fork", for_device(self._fork, "start"), methods=["POST"]),
+            Route(one + "/branches", for_device(self._branches, "view"), methods=["GET"]),
             Route("/v1/web/search", for_device(self._search, "view"), methods=["GET"]),
         ]
 
     async def _me(self, device: Device, _: Request) -> Response:
-        return JSONResponse({"id": device.id, "name": device.name, "scopes": sorted(device.scopes)})
+        return JSONResponse(
+            {
+                "id": device.id,
+                "name": device.name,
+                "scopes": sorted(device.scopes),
+                "has_shelf": self._shelf is not None,
+            }
+        )
 
     async def _list(self, device: Device, _: Request) -> Response:
         return JSONResponse({"data": await self._read_list(device)})
@@ -91,6 +115,11 @@ class WebPages:
             return kept[1]
         read = partial(lists.list_all, owner=device.owner, limit=MOST_SESSIONS)
         found = await self._database.read(read)
+        if self._shelf is not None:
+            open_now = [s for s in found if s["connection_status"] == "connected"]
+            named = {session["session_id"] for session in open_now}
+            others = await self._shelf.list_sessions()
+            found = open_now + [s for s in others if s["session_id"] not in named]
         self._lists[device.owner] = (time.monotonic(), found)
         return found
 
@@ -98,12 +127,19 @@ class WebPages:
         words = request.query_params.get("q", "").strip()
         if len(words) < SHORTEST_SEARCH:
             raise RefusedError(400, "invalid_request", "q: expected at least two characters")
+        if self._shelf is not None:
+            return JSONResponse({"data": await self._shelf.search(words)})
         search = partial(lists.search_events, owner=device.owner, words=words)
         return JSONResponse({"data": await self._database.read(search)})
 
     async def _read_page(self, device: Device, request: Request) -> Response:
         """Send the last events before a number, and with none, the open questions too."""
         session, limit = read_session_id(request), parse_number(request, "limit", PAGE)
+        if (shelf := await self._find_shelf(session, device)) is not None:
+            place = request.query_params.get("before", "")
+            if not PLACE.fullmatch(place):
+                raise RefusedError(400, "invalid_request", f"before: {place!r} is no place")
+            return JSONResponse(await shelf.read_page(session, place, min(limit, PAGE)))
         before = parse_number(request, "before", 0)
 
         def read(transaction: Transaction) -> Json:
@@ -124,19 +160,60 @@ class WebPages:
             msgspec.json.encode(await self._database.read(read)), media_type="application/json"
         )
 
+    async def _find_shelf(self, session: str, device: Device) -> Shelf | None:
+        """Return the shelf if a session is to be shown from it."""
+        if self._shelf is None or not self._shelf.has(session):
+            return None
+        show = partial(lists.show_one, session=session, owner=device.owner)
+        try:
+            found = await self._database.read(show)
+        except RefusedError:
+            return self._shelf
+        return None if found["connection_status"] == "connected" else self._shelf
+
+    def _require_shelf(self) -> Shelf:
+        if self._shelf is None:
+            raise RefusedError(404, "not_found", "this server has no sessions of its own machine")
+        return self._shelf
+
+    async def _start(self, _device: Device, request: Request) -> Response:
+        folder = str((await parse_object(request)).get("folder"))
+        return JSONResponse({"session_id": await self._require_shelf().start(folder)})
+
+    async def _host(self, device: Device, request: Request) -> Response:
+        session = read_session_id(request)
+        if (shelf := await self._find_shelf(session, device)) is not None:
+            await shelf.host(session)
+        return JSONResponse({})
+
+    async def _fork(self, _device: Device, request: Request) -> Response:
+        body = await parse_object(request)
+        shelf, session = self._require_shelf(), read_session_id(request)
+        is_before = body.get("before") is True
+        made = await shelf.fork(session, str(body.get("uuid")), is_before=is_before)
+        self._lists.clear()
+        return JSONResponse(made)
+
+    async def _branches(self, _device: Device, request: Request) -> Response:
+        found = await self._require_shelf().read_branches(read_session_id(request))
+        return JSONResponse({"data": found})
+
     # -- the stream
 
     async def _stream(self, device: Device, request: Request) -> Response:
         named = request.query_params.get("session", "")
         session = parse_uuid(named) if named else ""
-        if session:
+        shelf = await self._find_shelf(session, device) if session else None
+        if session and shelf is None:
             find = partial(log.find_session, session=session, owner=device.owner)
             await self._database.read(find)
         after = parse_number(request, "after", 0)
-        return self._respond(self._frames(device, bearer_of(request.headers), session, after))
+        return self._respond(
+            self._frames(device, bearer_of(request.headers), session, after, shelf)
+        )
 
     async def _frames(
-        self, device: Device, token: str, session: str, after: int
+        self, device: Device, token: str, session: str, after: int, shelf: Shelf | None
     ) -> AsyncIterator[bytes]:
         """Yield the events of a session after a number, and the list whenever it changes."""
         subscriber = self._feed.open(session, device.id)
@@ -146,10 +223,14 @@ class WebPages:
         try:
             while not subscriber.is_closed:
                 frames = subscriber.take()
-                read = partial(self._read_news, token=token, session=session, after=after)
+                # A session on the shelf has no news in the log.
+                logged = "" if shelf is not None else session
+                read = partial(self._read_news, token=token, session=logged, after=after)
                 news = await self._database.read(read)
                 if news is None:
                     return
+                if shelf is not None:
+                    news = await self._read_shelf(shelf, session, after, device)
                 frames += [named_frame("event", about) for about in news.shown]
                 after = max(after, news.last)
                 named: dict[str, Any] = {"hello": {"last": news.last}}
@@ -169,10 +250,22 @@ class WebPages:
                     sent_at = time.monotonic()
                     yield b"".join(frames)
                 if news.count < PAGE:
-                    await subscriber.wait(LIST_S)
+                    await subscriber.wait(LIST_S if shelf is None else FILE_S)
         finally:
             self._note_presence(session, device.name, -1)
             self._feed.close(subscriber)
+
+    async def _read_shelf(
+        self, shelf: Shelf, session: str, after: int, device: Device
+    ) -> SessionNews:
+        """Return what is new in a transcript. It is shown anew if a worker has opened it."""
+        found = await shelf.read_news(session, after)
+        shown = await shelf.show_session(session)
+        if found.is_other or await self._find_shelf(session, device) is None:
+            shown["origin"] = "another"
+        return SessionNews(
+            shown=found.events, count=len(found.events), last=found.last, session=shown
+        )
 
     def _read_news(
         self, transaction: Transaction, *, token: str, session: str, after: int

@@ -3,16 +3,15 @@
 import { h, put, visible } from './dom.js';
 
 const WORDS = (text) => new Set(text.split(' '));
-const C_LIKE = WORDS('async await break case catch class const continue default defer delete do else enum export extends extern final finally fn for from func function go goto if impl implements import in instanceof interface let loop match mod module mut namespace new null nil None of package private protected pub public return self Self static struct super switch template this throw throws trait true false try type typeof union unsafe use using var virtual void volatile when where while with yield int float double bool boolean char long short string byte any never unknown number undefined');
+const C_LIKE = WORDS('async await break case catch class const continue default defer delete do else enum export extends final finally fn for from func function go if impl implements import in instanceof interface let loop match mod mut namespace new null nil of package private protected pub public return self static struct super switch this throw throws trait true false try type typeof unsafe use using var void when where while with yield int float double bool boolean char long string byte any undefined');
 const PYTHON = WORDS('and as assert async await break case class continue def del elif else except False finally for from global if import in is lambda match None nonlocal not or pass raise return True try while with yield self');
 const SHELL = WORDS('if then else elif fi for in do done while until case esac function return export local set unset exit cd echo source alias');
 const SQL = WORDS('select from where and or not insert into values update set delete create table index join left right inner outer on group by order limit offset as distinct having union all null is in like exists case when then else end primary key references default');
-const RUBY = WORDS('def end class module if elsif else unless while until do begin rescue ensure return yield self nil true false and or not require include attr_reader attr_accessor then case when');
 
 const LANGUAGES = {
 	python: [PYTHON, '#'], py: [PYTHON, '#'], bash: [SHELL, '#'], sh: [SHELL, '#'], shell: [SHELL, '#'], zsh: [SHELL, '#'],
 	console: [SHELL, '#'], yaml: [WORDS('true false null yes no'), '#'], yml: [WORDS('true false null'), '#'], toml: [WORDS('true false'), '#'],
-	ruby: [RUBY, '#'], rb: [RUBY, '#'], sql: [SQL, '--'], lua: [WORDS('and break do else elseif end false for function if in local nil not or repeat return then true until while'), '--'],
+	sql: [SQL, '--'],
 	json: [WORDS('true false null'), ''], css: [WORDS('important media import supports'), ''], html: [WORDS(''), ''], xml: [WORDS(''), ''],
 	dockerfile: [WORDS('FROM RUN CMD COPY ADD ENV ARG WORKDIR EXPOSE ENTRYPOINT USER VOLUME AS'), '#'], make: [WORDS('ifeq else endif include'), '#'], makefile: [WORDS(''), '#'],
 	text: [WORDS(''), ''], txt: [WORDS(''), ''], md: [WORDS(''), ''], markdown: [WORDS(''), ''], '': [WORDS(''), ''],

@@ -2,10 +2,11 @@
 
 import { h, icon, iconButton, put, refill, say, span, visible } from './dom.js';
 import { ask, device, Link, loadDevice, pair, Refusal, setDevice, useToken } from './net.js';
+import { drawPromptMenu, drawSide, drawStart } from './local.js';
 import { SessionView } from './session.js';
 
 const app = document.getElementById('app');
-const page = { sessions: [], view: null, hits: null };
+const page = { sessions: [], view: null, hits: null, more: {} };
 
 // -- the first steps
 
@@ -17,11 +18,20 @@ async function begin() {
 	if (given.has('pair')) {
 		// The code must not stay in the history.
 		history.replaceState(null, '', `${location.pathname}#${given.get('open') ?? ''}`);
+		if (given.has('quiet') && device && (await isKnown())) return enter();
 		if (await pairWith(given.get('pair'), { isQuiet: given.has('quiet') })) return enter();
 		return undefined;
 	}
 	if (!device) return showPairing();
 	return enter();
+}
+
+async function isKnown() {
+	try {
+		return Boolean(await ask('GET', '/v1/web/me'));
+	} catch (error) {
+		return error.status !== 401;
+	}
 }
 
 function registerWorker() {
@@ -99,15 +109,21 @@ function showPairing(problem = '') {
 // -- the list
 
 function enter() {
-	page.list = h('nav', { class: 'list', 'aria-label': 'Sessions' });
+	page.list = h('div', { class: 'list', role: 'navigation', 'aria-label': 'Sessions' });
 	page.place = h('div', { class: 'place' });
 	page.search = h('input', { type: 'search', placeholder: 'Search all sessions', 'aria-label': 'Search all sessions', autocomplete: 'off', oninput: () => searchSoon() });
 	page.results = h('div', { class: 'results' });
 	put(page.list,
-		h('div', { class: 'list-head' }, h('img', { src: '/web/icon.svg', alt: '', width: '22', height: '22' }), h('span', { class: 'brand' }, 'clew'),
-			page.extra = h('span', { class: 'space' }), iconButton('sun', 'Light or dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
+		h('div', { class: 'list-head' }, h('img', { src: '/web/icon.svg', alt: '', width: '22', height: '22' }), h('h1', { class: 'brand' }, 'clew'),
+			h('span', { class: 'space' }), page.extra = h('span'), iconButton('sun', 'Light or dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
 		h('div', { class: 'search' }, icon('search'), page.search), page.results);
 	refill(app, page.list, page.place);
+	ask('GET', '/v1/web/me').then((me) => {
+		if (!me.has_shelf) return;
+		Object.assign(page.more, { drawPromptMenu, drawSide });
+		page.extra.append(drawStart(() => page.sessions));
+		page.view?.refresh();
+	}).catch(() => {});
 	addEventListener('hashchange', route);
 	addEventListener('keydown', pressed);
 	route();
@@ -128,8 +144,10 @@ function route() {
 	page.view = null;
 	page.listLink = null;
 	app.classList.toggle('has-session', Boolean(id));
+	// On a phone, the list is all there is.
+	page.list.setAttribute('role', !id && matchMedia('(max-width: 48rem)').matches ? 'main' : 'navigation');
 	if (id) {
-		page.view = new SessionView(id, { listed, changed, leave: () => { location.hash = '#/'; }, refused, ...page.more });
+		page.view = new SessionView(id, Object.assign(page.more, { listed, changed, leave: () => { location.hash = '#/'; }, refused }));
 		refill(page.place, page.view.element);
 		page.view.open();
 	} else {
@@ -223,7 +241,7 @@ async function search() {
 			titles.length > 0 && h('section', null, h('h2', null, 'Titles'), h('ul', null, titles.slice(0, 8).map((s) => h('li', null, drawEntry(s))))),
 			h('section', null, h('h2', null, 'Messages', h('span', { class: 'number' }, String(page.hits.length))),
 				page.hits.length ? h('ul', null, page.hits.map((hit) => h('li', null, h('a', { class: 'entry hit', href: `#/s/${hit.session_id}` },
-					h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - hit.at_ms)), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'Nothing found.')));
+					h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - (hit.at_ms ?? Date.parse(hit.at)))), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'Nothing found.')));
 	} catch (error) {
 		refill(page.results, h('p', { class: 'bad note', role: 'alert' }, error.message));
 	}

@@ -99,6 +99,13 @@ export class SessionView {
 		this.scroller.toEnd();
 		this.stream?.close();
 		this.stream = new Link(this.id, page.last, { event: (name, value) => this.take(name, value), state: () => this.showLink() });
+		for (const item of this.pending.values()) {
+			if (this.model.prompts.has(item.id)) continue;
+			this.model.items.push(item);
+			this.model.prompts.set(item.id, item);
+			this.scroller.append([item]);
+			this.shown++;
+		}
 		this.showAll();
 	}
 
@@ -153,6 +160,11 @@ export class SessionView {
 				break;
 			}
 			case 'session':
+				// Its numbers are now those of another log.
+				if ((value.origin ?? 'log') !== (this.about.origin ?? 'log')) {
+					this.load().catch(() => {});
+					return;
+				}
 				if (value.last_sequence_num - this.stream.after > FAR_BEHIND) this.load();
 				this.about = value;
 				this.home.changed(value);
@@ -261,6 +273,13 @@ export class SessionView {
 		return this.about.connection_status === 'connected';
 	}
 
+	/** Draw everything again, because more can be done now. */
+	refresh() {
+		this.sideKey = '';
+		this.scroller.update(this.model.items);
+		this.showAll();
+	}
+
 	showAll() {
 		const about = this.about, meta = about.external_metadata ?? {};
 		this.title.textContent = visible(about.title || 'Session');
@@ -349,7 +368,7 @@ export class SessionView {
 
 	async sendPrompt(uuid, content, item) {
 		try {
-			await (this.sending = (this.sending ?? Promise.resolve()).then(() => send(this.id, { type: 'user', uuid, message: { role: 'user', content } })));
+			await (this.sending = (this.sending ?? Promise.resolve()).then(() => this.makeReady()).then(() => send(this.id, { type: 'user', uuid, message: { role: 'user', content } })));
 			if (item.status === 'waiting') item.status = 'sent';
 		} catch (error) {
 			this.sending = null;
@@ -359,6 +378,13 @@ export class SessionView {
 		this.pending.delete(uuid);
 		this.keepQueue();
 		this.scroller.update([item]);
+	}
+
+	/** Let the machine open a session that is only a transcript yet. */
+	async makeReady() {
+		if (this.about.origin !== 'file') return;
+		await ask('POST', `/v1/web/sessions/${this.id}/host`, {});
+		await this.load();
 	}
 
 	keepQueue() {
@@ -383,11 +409,12 @@ export class SessionView {
 		else if (stream.state === 'refused') [state, words] = ['refused', stream.why || 'Access was taken back'];
 		else if (stream.state !== 'live' || age > OLD_MS) [state, words] = ['lost', `${span(age)} old, ${navigator.onLine ? 'reconnecting' : 'offline'}`];
 		else if (this.about.read_only) [state, words] = ['live', 'Live, watching'];
+		else if (this.about.connection_status === 'resting') [state, words] = ['away', 'Resting'];
 		else if (!this.isHere) [state, words] = ['away', 'Machine away'];
 		if (this.linkWords !== words) {
 			this.linkWords = words;
 			refill(this.link, h('span', { class: `dot ${state}`, 'aria-hidden': 'true' }), h('span', null, words));
-			this.link.title = state === 'away' ? 'The session’s machine is not connected. Prompts wait for it.' : 'The state of the connection';
+			this.link.title = words === 'Resting' ? 'No process has this session open. A prompt opens it.' : state === 'away' ? 'The session’s machine is not connected. Prompts wait for it.' : 'The state of the connection';
 		}
 		this.element.classList.toggle('stale', state === 'lost' || state === 'refused');
 		if (state === 'refused' && !this.wasRefused) {

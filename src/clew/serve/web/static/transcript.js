@@ -209,7 +209,10 @@ export class Transcript {
 				this.model = payload.model ?? this.model;
 				this.mode = payload.permissionMode ?? this.mode;
 				break;
-			case 'informational':
+			case 'turn_duration':
+				this.push({ kind: 'turn', ms: payload.durationMs, at });
+				break;
+			case 'informational': case 'api_error':
 				this.push({ kind: 'notice', text: payload.content ?? '', level: payload.level ?? 'notice', at });
 				break;
 			case 'compact_boundary': {

@@ -1,0 +1,75 @@
+// What only a server of one's own machine offers: new sessions, forks, and the tree of branches.
+
+import { h, iconButton, put, refill, visible } from './dom.js';
+import { ask } from './net.js';
+
+function openDialog(title, ...content) {
+	const dialog = h('dialog', { class: 'small', 'aria-label': title }, h('div', { class: 'side-head' }, h('h2', null, title), iconButton('close', 'Close', () => dialog.close())), content);
+	dialog.addEventListener('close', () => dialog.remove());
+	document.body.append(dialog);
+	dialog.showModal();
+	return dialog;
+}
+
+async function fork(view, uuid, before) {
+	try {
+		const made = await ask('POST', `/v1/web/sessions/${view.id}/fork`, { uuid, before });
+		if (before) sessionStorage.setItem(`draft-${made.session_id}`, made.text);
+		location.hash = `#/s/${made.session_id}`;
+	} catch (error) {
+		view.toast(error.message);
+	}
+}
+
+/** Return the button of a prompt that offers to go on from there in another session. */
+export function drawPromptMenu(view, item) {
+	if (!view.can('start')) return null;
+	const choose = (before) => () => {
+		dialog.close();
+		fork(view, item.id, before);
+	};
+	let dialog;
+	return iconButton('more', 'More', () => {
+		dialog = openDialog('Go on from this prompt', h('p', { class: 'quiet' }, 'This session stays as it is. The new one has everything up to here.'),
+			h('div', { class: 'actions' }, h('button', { type: 'button', class: 'primary', onclick: choose(true) }, 'Try again from here'), h('button', { type: 'button', onclick: choose(false) }, 'Fork after its answer')));
+	}, { class: 'icon-button row-menu' });
+}
+
+/** Return the tree of branches, which is read when it is opened. */
+export function drawSide(view) {
+	const list = h('ol', { class: 'branches' });
+	const show = async () => {
+		const found = await ask('GET', `/v1/web/sessions/${view.id}/branches`).catch((error) => ({ data: [], error }));
+		refill(list, found.error && h('li', null, found.error.message), found.data.map((prompt) => {
+			const line = h('li', { class: prompt.live ? null : 'quiet' }, h('button', { type: 'button', class: 'plain', title: prompt.live ? 'On this branch' : 'Open this branch as a session', onclick: () => {
+				const item = view.model.prompts.get(prompt.uuid);
+				if (item) view.showItem(item);
+				else fork(view, prompt.uuid, false);
+			} }, `${prompt.live ? '●' : '○'} ${visible(prompt.text)}`));
+			line.style.paddingInlineStart = `${Math.min(prompt.depth, 6) * 0.75}rem`;
+			return line;
+		}));
+	};
+	return h('section', null, h('details', { ontoggle: show }, h('summary', null, h('h3', null, 'Branches')), list));
+}
+
+/** Return the button that starts a session in a folder that has some already. */
+export function drawStart(sessions) {
+	return iconButton('plus', 'New session', () => {
+		const folders = [...new Set(sessions().map((session) => session.config?.cwd).filter(Boolean))];
+		const choice = h('select', { 'aria-label': 'Folder', class: 'framed' }, folders.map((folder) => h('option', { value: folder }, folder)));
+		const words = h('p', { class: 'bad', role: 'alert' });
+		const start = async (event) => {
+			event.preventDefault();
+			words.textContent = '';
+			try {
+				const made = await ask('POST', '/v1/web/sessions', { folder: choice.value });
+				dialog.close();
+				location.hash = `#/s/${made.session_id}`;
+			} catch (error) {
+				words.textContent = error.message;
+			}
+		};
+		const dialog = openDialog('New session', put(h('form', { onsubmit: start }), h('label', null, 'Folder', choice), words, h('div', { class: 'actions' }, h('button', { class: 'primary' }, 'Start'))));
+	});
+}
