@@ -180,8 +180,9 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "web": (run_web, "Show and use the sessions of this machine in a browser"),
 }
 
-# Single words that are commands of other programs or slash commands, with what to use instead. Sent
-# to the model as a prompt, such a word would cost money and do something else.
+# Words that are commands of other programs or slash commands, with what to use instead. Sent to the
+# model as a prompt, such a word would cost money and do something else.
+_INSTALL = "clew is installed; clew doctor checks it"
 _UPDATE = (
     "update it with the tool that installed it: pip install -U, pipx upgrade or uv tool upgrade"
 )
@@ -193,9 +194,14 @@ ELSEWHERE = {
     "auth": "use clew login",
     "compact": "use /compact in a session",
     "export": "use clew sessions export, or /export in a session",
+    "daemon": "use clew serve",
     "history": "use clew sessions list",
     "init": "use /init in a session to create a memory file for the project",
+    "install": _INSTALL,
+    "logs": "use clew tasks",
     "models": "use /model in a session to list them, or --model to choose one",
+    "ps": "use clew tasks, or clew sessions list",
+    "purge": "use clew sessions prune",
     "resume": "use clew --resume, or clew --continue for the newest session",
     "rewind": "use clew sessions rewind, or /rewind in a session",
     "settings": "use clew config, or /config in a session",
@@ -555,24 +561,39 @@ LONE_LETTERS = 6
 
 
 def misspelled(args: list[str]) -> None:
-    """Raise CommandLineError if the first word is a misspelled command.
+    """Raise CommandLineError if the words look like a command rather than a prompt.
 
-    A single long word is treated as a command, too, because a session would send it to the model at
-    once.
+    A session would send them to the model at once. That is a misspelled command, a single long
+    word, or a command of similar programs, alone or with one more word (`auth status`).
     """
     if not args or (args[0].startswith("-") and args[0].lstrip("-") not in COMMANDS):
         return
     from clew.core.messages.errors import CommandLineError
     from clew.core.nearest import find_nearest
 
-    near = find_nearest(args[0], COMMANDS, cutoff=0.8)
-    if len(args) == 1:
-        word = args[0]
-        is_name = word.isascii() and word.islower() and word.replace("-", "").isalpha()
-        if word in ELSEWHERE or (is_name and len(word) >= LONE_LETTERS):
-            hint = f'did you mean "{near}"' if near else "run clew --help for a list"
-            hint = ELSEWHERE.get(word, hint)
-            prompt = f"to send it as a prompt: clew -- {word}"
-            raise CommandLineError(f'unknown command "{word}" ({hint}; {prompt})')
+    word = args[0]
+    near = find_nearest(word, COMMANDS, cutoff=0.8)
+    if not near and len(args) <= 3:
+        near = next((command for command in COMMANDS if command in swaps(word)), None)
+    is_short = len(args) <= 2 and is_name(args[-1].lstrip("-"))
+    is_lone = len(args) == 1 and is_name(word) and len(word) >= LONE_LETTERS
+    if is_short and (word in ELSEWHERE or is_lone):
+        hint = f'did you mean "{near}"' if near else "run clew --help for a list"
+        hint = ELSEWHERE.get(word, hint)
+        prompt = f"to send it as a prompt: clew -- {' '.join(args)}"
+        raise CommandLineError(f'unknown command "{word}" ({hint}; {prompt})')
     if near:
-        raise CommandLineError(f'unknown command "{args[0]}" (did you mean "{near}"?)')
+        raise CommandLineError(f'unknown command "{word}" (did you mean "{near}"?)')
+
+
+def is_name(word: str) -> bool:
+    return word.isascii() and word.islower() and word[0] != "-" and word.replace("-", "").isalpha()
+
+
+def swaps(word: str) -> set[str]:
+    """Return the word with each two neighboring letters swapped."""
+    return {
+        word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+        for i in range(len(word) - 1)
+        if word[i] != word[i + 1]
+    }

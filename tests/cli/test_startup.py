@@ -96,19 +96,25 @@ def test_a_file_that_is_not_there_is_said_without_its_error_number(
 
 
 @pytest.mark.parametrize(
-    ("argument", "words"),
+    ("line", "words"),
     [
         ("--versoin", "did you mean --version?"),
         ("--bogus", "unknown option --bogus; "),
         ("sesions", 'did you mean "sessions"'),
         ("uninstall", "pip uninstall"),
         ("frobnicate", "clew -- frobnicate"),
+        ("replay", "clew -- replay"),
+        ("server", 'did you mean "serve"'),
+        ("ps", "use clew tasks"),
+        ("auth status", "clew -- auth status"),
+        ("install", "clew doctor"),
+        ("mpc list", 'did you mean "mcp"'),
     ],
 )
 def test_an_unknown_word_is_an_error_that_names_the_nearest(
-    argument: str, words: str, capsys: pytest.CaptureFixture[str]
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([argument]) == 2
+    assert main(line.split()) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert words in said.err

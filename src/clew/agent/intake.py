@@ -69,6 +69,8 @@ class Raw(Struct, frozen=True, kw_only=True):
     more: str = ""
     pasted: tuple[Pasted, ...] = ()
     by_person: bool = False
+    # Whether a line that begins with # is a note, although no user typed it into a prompt.
+    takes_notes: bool = False
     # Whether the sender can switch to another session or end this one.
     is_lasting: bool = False
 
@@ -143,7 +145,7 @@ class Intake:
         `run_command` returns None for an unknown command name; the line may then be meant as a
         prompt.
         """
-        meant = parse(raw.text, by_person=raw.by_person)
+        meant = parse(raw.text, takes_notes=raw.by_person or raw.takes_notes)
         match meant:
             case Prompt():
                 return await self._prompt(raw, meant, emit)
@@ -337,7 +339,7 @@ class Intake:
 
 def parse_as_prompt(text: str) -> Prompt:
     """Parse a line as a prompt, even if it begins like a command."""
-    meant = parse(f" {text}", by_person=False)
+    meant = parse(f" {text}", takes_notes=False)
     assert isinstance(meant, Prompt)
     return Prompt(text=text, mentions=meant.mentions)
 

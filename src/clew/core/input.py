@@ -309,10 +309,11 @@ class MemoryNote(Struct, frozen=True, kw_only=True):
 Input: TypeAlias = Prompt | TypedCommand | Shell | MemoryNote
 
 
-def parse(text: str, *, by_person: bool) -> Input:
+def parse(text: str, *, takes_notes: bool) -> Input:
     """Parse a line of input.
 
-    Only a line from the user can be a note: a program's prompt may begin with a Markdown heading.
+    With `takes_notes`, a line that begins with # is a note. A host's prompt may begin with a
+    Markdown heading instead.
     """
     command = COMMAND.match(text.rstrip())
     if command is not None:
@@ -321,7 +322,7 @@ def parse(text: str, *, by_person: bool) -> Input:
         )
     if text.startswith("!") and text[1:].strip():
         return Shell(line=text[1:].strip())
-    if by_person and text.startswith("#") and "\n" not in text.strip():
+    if takes_notes and text.startswith("#") and "\n" not in text.strip():
         words = text.lstrip("#").strip()
         if words:
             return MemoryNote(words=words)

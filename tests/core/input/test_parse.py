@@ -40,11 +40,11 @@ from tests.requirements import requirement
     ],
 )  # fmt: skip
 def test_a_line_is_what_it_begins_with(text: str, meant: object) -> None:
-    assert parse(text, by_person=True) == meant
+    assert parse(text, takes_notes=True) == meant
 
 
 def test_a_heading_in_a_programs_prompt_is_no_note() -> None:
-    assert parse("# Task", by_person=False) == Prompt(text="# Task")
+    assert parse("# Task", takes_notes=False) == Prompt(text="# Task")
 
 
 def test_what_can_hardly_be_anything_but_a_file_is_told_apart() -> None:
@@ -83,7 +83,7 @@ def test_no_more_files_are_named_than_anybody_reads() -> None:
 
 @given(st.text(), st.booleans())
 def test_every_text_means_something_and_a_space_makes_it_a_prompt(
-    text: str, by_person: bool
+    text: str, takes_notes: bool
 ) -> None:
-    parse(text, by_person=by_person)
-    assert isinstance(parse(f" {text}", by_person=by_person), Prompt)
+    parse(text, takes_notes=takes_notes)
+    assert isinstance(parse(f" {text}", takes_notes=takes_notes), Prompt)

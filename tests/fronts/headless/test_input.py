@@ -188,3 +188,15 @@ def test_a_command_that_nobody_has_is_no_prompt(home: Path, line: str, hint: str
     _, (body,) = run(home, "--disable-slash-commands", line)
     assert words(body) == line
     assert transcripts(home) != []
+
+
+def test_a_note_on_the_command_line_goes_to_the_memory_file_and_costs_nothing(home: Path) -> None:
+    done, bodies = run(home, "# Use tabs.")
+    assert (done.returncode, bodies) == (0, [])
+    assert "Use tabs." in (home / "work" / "CLAUDE.md").read_text("utf-8")
+
+
+def test_a_piped_heading_and_a_text_of_several_lines_are_prompts(home: Path) -> None:
+    assert len(run(home, input="# Use tabs.")[1]) == 1
+    assert len(run(home, "# Task\nFix it.")[1]) == 1
+    assert not (home / "work" / "CLAUDE.md").exists()

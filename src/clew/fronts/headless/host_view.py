@@ -142,7 +142,7 @@ class HostInput(FrontInput):
 def is_command(prompt: Said) -> bool:
     """Return whether a prompt is a clew command, which is never passed to a running turn."""
     return prompt.typed is not None and isinstance(
-        parse(prompt.typed, by_person=False), TypedCommand
+        parse(prompt.typed, takes_notes=False), TypedCommand
     )
 
 

@@ -93,7 +93,7 @@ def whole_prompt(options: Options) -> Raw:
     if not (options.prompt.strip() or piped.strip()):
         raise CommandLineError("--print needs a prompt as an argument or on standard input")
     if options.prompt:
-        return Raw(text=options.prompt, more=piped)
+        return Raw(text=options.prompt, more=piped, takes_notes=not piped)
     # Piped input may be a slash command, but never a shell command, because its source is unknown.
     return Raw(text=piped) if piped.startswith("/") else Raw(text="", more=piped)
 

@@ -93,7 +93,9 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
     )
     try:
         servers.add(config for config in configs if config.kind != "sdk")
-        await servers.settled(LOOK_S)
+        async with asyncio.TaskGroup() as group:
+            for server in servers.all():
+                group.create_task(servers.connected(server.name, LOOK_S))
         return {server.name: probe_server(server) for server in servers.all()}
     finally:
         await servers.aclose()
