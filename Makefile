@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs golden site screenshots parity gauge lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs golden site screenshots parity gauge lock secret-rules check clean
 
 help: ## print this list of targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ compat: $(READY) ## run the Agent SDK's own end-to-end tests against clew (SDK=C
 
 bench: $(READY) ## measure speed relative to other programs (ONLY=subject)
 	@$(PY) -m benchmarks $(ONLY)
+
+soak: $(READY) ## run 10,000 turns in one process (memory and CPU must stay flat)
+	@$(PY) -m benchmarks turns
 
 lint: $(READY) ## check style, format and import contracts
 	@$(BIN)/ruff check --quiet .

@@ -150,7 +150,7 @@ def test_a_summary_that_is_ordered_during_a_turn_waits_for_its_end(tmp_path: Pat
 
     window = Window(part)
     with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
-        host.say("Sleep.")
+        host.say("Sleep. " + "The sea is calm. " * 80)
         host.until(lambda f: f["type"] == "assistant")
         host.say("/compact")
         assert host.result()["result"] == "I slept."

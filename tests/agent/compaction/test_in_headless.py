@@ -74,8 +74,8 @@ def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path
 def test_a_request_after_a_summary_begins_with_one_user_message(tmp_path: Path, model: str) -> None:
     window = Window(lambda body: answered("Painted.", body), limit=10**9)
     with serving(window, strict=True) as server:
-        for prompt in ("Paint it.", "/compact", "Go on.", "And on."):
-            more = () if prompt == "Paint it." else ("--continue",)
+        for prompt in ("Paint it. " + PARAGRAPH, "/compact", "Go on.", "And on."):
+            more = () if prompt.startswith("Paint") else ("--continue",)
             done = clew(tmp_path, server.url, "-p", prompt, "--model", model, *more)
             assert done.returncode == 0, done.stderr
     assert [m["role"] for m in window.asked[-1]["messages"]] == ["user", "assistant", "user"]
@@ -148,7 +148,7 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
     )
     why = "the summary failed: the model wrote no summary"
     with serving(window, strict=True) as server:
-        assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
+        assert clew(tmp_path, server.url, "-p", PARAGRAPH, *ARGS).returncode == 0
         once = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
         assert once.returncode == 1
         assert (once.stdout + once.stderr).count(why) == 1
@@ -164,13 +164,32 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
     assert boundaries(tmp_path) == []
 
 
+def test_a_conversation_that_a_summary_would_make_larger_stays_as_it_is(tmp_path: Path) -> None:
+    long = "<summary>" + PARAGRAPH * 3 + "</summary>"
+    window = Window(
+        lambda body: answered("Hello!", body), summary=lambda body: answered(long, body)
+    )
+    with serving(window, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
+        short = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
+        assert (short.returncode, window.summaries) == (1, [])
+        assert "nothing was compacted" in short.stderr
+        clew(tmp_path, server.url, "-p", PARAGRAPH, "--continue", *ARGS)
+        wordy = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
+        assert "nothing was compacted" in wordy.stderr
+        assert len(window.summaries) == 1
+        assert clew(tmp_path, server.url, "-p", "go on", "--continue", *ARGS).returncode == 0
+    assert boundaries(tmp_path) == []
+    assert PARAGRAPH.strip() in text_of(window.asked[-1])
+
+
 def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_path: Path) -> None:
     summaries = iter(["no", SUMMARY])
     window = Window(
         lambda body: answered("Hello!", body), summary=lambda body: answered(next(summaries), body)
     )
     with serving(window, strict=True) as server:
-        assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
+        assert clew(tmp_path, server.url, "-p", PARAGRAPH, *ARGS).returncode == 0
         done = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
     assert len(window.summaries) == 2
     assert "the record of a conversation" in text_of(window.summaries[1])
@@ -533,7 +552,7 @@ def test_what_a_summary_cannot_carry_is_told_again(tmp_path: Path) -> None:
     window = Window(part)
     args = (*ARGS, "--tools", "TodoWrite,Read,Bash")
     with serving(window, strict=True) as server:
-        clew(tmp_path, server.url, "-p", "begin", *args)
+        clew(tmp_path, server.url, "-p", "begin " + PARAGRAPH, *args)
         resumed(tmp_path, server.url, "/compact", *args)
         resumed(tmp_path, server.url, "Go on.", *args)
     sent = text_of(window.asked[-1])

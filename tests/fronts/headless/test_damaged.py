@@ -32,7 +32,7 @@ FEW = (
     "= a cycle of four",
     "> a boundary last, linked",
     "> a torn line that wrote two entries ahead, in the last line",
-    "= nothing but a sidechain",
+    "> nothing but a sidechain",
     "> an answer without a message",
     '> an answer whose message is "x"',
 )

@@ -328,7 +328,13 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
         (b'{"a":1}\n{"b":2}\n', "not a session"),
         (b'{"messages":[]}', "no message"),
         (lines({"type": "session", "id": "x"}), "no message"),
-        (lines(user("s", None, isSidechain=True, agentId="a1")), "only subagents"),
+        (
+            lines(*(user(f"s{i}", None, isSidechain=True, agentId=f"a{i}") for i in range(2))),
+            "only subagents",
+        ),
+        # Other programs use the same types of lines.
+        (lines({"type": "user", "content": "hello"}, {"type": "tool_result"}), "not a session"),
+        (lines({"sessionId": SESSION, "kind": "main"}, {"type": "user", "id": "1"}), "not a session"),
     ],
 )
 def test_what_is_no_session_is_refused_and_leaves_nothing(

@@ -61,7 +61,7 @@ CASES: dict[str, list[dict[str, Any] | bytes]] = {
         U1,
         *[user(f"{n}{i}", "u1" if i == 1 else f"{n}{i - 1}") for i in range(1, 5) for n in "xy"],
     ],
-    "nothing-live": [m | {"isSidechain": True} for m in talk(1)],
+    "nothing-live": [entry("system", "x", None, subtype="informational", content="Hello.")],
     "boundary-without-summary": [*talk(1), boundary("b"), hung(U2, "b")],
     "double-boundary": [*talk(1), boundary("c"), *COMPACTED[4:]],
     "parent-before-summary": [

@@ -235,7 +235,7 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [without(entry("progress", "p", None), "parentUuid"), hung(U1, "p"), A1],
         "u1 a1",
     ),
-    "= nothing but a sidechain": ([m | {"isSidechain": True} for m in talk(1)], ""),
+    "> nothing but a sidechain": ([m | {"isSidechain": True} for m in talk(1)], "u1 a1"),
     "= attachments and system entries in the chain": (
         [
             U1,

@@ -6,7 +6,8 @@ the boundary is described in docs/internals/transcript.md.
 Decision: docs/decisions/160-compaction.md
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +17,14 @@ from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.text import format_count
 from clew.core.normalize import select
+from clew.core.normalize.for_api import for_api
 from clew.core.normalize.select import Edits
-from clew.core.normalize.tokens import MESSAGE_OVERHEAD, estimate_content_tokens
+from clew.core.normalize.target import Target
+from clew.core.normalize.tokens import (
+    MESSAGE_OVERHEAD,
+    estimate_content_tokens,
+    estimate_message_tokens,
+)
 from clew.record.transcript.policy import find_block_ids
 
 # The receipt of a summary: the entries, files and open tasks that it covers. Pure.
@@ -25,6 +32,11 @@ from clew.record.transcript.policy import find_block_ids
 
 MAX_NAMED = 200
 SHOWN_FILES = 12
+# What a summary takes at least: its words, and those around it.
+LEAST_SUMMARY_TOKENS = 150
+# From here on, a conversation is not built as a request just to count its tokens.
+LONG_TOKENS = 20_000
+FAR = 4
 # The prefix of a `leftOut` item that explains why no model wrote the summary.
 NO_MODEL = "no model wrote the summary: "
 
@@ -122,6 +134,23 @@ class Selection(Struct, frozen=True, kw_only=True):
     kept: list[Json]
     is_before: bool = False
     is_row: bool = True
+
+
+def is_smaller(then: Sequence[Json], now: Sequence[Json]) -> bool:
+    """Return whether a request takes fewer tokens with the entries `then` than with `now`."""
+    tokens = weigh(then)
+    # For a long conversation, a rough sum of its first entries suffices.
+    return exceeds(now, FAR * max(tokens, LONG_TOKENS)) or tokens < weigh(now)
+
+
+def exceeds(entries: Iterable[Json], tokens: int) -> bool:
+    """Return whether the sizes of the entries add up to more than `tokens`."""
+    return any(total > tokens for total in accumulate(map(entry_tokens, entries)))
+
+
+def weigh(entries: Iterable[Json]) -> int:
+    """Return the estimated number of tokens that entries take in a request, as it is sent."""
+    return estimate_message_tokens(for_api(entries, Target()).messages)
 
 
 def entry_tokens(entry: Json) -> int:

@@ -10,7 +10,7 @@ Decision: docs/decisions/160-compaction.md
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from clew.agent.compaction import boundary, kept, micro, retelling
 from clew.agent.compaction import boundary as receipt
-from clew.agent.compaction.boundary import Selection
+from clew.agent.compaction.boundary import Selection, exceeds
 from clew.agent.compaction.budget import Room, choose_step
 from clew.agent.compaction.strategy import (
     CompactFunction,
@@ -28,7 +28,7 @@ from clew.agent.compaction.strategy import (
 )
 from clew.agent.compaction.summary import NO_SUMMARY, Summaries, SummaryResult
 from clew.agent.context.facts import Fact
-from clew.agent.deps import Deps, Emit, ensure_saved
+from clew.agent.deps import Deps, Emit, TurnClock, ensure_saved
 from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
 from clew.agent.hooked import fire_event, join_outcome, report_notices
 from clew.agent.loop import prepare
@@ -58,6 +58,9 @@ WITHOUT_TALK = (
     "the fixed part of every request takes about {standing:,} of {window:,} tokens: system prompt "
     "{system:,}, {count} tools {tools:,}. Compacting can't reduce it. Use a model with a larger window "
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
+)
+TOO_SHORT = (
+    "nothing was compacted: with a summary, the conversation would not be smaller than it is now"
 )
 SHORTENED = (
     "not sent to the model: {what}. To send everything, use shorter files or a model with a larger "
@@ -170,7 +173,10 @@ class Compactor:
         keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
         selection = boundary.with_tail(entries, keep_tokens)
         work = Work(request=request, room=room, size=size, must=True, is_last=tries == MAX_TRIES)
-        return await self._shorten(deps, "auto", CompactSession(), selection, work, emit) is None
+        failure = await self._shorten(deps, "auto", CompactSession(), selection, work, emit)
+        if failure == TOO_SHORT:
+            return await self.after_overflow(deps, request, due, tries + 1, emit)
+        return failure is None
 
     async def _tell_of_beginning(self, request: ModelRequest, emit: Emit) -> None:
         """Tell the user what fills the window when a compaction can't help."""
@@ -282,6 +288,10 @@ class Compactor:
             why = f"a hook prevented the compaction: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
+        said = (entry for entry in selection.covered if entry.get("type") != "attachment")
+        if not work.must and not exceeds(said, receipt.LEAST_SUMMARY_TOKENS):
+            await emit(NotCompacted(message=TOO_SHORT, trigger=trigger))
+            return TOO_SHORT
         await emit(Compacting(trigger=trigger))
         try:
             focus = "\n".join(filter(None, [focus, *outcome.context]))
@@ -293,7 +303,10 @@ class Compactor:
             if isinstance(result, Prevented):
                 await emit(NotCompacted(message=result.why, trigger=trigger))
                 return result.why
-            await self._begin_anew(deps, trigger, selection, result, work, emit)
+            not_done = await self._begin_anew(deps, trigger, selection, result, work, emit)
+            if not_done is not None:
+                await emit(NotCompacted(message=not_done, trigger=trigger))
+                return not_done
         except asyncio.CancelledError:
             await emit(NotCompacted(message="stopped", trigger=trigger))
             raise
@@ -374,11 +387,11 @@ class Compactor:
         result: SummaryResult,
         work: "Work",
         emit: Emit,
-    ) -> None:
-        """Write the compaction to the log.
+    ) -> str | None:
+        """Write the compaction to the log, unless the conversation would not become smaller.
 
-        Once the facts are gathered, nothing is awaited until the write is done, so that the
-        recorded selection matches the conversation.
+        Return the reason if nothing was written. Once the facts are gathered, nothing is awaited
+        until the write is done, so that the recorded selection matches the conversation.
         """
         room = work.room
         facts = await self._around.facts(selection.covered, selection.kept, room)
@@ -387,16 +400,6 @@ class Compactor:
             facts, shortened = kept.fit_facts(facts, room.files)
             left_out += shortened
         uuid, summary_uuid, at = deps.clock.new_id(), deps.clock.new_id(), deps.clock.now()
-        opening_entries = [
-            factories.make_attachment(
-                fact.payload,
-                uuid=deps.clock.new_id(),
-                at=at,
-                rendered=fact.rendered,
-                role=fact.role,
-            )
-            for fact in facts
-        ]
         covers = receipt.covers(
             selection.covered, todos=self._around.todos(), by=result.by, left_out=left_out
         )
@@ -411,7 +414,17 @@ class Compactor:
                 transcript=str(deps.story.recorder.transcript),
             ),
         ]
-        opening_entries.append(receipt.make_summary_entry(words, uuid=summary_uuid, at=at))
+        opening_entries = [
+            *make_entries(facts, deps.clock),
+            receipt.make_summary_entry(words, uuid=summary_uuid, at=at),
+        ]
+        if not self._is_smaller(deps, opening_entries, selection):
+            # The model can read files again, and the ends of instructions say what they are about.
+            facts = [fact for fact in facts if fact.payload.get("type") != "file"]
+            facts, shortened = kept.fit_facts(facts, room.files)
+            opening_entries = [*make_entries(facts, deps.clock), opening_entries[-1]]
+            if not self._is_smaller(deps, opening_entries, selection):
+                return TOO_SHORT
         post_tokens = estimate_input_tokens(replace(work.request, messages=[])) + sum(
             map(boundary.entry_tokens, [*opening_entries, *selection.kept])
         )
@@ -437,6 +450,12 @@ class Compactor:
         )
         if shortened:
             await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
+        return None
+
+    def _is_smaller(self, deps: Deps, opening: Sequence[Json], selection: Selection) -> bool:
+        """Return whether requests become smaller with the new beginning of the conversation."""
+        then = deps.story.edits.apply([*opening, *selection.kept])
+        return boundary.is_smaller(then, deps.story.sent)
 
     def _last_request(self, selection: Selection, room: Room) -> str:
         """Return the user's last request verbatim; an empty string if a kept entry has it."""
@@ -454,6 +473,17 @@ class Compactor:
         await fire_event(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
         outcome = await fire_event(deps, emit, "SessionStart", source="compact", model=model)
         await join_outcome(deps, emit, outcome)
+
+
+def make_entries(facts: Iterable[Fact], clock: TurnClock) -> list[Json]:
+    """Return the entries that tell the model facts."""
+    at = clock.now()
+    return [
+        factories.make_attachment(
+            fact.payload, uuid=clock.new_id(), at=at, rendered=fact.rendered, role=fact.role
+        )
+        for fact in facts
+    ]
 
 
 def loose(story: Story) -> list[Json]:

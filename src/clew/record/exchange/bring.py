@@ -310,6 +310,9 @@ def _copy(
             about[name] = {k: v for k, v in line.items() if k not in _OF_LINE}
             continue
         files.setdefault(name, []).append(rename_session(raw, line, session_id))
+    if len(files) == 1:
+        # A subagent's own file is a session by itself.
+        files = {"": next(iter(files.values()))}
     base = get_own_dir(home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:

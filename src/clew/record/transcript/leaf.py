@@ -50,7 +50,7 @@ def choose(
     `ends` maps the last entry that compactions kept to the summaries of those compactions. A marker
     at that entry also covers the summaries written before the marker.
     """
-    leaves = _leaves(links, is_agent_file=is_agent_file)
+    leaves = _leaves(links, is_agent_file=is_agent_file or _is_fragment(links))
     marker = _newest_known(links, markers)
     if marker is None:
         return next(iter(leaves), ROOT)
@@ -148,6 +148,12 @@ def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
         if links.parents[i] != ROOT:
             has_child[links.parents[i]] = 1
     return [i for i in reversed(of_chain) if not has_child[i] and _talks(links, i)]
+
+
+def _is_fragment(links: Links) -> bool:
+    """Return whether the file holds entries of a subagent only, and so is a session by itself."""
+    spoken = [n for n in links.nodes if n.keys.type in ("user", "assistant")]
+    return bool(spoken) and all(node.keys.is_sidechain for node in spoken)
 
 
 def _talks(links: Links, i: int) -> bool:
