@@ -89,7 +89,9 @@ def compactor_of(random: Random, room: Room) -> Compactor:
 async def compact(seed: int) -> tuple[int, int, list[Any]]:
     """Compact a random history; return the size of the request before and after, and the events."""
     random = Random(seed)
-    entries = [e | {"uuid": f"{seed}-{n}"} for n, e in enumerate(hostile(random)) if type(e) is dict]
+    entries = [
+        e | {"uuid": f"{seed}-{n}"} for n, e in enumerate(hostile(random)) if type(e) is dict
+    ]
     story = ShortStory(entries)
     numbers = count()
     clock = TurnClock(now=lambda: AT, new_id=lambda: f"new-{next(numbers)}", monotonic_s=lambda: 0)

@@ -334,7 +334,10 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
         ),
         # Other programs use the same types of lines.
         (lines({"type": "user", "content": "hello"}, {"type": "tool_result"}), "not a session"),
-        (lines({"sessionId": SESSION, "kind": "main"}, {"type": "user", "id": "1"}), "not a session"),
+        (
+            lines({"sessionId": SESSION, "kind": "main"}, {"type": "user", "id": "1"}),
+            "not a session",
+        ),
     ],
 )
 def test_what_is_no_session_is_refused_and_leaves_nothing(
