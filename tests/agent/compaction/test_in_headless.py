@@ -183,6 +183,42 @@ def test_a_conversation_that_a_summary_would_make_larger_stays_as_it_is(tmp_path
     assert PARAGRAPH.strip() in text_of(window.asked[-1])
 
 
+def test_a_person_sees_what_a_summary_would_replace_and_what_it_dropped(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "plan.txt").write_text(PARAGRAPH, "utf-8")
+    (work / "north.txt").write_text(PARAGRAPH, "utf-8")
+
+    def part(body: Json) -> Json:
+        if "begin" not in said_last(body):
+            return answered("Done.", body)
+        todos = [{"content": "paint it", "status": "pending", "activeForm": "painting"}]
+        reads = [{"tool": "Read", "input": {"file_path": f"{n}.txt"}} for n in ("plan", "north")]
+        return answered([{"tool": "TodoWrite", "input": {"todos": todos}}, *reads], body)
+
+    said = "<summary>The north is in north.txt.</summary>"
+    window = Window(part, summary=lambda body: answered(said, body))
+    args = (*ARGS, "--tools", "TodoWrite,Read")
+
+    def says(prompt: str) -> str:
+        return resumed(tmp_path, server.url, prompt, *args)
+
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "begin " + PARAGRAPH, *args)
+        shown = says("/compact --preview")
+        assert "would be replaced by a summary" in shown
+        assert f"read file: {work / 'north.txt'}, {work / 'plan.txt'}" in shown
+        assert "open task: paint it" in shown
+        assert (window.summaries, boundaries(tmp_path)) == ([], [])
+        assert "has not been compacted" in says("/compact --check")
+        (work / "plan.txt").unlink()
+        says("/compact")
+        checked = says("/compact --check")
+    assert "does not name 1 of 3 facts" in checked
+    assert f"read file: {work / 'plan.txt'}" in checked
+    assert "north" not in checked
+
+
 def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_path: Path) -> None:
     summaries = iter(["no", SUMMARY])
     window = Window(

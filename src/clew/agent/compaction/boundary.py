@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.compaction.retelling import list_prompts
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.core.messages import factories
 from clew.core.messages.text import format_count
 from clew.core.normalize import select
@@ -50,6 +50,7 @@ def covers(
     """
     uuids = [str(entry["uuid"]) for entry in covered if "uuid" in entry]
     read, changed = list_used_files(covered)
+    decisions = list(list_decisions(covered))[-MAX_NAMED:]
     return {
         "entries": len(uuids),
         "firstUuid": uuids[0] if uuids else None,
@@ -62,7 +63,17 @@ def covers(
         ],
         "summaryBy": by,
         "leftOut": list(left_out),
+        **({"decisions": decisions} if decisions else {}),
     }
+
+
+def list_decisions(entries: Sequence[Json]) -> Iterator[Json]:
+    """Yield the questions that the user answered, each with the answer."""
+    for entry in entries:
+        answers = object_of(object_of(entry.get("toolUseResult")).get("answers"))
+        for question, answer in answers.items():
+            words = ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
+            yield {"question": question, "answer": words}
 
 
 def list_used_files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:

@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from clew.agent.compaction.boundary import covers
 from clew.agent.compaction.boundary import describe_boundary as shown_boundary
-from clew.agent.compaction.retelling import cut_middle, list_prompts, prompt_text
+from clew.agent.compaction.named_facts import find_dropped, list_facts
+from clew.agent.compaction.retelling import cut_middle, is_answered, list_prompts, prompt_text
 from clew.core.input import CompactSession, Outcome, Pick, PickRow, Show
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import break_down
@@ -19,9 +21,10 @@ from clew.session.session import Session
 
 
 TITLE_CHARS = 70
+LINE_CHARS = 200
 COMPACT_USAGE = (
     "/compact [INSTRUCTIONS], /compact --before MESSAGE, /compact --from MESSAGE, /compact --list, "
-    "/compact --show, /compact --undo"
+    "/compact --preview, /compact --show, /compact --check, /compact --undo"
 )
 
 
@@ -37,6 +40,10 @@ async def compact(session: Session, arguments: str) -> Outcome:
             return Show(text=listed(entries))
         case "--show":
             return receipt(session)
+        case "--preview":
+            return preview(session)
+        case "--check":
+            return check_summary(session)
         case "--before" | "--from":
             name, _, focus = rest.strip().partition(" ")
             message = named(name, entries)
@@ -72,6 +79,40 @@ def receipt(session: Session) -> Outcome:
     if not len(history) or not is_boundary(history[0]):
         return Show(text="This conversation has not been compacted")
     return Show(text=f"{shown_boundary(history[0])}\n/compact --undo restores the messages")
+
+
+def preview(session: Session) -> Outcome:
+    """Show what a summary would replace, without asking the model."""
+    sent = session.story.sent
+    if not is_answered(sent):
+        return Show(text="Nothing to summarize yet")
+    facts = covers(sent, todos=session.parts.compaction.todos(), by="")
+    parts = break_down(sent)
+    lines = [
+        f"{format_count(facts['entries'], 'entry', 'entries')}, about "
+        f"{sum(part.tokens for part in parts):,} tokens, would be replaced by a summary; "
+        "/compact --before and --from summarize a part"
+    ]
+    names: dict[str, list[str]] = {}
+    for label, name, _ in list_facts(facts):
+        names.setdefault(label, []).append(name)
+    lines += [f"{label}: {cut_middle(', '.join(of), LINE_CHARS)}" for label, of in names.items()]
+    lines.append("/compact summarizes now. Afterward, /compact --check names what is missing.")
+    return Show(text="\n".join(lines))
+
+
+def check_summary(session: Session) -> Outcome:
+    """Show which files, tasks and decisions the last summary no longer names."""
+    found = find_dropped(list(session.story.history))
+    if found is None:
+        return Show(text="This conversation has not been compacted")
+    count, dropped = found
+    if not dropped:
+        return Show(text=f"The summary names all {count} files, tasks and decisions before it")
+    lines = [f"The summary does not name {len(dropped)} of {count} facts:"]
+    lines += [f"  {label}: {cut_middle(name, LINE_CHARS)}" for label, name in dropped]
+    lines.append("/compact --undo restores the messages; /compact TEXT says what to keep")
+    return Show(text="\n".join(lines))
 
 
 SHORT = 8

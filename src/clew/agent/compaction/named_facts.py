@@ -1,0 +1,57 @@
+"""The facts of a conversation that have names, and which of them a summary no longer contains.
+
+Facts are the files that tools read or changed, open tasks, and what the user answered when asked. A
+file counts as named where its name occurs, a task where its text does, a decision where the answer
+does. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from clew.agent.compaction.boundary import rendered
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.normalize.select import find_beginning, is_boundary
+
+# The members of a receipt that name facts, with what the user calls them.
+KINDS = {
+    "filesChanged": "changed file",
+    "filesRead": "read file",
+    "openTodos": "open task",
+    "decisions": "decision",
+}
+
+
+def list_facts(receipt: Json) -> Iterator[tuple[str, str, str]]:
+    """Yield the facts that a receipt names: their kind, their name, and the text to look for."""
+    for kind, label in KINDS.items():
+        for fact in list_of(receipt.get(kind)):
+            if kind == "decisions":
+                answer = text_of(object_of(fact).get("answer"))
+                yield label, f"{object_of(fact).get('question')} {answer}", answer
+            elif isinstance(fact, str):
+                yield label, fact, PurePath(fact).name if kind.startswith("files") else fact
+
+
+def find_dropped(history: Sequence[Json]) -> tuple[int, list[tuple[str, str]]] | None:
+    """Return how many facts the last summary covered, and those that it dropped.
+
+    A fact is dropped if neither the summary nor what was told again or kept contains it. None if
+    the conversation was not compacted.
+    """
+    if not len(history) or not is_boundary(history[0]):
+        return None
+    receipt = object_of(object_of(history[0].get("compactMetadata")).get("covers"))
+    entries = [history[place] for place in range(1, find_beginning(history))]
+    text = "\n".join(words for entry in entries for words in _texts(entry)).casefold()
+    facts = list(list_facts(receipt))
+    dropped = [(label, name) for label, name, words in facts if words.casefold() not in text]
+    return len(facts), dropped
+
+
+def _texts(entry: Json) -> Iterator[str]:
+    for piece in rendered(entry):
+        yield text_of(piece.get("content"))
+    content = object_of(entry.get("message")).get("content")
+    yield text_of(content)
+    for block in list_of(content):
+        yield text_of(object_of(block).get("text"))
