@@ -197,6 +197,17 @@ def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
     )
 
 
+def tool_use_summary(summary: str, calls: Sequence[str], *, session_id: str, uuid: str) -> Json:
+    """Return the frame that says in a few words what a group of calls did."""
+    return {
+        "type": "tool_use_summary",
+        "summary": summary,
+        "preceding_tool_use_ids": list(calls),
+        "session_id": session_id,
+        "uuid": uuid,
+    }
+
+
 def stream_event(
     event: Json,
     *,

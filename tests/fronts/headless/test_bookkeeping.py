@@ -258,3 +258,43 @@ def test_commits_and_the_state_of_a_session_are_counted_and_shown(tmp_path: Path
         )
         ran = clew(tmp_path, server.url, "-p", "on", "--continue", "--output-format", "json")
     assert json.loads(ran.stdout)["commits"] == 2
+
+
+@requirement("R279", "R019")
+def test_a_host_that_asks_for_it_is_told_what_each_group_of_calls_did(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("a\n", "utf-8")
+    reads = [
+        {"tool": "Read", "input": {"file_path": name}} for name in ("a.txt", "a.txt", "no.txt")
+    ]
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [*reads, {"tool": "Bash", "input": {"command": "true"}}]},
+            {"content": [{"tool": "Bash", "input": {"command": "true"}}]},
+            {"text": "Done.", "times": "always"},
+        ],
+    }
+
+    def groups(**environ: str) -> list[tuple[str, int]]:
+        with serving(plan) as server, Hosted(tmp_path, server.url, **environ) as host:
+            host.say("Look.")
+            assert host.result()["result"] == "Done."
+            frames = host.frames
+        told = [frame for frame in frames if frame["type"] == "tool_use_summary"]
+        uses = [
+            block["id"]
+            for frame in frames
+            if frame["type"] == "assistant"
+            for block in frame["message"]["content"]
+            if block["type"] == "tool_use"
+        ]
+        ids = [call for frame in told for call in frame["preceding_tool_use_ids"]]
+        assert not told or sorted(ids) == sorted(uses)
+        return [(frame["summary"], len(frame["preceding_tool_use_ids"])) for frame in told]
+
+    assert groups() == []
+    assert groups(CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES="1") == [
+        ("Read 1 file, ran 1 command, 1 failed", 4),
+        ("Ran 1 command", 1),
+    ]

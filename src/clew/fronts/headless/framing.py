@@ -30,6 +30,7 @@ from clew.commands.slash.table import collect_commands
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.fronts.headless.result import Tally
+from clew.fronts.render.grouping import summarize_calls
 from clew.parts.background_tasks import describe_row
 from clew.parts.mcp.part import Connected
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
@@ -174,7 +175,14 @@ class TurnFrames:
     answers.
     """
 
-    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Options) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        new_id: Callable[[], str],
+        wanted: Options,
+        *,
+        summarizes_calls: bool = False,
+    ) -> None:
         self._session_id = session_id
         self._new_id = new_id
         self._wanted = wanted
@@ -187,6 +195,8 @@ class TurnFrames:
         self.request_id: str | None = None
         self.tally = Tally(session_id=session_id)
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
+        # The finished calls that no summary has named yet; None if the host wants no summaries.
+        self._calls: list[tuple[Json, bool]] | None = [] if summarizes_calls else None
 
     def begin(self) -> None:
         """Begin a turn and reset its counters."""
@@ -210,7 +220,8 @@ class TurnFrames:
                 return self._streamed(event.event) if self._wanted.partial else []
             case Asking():
                 self._model = event.model
-                return [self.system("status", status="requesting")] if self._wanted.partial else []
+                status = [self.system("status", status="requesting")]
+                return [*self.sum_up_calls(), *(status if self._wanted.partial else ())]
             case FromAgent(event=NotSaved() | Noticed()):
                 return self.framed(event.event)
             case FromAgent():
@@ -298,6 +309,8 @@ class TurnFrames:
 
     def _finished(self, event: ToolFinished) -> list[Json]:
         self.tally.finished(event)
+        if self._calls is not None:
+            self._calls.append((event.block, event.is_error))
         new_frames = self._once(event.entry, wire.user(event.entry, session_id=self._session_id))
         if event.entry.get("toolDenialKind") != "permission-rule":
             return new_frames
@@ -309,6 +322,18 @@ class TurnFrames:
             decision_reason_type="rule",
         )
         return [denied, *new_frames]
+
+    def sum_up_calls(self) -> list[Json]:
+        """Return a summary of the calls that finished since the last one, if there are any."""
+        if not self._calls:
+            return []
+        calls, self._calls = self._calls, []
+        ids = [str(block["id"]) for block, _ in calls]
+        return [
+            wire.tool_use_summary(
+                summarize_calls(calls), ids, session_id=self._session_id, uuid=self._new_id()
+            )
+        ]
 
     # -- the stream
 

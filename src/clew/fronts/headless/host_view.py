@@ -37,6 +37,7 @@ from clew.fronts.headless.result import (
 from clew.fronts.headless.suggesting import Suggestions
 from clew.session.session import Session
 from clew.system.clock import make_id
+from clew.system.config.environment import freeze
 
 NEWS: Json = {"kind": "task-notification"}
 TOO_LATE = "a signal ended this session before it could answer"
@@ -190,7 +191,12 @@ class HostView(FrontView):
     async def open(self, session: Session, options: Options, before: str) -> None:
         """Show this session from now on. `before` is the ID of the previous session, if any."""
         self._session = session
-        self._framing = TurnFrames(session.session_id, make_id, options)
+        self._framing = TurnFrames(
+            session.session_id,
+            make_id,
+            options,
+            summarizes_calls=freeze(self._environ).switch("tool_summaries"),
+        )
         session.parts.tasks.watchers.append(self._task)
         for task in session.parts.tasks.running:
             # A task that the user kept running in an earlier session.
@@ -269,7 +275,7 @@ class HostView(FrontView):
         framing, session = self._framing, self.session
         # Entries of an interrupted turn may have been recorded without an event.
         rest = session.story.since(self._said)
-        for frame in [*framing.entries(rest), *framing.close_stream()]:
+        for frame in [*framing.entries(rest), *framing.sum_up_calls(), *framing.close_stream()]:
             await self._channel.send(frame)
         if ended.reason == "refused":
             refused = self._framing.system(

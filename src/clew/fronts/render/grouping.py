@@ -4,8 +4,9 @@ A group ends with the next output of another kind. A call that failed is counted
 shown below the line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from clew.core.json_object import Json, object_of
 from clew.core.messages.text import format_count
 from clew.fronts.render.folding import Folds, lines_of
 from clew.fronts.render.results import ToolResultView, describe_result, render_result
@@ -22,7 +23,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Look
 
-# What is done with what by the tools whose calls fold: a verb, and nouns for one and for several.
+# What tools do with what: a verb, and nouns for one and for several. Calls of the first five fold.
 _DONE = {
     "Read": ("read", "file", "files"),
     "NotebookRead": ("read", "file", "files"),
@@ -30,6 +31,17 @@ _DONE = {
     "Glob": ("searched", "pattern", "patterns"),
     "LS": ("listed", "folder", "folders"),
 }
+_OTHERS = _DONE | {
+    **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit"), ("changed", "file", "files")),
+    "Write": ("wrote", "file", "files"),
+    **dict.fromkeys(("Bash", "PowerShell"), ("ran", "command", "commands")),
+    "WebFetch": ("fetched", "page", "pages"),
+    "WebSearch": ("searched the web", "time", "times"),
+    "Agent": ("ran", "agent", "agents"),
+}
+_CALLED = ("called", "other tool", "other tools")
+# The fields of calls that name what they are about.
+_SUBJECTS = ("file_path", "notebook_path", "path", "pattern", "command", "url")
 
 
 def can_fold(answer: ToolResultView) -> bool:
@@ -95,13 +107,29 @@ def _title(answers: list[ToolResultView]) -> str:
     for answer in answers:
         if not answer.is_error:
             subjects.setdefault(_DONE[answer.name], set()).add(_subject(answer))
+    return _counted(subjects, sum(answer.is_error for answer in answers))
+
+
+def summarize_calls(calls: Sequence[tuple[Json, bool]]) -> str:
+    """Return what calls did, in a few words; each is a block with whether it failed."""
+    subjects: dict[tuple[str, str, str], set[str]] = {}
+    for block, is_error in calls:
+        if not is_error:
+            given = object_of(block.get("input"))
+            named = (str(given[field]) for field in _SUBJECTS if field in given)
+            done = _OTHERS.get(str(block.get("name")), _CALLED)
+            subjects.setdefault(done, set()).add(next(named, str(block.get("id"))))
+    return _counted(subjects, sum(is_error for _, is_error in calls))
+
+
+def _counted(subjects: dict[tuple[str, str, str], set[str]], failed: int) -> str:
     words = [
         f"{verb} {format_count(len(names), one, several)}"
         for (verb, one, several), names in subjects.items()
     ]
-    failed = sum(answer.is_error for answer in answers)
     if failed:
-        words.append(f"{failed} failed" if words else f"{failed} calls failed")
+        alone = format_count(failed, "call", "calls")
+        words.append(f"{failed} failed" if words else f"{alone} failed")
     text = ", ".join(words)
     return text[0].upper() + text[1:]
 

@@ -95,6 +95,9 @@ VARIABLES: tuple[Variable, ...] = (
         "Send no requests that nobody asked for, such as those for session titles", "0"),
     variable("prompt_suggestions", "switch", "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION",
         "With --prompt-suggestions, suggest prompts regardless of the settings"),
+    variable("tool_summaries", "switch",
+        "CLEW_EMIT_TOOL_USE_SUMMARIES CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES",
+        "Send hosts a frame that says what each group of tool calls did", "0"),
     # Time limits and retries.
     variable("api_timeout_ms", "number", "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS",
         "Time limit for a response that is not streamed", "300000"),
