@@ -312,6 +312,28 @@ def test_signals_while_it_ends_do_not_change_what_its_code_says(tmp_path: Path) 
             assert child.returncode in (0, 128 + number)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_answer_that_was_stored_is_printed_despite_a_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    hook = {"matcher": "", "hooks": [{"type": "command", "command": "touch on; sleep 0.2"}]}
+    settings = json.dumps({"hooks": {"SessionEnd": [hook]}})
+    with serving(scenario({"text": "Here.", "times": "always"}), strict=True) as server:
+        (tmp_path / "work").mkdir()
+        with subprocess.Popen(
+            command("-p", "hi", "--settings", settings),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        ) as child:
+            until((tmp_path / "work" / "on").exists)
+            child.send_signal(number)
+            assert child.stdout is not None
+            assert child.stdout.read() == b"Here.\n"
+        assert child.returncode == 128 + number
+
+
 @requirement("R104", "R112")
 def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_path: Path) -> None:
     usage = {"input_tokens": 100, "output_tokens": 10}

@@ -122,12 +122,15 @@ async def run(options: Options, raw: Raw) -> int:
     began_s = time.monotonic()
     stopped_by: list[int] = []
     stopping = asyncio.Event()
-    at_work: list[Session] = []
+    at_work: list[PrintView] = []
 
     def stop(number: int) -> None:
+        # After the turn, the session closes and the result is printed.
         is_heard = any(
-            session.conversation.interrupt() or session.parts.agents.are_working
-            for session in at_work
+            view.session.conversation.interrupt()
+            or view.session.parts.agents.are_working
+            or view.is_answered
+            for view in at_work
         )
         if stopped_by or not is_heard:
             os._exit(128 + number)
@@ -141,7 +144,7 @@ async def run(options: Options, raw: Raw) -> int:
         tool = options.asks
         if tool is None or tool == "stdio":  # There is no host that can be asked.
             return await deny_unasked(question)
-        return await ask_tool(question, tool, at_work[0])
+        return await ask_tool(question, tool, at_work[0].session)
 
     async with open_session(
         options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
@@ -149,7 +152,7 @@ async def run(options: Options, raw: Raw) -> int:
         view = PrintView(session, quiet=options.output_format != "text")
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-        at_work.append(session)
+        at_work.append(view)
         before = session.ledger().in_turns
         prompt = OnePrompt(raw, view, stopping)
         await Driver(session, prompt, view, is_shaped=options.json_schema is not None).run()
@@ -229,6 +232,8 @@ class PrintView(FrontView):
         self.ended = TurnEnded(reason="completed")
         # Whether the model was asked.
         self.was_asked = False
+        # Whether the prompt has its result.
+        self.is_answered = False
         self._quiet = quiet
 
     async def emit(self, event: EngineEvent) -> None:
@@ -259,8 +264,9 @@ class PrintView(FrontView):
                 )
 
     async def show(self, outcome: Show, _: Line | None) -> None:
-        self.ended = end_without_turn(outcome, self.tally)
+        self.ended, self.is_answered = end_without_turn(outcome, self.tally), True
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self.was_asked |= cause.order is None
+        self.is_answered = True
         self.ended = ended if cause.order is None else end_compaction(ended, self.tally)
