@@ -96,6 +96,8 @@ def test_a_copy_has_the_agents_tasks_and_outputs_that_its_messages_speak_of(
     (output,) = (session.with_suffix("") / "tool-results").iterdir()
     own_output = copy.with_suffix("") / "tool-results" / output.name
     assert own_output.read_bytes() == output.read_bytes()
+    # Both sessions have one file, which takes its space once.
+    assert own_output.samefile(output)
     looks = [
         {"tool": "TaskList", "input": {}},
         {"tool": "Read", "input": {"file_path": str(output), "limit": 1}},

@@ -7,6 +7,7 @@ copied unchanged.
 Decision: docs/decisions/325-copies-of-sessions.md
 """
 
+import os
 import re
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from clew.record.transcript.source import TranscriptSource, open_source
 from clew.system.files import (
     is_file,
     is_folder,
+    is_link,
     is_there,
     open_only_files,
     read_content,
@@ -57,6 +59,10 @@ def spoken_of(lines: Iterable[bytes]) -> set[str]:
     return {
         identifier.decode("utf-8", "replace") for line in lines for identifier in _IDS.findall(line)
     }
+
+
+# The names of outputs of background tasks begin with this.
+GROWING = "task-"
 
 
 def share_with_new_session(
@@ -111,7 +117,7 @@ def share(
         with open_source(own) as reader:
             names |= _results_in(raw for _, _, raw in reader.lines(0))
         paths.append(own)
-    give_results(source, target, names)
+    give_results(source, target, names, is_own=source.is_relative_to(home))
     return paths
 
 
@@ -198,16 +204,42 @@ def give_tasks(
             write_file(own / file.name, [read_content(file)])
 
 
-def give_results(source: Path, target: SessionPlace, names: Container[str] | None = None) -> None:
-    """Copy the stored tool results: all of them, or those in `names` that the target lacks."""
+def give_results(
+    source: Path,
+    target: SessionPlace,
+    names: Container[str] | None = None,
+    *,
+    is_own: bool = False,
+) -> None:
+    """Give the target the stored tool results: all, or those in `names` that it lacks.
+
+    With `is_own`, both are sessions of clew, which share a file where the disk allows it. Results
+    never change: to erase a text, a new file takes the place of the old one. Only the output of a
+    background task may still grow.
+    """
     folder = source.with_suffix("") / target.tool_results.name
     require_open_folder(folder)
     for file in sorted(folder.glob("*")):
         own = target.tool_results / file.name
         is_wanted = names is None or (file.name in names and not is_there(own))
-        if is_wanted and is_file(file):
+        if not is_wanted or not is_file(file):
+            continue
+        may_link = is_own and not is_link(file) and not file.name.startswith(GROWING)
+        if not (may_link and _link(file, own)):
             with open(file, "rb", opener=open_only_files) as stream:
                 write_file(own, iter(lambda: stream.read(BUFFER_BYTES), b""))
+
+
+def _link(file: Path, target: Path) -> bool:
+    """Make `target` the same file as `file`; return False if the disk does not allow it."""
+    files = Files()
+    files.make_folder(target.parent)
+    try:
+        os.link(file, target, follow_symlinks=False)
+    except OSError:
+        return False
+    files.sync_folder(target.parent)
+    return True
 
 
 def _renamed(source: TranscriptSource, session_id: str) -> Iterator[bytes]:
