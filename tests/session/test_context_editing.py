@@ -171,6 +171,7 @@ def test_whatever_was_edited_the_next_request_is_one_that_the_service_takes(trip
         done = clew(trip.home, "http://127.0.0.1:9", "-p", line, "--resume", trip.session)
         assert "Traceback" not in done.stdout + done.stderr
         sent(trip, "on")
+    trip.turn("a long question " + "in many words " * 100)
     summary = "<summary>" + "They asked questions and had answers to all. " * 3 + "</summary>"
     plan = {"scenario": 1, "answers": [{"text": summary, "times": "always"}]}
     with serving(plan, strict=True) as server:

@@ -457,7 +457,7 @@ def test_what_comes_of_an_order_to_summarise_is_said_once_in_an_editor(tmp_path:
     )
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         session = editor.new()
-        editor.prompt(session, "Paint it.")
+        editor.prompt(session, "Paint it. " + "The sea is calm. " * 100)
         for words in ("the model wrote no summary", "entries summarised"):
             editor.told.clear()
             editor.prompt(session, "/compact")

@@ -181,7 +181,7 @@ def test_a_summary_has_no_steps_and_is_not_left(tmp_path: Path) -> None:
         "content": [{"text": "<summary>It is"}, "..."],
         "faults": [{"after_events": 3, "stall_s": "forever"}],
     }
-    hello = by_prompt({"hello": [{"text": "hello yourself"}]})
+    hello = by_prompt({"hello": [{"text": "It is long. " * 150 + "hello yourself"}]})
 
     def answer(body: Json) -> Json:
         return endless if "</summary>" in json.dumps(body["messages"][-1]) else hello(body)

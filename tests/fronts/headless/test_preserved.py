@@ -9,6 +9,7 @@ import pytest
 
 from clew.testing.preserved import CONTROLS, Preserving
 from clew.testing.server import LoopbackServer, serving
+from tests.core.normalize.generator import png
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.test_request_costs import SESSION, entry, left, lines
 from tests.fronts.terminal.terminal import Terminal
@@ -160,7 +161,7 @@ def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
 
 
 def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path: Path) -> None:
-    picture = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    picture = {"type": "base64", "media_type": "image/png", "data": png(1_500, 1_500)}
 
     def large(body: Json) -> Json:
         has_image = '"type": "image"' in json.dumps(body["messages"])
@@ -193,7 +194,7 @@ def test_a_summary_that_is_refused_with_the_thoughts_is_written_from_the_record(
     service = Preserving(summarises, rewrites=True, has_control=False)
     off = {"CLEW_DISABLE_BETAS": "1"}
     with serving(service) as server:
-        say(tmp_path, server, "one", **off)
+        say(tmp_path, server, "one " + "word " * 500, **off)
         done = say(tmp_path, server, "/compact", **off)
         on = say(tmp_path, server, "on", **off)
     assert (done.returncode, on.returncode, on.stdout) == (0, 0, "Done.\n")

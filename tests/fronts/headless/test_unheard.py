@@ -26,7 +26,7 @@ class Model:
         self._talk: Callable[[Json], Json] = by_prompt(
             {
                 "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
-                "hello": [{"text": "hello yourself"}],
+                "hello": [{"text": "It is long. " * 150 + "hello yourself"}],
                 "dig": [{"text": "dug"}],
                 "<task-notification>": [lambda _: self._held({"text": "I heard of it"})],
                 "and more": [{"text": "more was heard"}],

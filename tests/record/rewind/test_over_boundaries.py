@@ -68,6 +68,7 @@ def test_the_list_of_tasks_outlives_a_summary_and_goes_back_with_the_conversatio
 ) -> None:
     trip = Trip(tmp_path)
     trip.turn("one", todos(("north", "in_progress"), ("south", "pending")))
+    trip.turn("long " + "word " * 500)
     with serving({"scenario": 1, "answers": [{"text": SUMMARY, "times": "always"}]}) as server:
         slash(trip, "/compact", server.url)
     trip.turn("two", todos(("south", "pending"), ("east", "pending")))
@@ -86,7 +87,7 @@ def test_going_back_into_what_was_summarised_behind_a_kept_beginning_stays_there
     tmp_path: Path,
 ) -> None:
     trip = Trip(tmp_path)
-    for word in ("one", "two", "three"):
+    for word in ("one", "two", "three " + "word " * 500):
         trip.turn(word)
     with serving({"scenario": 1, "answers": [{"text": SUMMARY, "times": "always"}]}) as server:
         slash(trip, "/compact --from 2", server.url)
