@@ -6,7 +6,6 @@ does. Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from clew.agent.compaction.boundary import rendered
 from clew.core.json_object import Json, list_of, object_of, text_of
@@ -29,7 +28,7 @@ def list_facts(receipt: Json) -> Iterator[tuple[str, str, str]]:
                 answer = text_of(object_of(fact).get("answer"))
                 yield label, f"{object_of(fact).get('question')} {answer}", answer
             elif isinstance(fact, str):
-                yield label, fact, PurePath(fact).name if kind.startswith("files") else fact
+                yield label, fact, fact.rpartition("/")[2] if kind.startswith("files") else fact
 
 
 def find_dropped(history: Sequence[Json]) -> tuple[int, list[tuple[str, str]]] | None:
