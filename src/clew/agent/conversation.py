@@ -6,10 +6,11 @@ elsewhere.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.agent.deferred_calls import repeat_deferred_calls
 from clew.agent.deps import Deps, Emit, ensure_saved
@@ -21,10 +22,19 @@ from clew.agent.loop import run_turn
 from clew.agent.transitions import TokenBudget, read_wished_tokens
 from clew.core.input import CompactSession, as_typed
 from clew.core.json_object import Json
+from clew.core.ledger.ledger import Purpose
 from clew.core.ledger.state import Interacted
 from clew.core.messages import factories
 from clew.core.messages.messages import UserMessage
+from clew.providers.answer_events import Ended
+from clew.providers.base import Failure, ModelRequest
 from clew.record.transcript.record import Recorder
+
+ASIDE = (
+    "The user asks a question beside the conversation. Answer it in a few sentences from what you "
+    "know, and call no tools. Neither the question nor your answer becomes a part of the "
+    "conversation.\n\n{words}"
+)
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
@@ -204,6 +214,39 @@ class Conversation:
             deps.compaction.run(deps, order, emit), emit, title="", has_steps=False
         )
 
+    async def ask_aside(
+        self, words: str, put: Callable[[ModelRequest, Purpose], Awaitable[Ended]]
+    ) -> str | Failure:
+        """Ask the model about the conversation without adding to it.
+
+        The prompt is the next request, which is in the prompt cache. Question and answer are
+        recorded as virtual messages, which are shown and never sent.
+        """
+        from clew.agent.compaction.retelling import with_question
+        from clew.agent.side_question import read_answer
+
+        deps = self._deps
+        request = deps.model.prepare(deps.story).request
+        messages, unshared = with_question(request.messages, ASIDE.format(words=words))
+        ended = await put(
+            replace(request, messages=messages, unshared_tail=unshared, compares_with=None), "aside"
+        )
+        answer = read_answer(ended)
+        if isinstance(answer, str):
+            clock = deps.clock
+            self.note(
+                factories.make_user(words, uuid=clock.new_id(), at=clock.now(), is_virtual=True)
+            )
+            said = factories.synthetic_assistant(
+                answer,
+                uuid=clock.new_id(),
+                at=clock.now(),
+                message_id=f"msg_{clock.new_id()}",
+                is_virtual=True,
+            )
+            self.note(said | {"requestId": f"req_{said['uuid']}"})
+        return answer
+
     def take_back(self, uuid: str) -> bool:
         """Remove a message that the running turn has not picked up yet; return False if it has."""
         return self._inbox.take_back(uuid)
@@ -219,7 +262,7 @@ class Conversation:
         return await self.run(emit)
 
     def note(self, entry: Json, *, after_turn: bool = False) -> None:
-        """Record a system entry, which the model does not see, as soon as no turn runs.
+        """Record an entry that the model does not see, as soon as no turn runs.
 
         During a turn it would come between calls and their results. Without a prompt, there is no
         session to record it in. With `after_turn`, wait until a turn has run, so that a session

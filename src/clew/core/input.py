@@ -52,6 +52,8 @@ class Show(Struct, frozen=True, kw_only=True):
     text: str
     is_error: bool = False
     is_unknown: bool = False
+    # Whether the transcript has the text already.
+    is_recorded: bool = False
     page: "ReportPage | None" = None
 
 

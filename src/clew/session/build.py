@@ -219,6 +219,7 @@ def session_of(
             switching=Switching(context.speaking, parts.hooks, context.ask, make_id),
             requests=context.requests,
             ask=thread.side.ask_model,
+            put=thread.side.put,
             cache=parts.cache,
             key_source=endpoint.credentials,
             lacks_key=endpoint.lacks_credentials,

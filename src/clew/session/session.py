@@ -3,7 +3,7 @@
 `session.build` makes it and owns the lifetime of its contents.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
@@ -26,13 +26,15 @@ from clew.agent.toolset import SessionTools
 from clew.core.catalog.models import Model
 from clew.core.input import SlashCommand
 from clew.core.json_object import Json
-from clew.core.ledger.ledger import Sums
+from clew.core.ledger.ledger import Purpose, Sums
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
 from clew.parts.agents.leading import collect_opening, compose_first_prompt
 from clew.parts.hooks import report_loaded
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
+from clew.providers.answer_events import Ended
+from clew.providers.base import ModelRequest
 from clew.record.transcript.loaded import LoadedSession
 from clew.session.parts import SessionParts
 from clew.system.clock import get_timestamp
@@ -47,6 +49,8 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
     requests: Requests
     # Asks a model a question outside the conversation.
     ask: AskModel
+    # Sends a request as it is, and charges its cost under a purpose.
+    put: Callable[[ModelRequest, Purpose], Awaitable[Ended]]
     # Tracks why the service's prompt cache missed.
     cache: CacheWatch
     # The source of the API key, in the terms of the host protocol.

@@ -12,7 +12,7 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.compaction.retelling import list_prompts
+from clew.agent.compaction.retelling import is_unsent, list_prompts
 from clew.core.json_object import Json, object_of
 from clew.core.messages import factories
 from clew.core.messages.text import format_count
@@ -168,7 +168,7 @@ def entry_tokens(entry: Json) -> int:
     """Return the estimated number of tokens that an entry takes in a request."""
     message = entry.get("message")
     if isinstance(message, dict):
-        if entry.get("isApiErrorMessage") is True:
+        if is_unsent(entry):
             return 0
         return estimate_content_tokens(message.get("content")) + MESSAGE_OVERHEAD
     return sum(estimate_content_tokens(piece.get("content")) for piece in rendered(entry))

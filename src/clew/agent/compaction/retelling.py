@@ -115,7 +115,7 @@ def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str
 def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
     """Yield the text of an entry, one piece per block, and add to `lost` what is omitted."""
     message = entry.get("message")
-    if not isinstance(message, dict) or entry.get("isApiErrorMessage") is True:
+    if not isinstance(message, dict) or is_unsent(entry):
         return
     who = "you" if entry.get("type") == "assistant" else "the user"
     if entry.get("isMeta") is True:
@@ -124,6 +124,11 @@ def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
         words = _block_told(block, set() if lost is None else lost)
         if words:
             yield words if words.startswith("[") else f"{who}: {words}"
+
+
+def is_unsent(entry: Json) -> bool:
+    """Return whether a message is shown but never sent."""
+    return entry.get("isApiErrorMessage") is True or entry.get("isVirtual") is True
 
 
 def blocks_of(message: Json) -> list[Json]:

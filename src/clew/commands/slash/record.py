@@ -308,7 +308,22 @@ async def todos(session: Session, _: str) -> Outcome:
     return Show(text="\n".join(lines) or "The todo list is empty")
 
 
+# `/btw`: a question beside the conversation.
+
+
+async def ask_aside(session: Session, question: str) -> Outcome:
+    if not question:
+        return Show(text="Usage: /btw QUESTION", is_error=True)
+    if not len(session.story.history):
+        return Show(text="There is no conversation to ask about yet", is_error=True)
+    answer = await session.conversation.ask_aside(question, session.model_access.put)
+    if isinstance(answer, str):
+        return Show(text=answer, is_recorded=True)
+    return Show(text=f"The question was not answered: {answer.message}", is_error=True)
+
+
 HANDLERS: SlashHandlers = {
+    "btw": ask_aside,
     "diff": diff,
     "export": export,
     "fork": fork,

@@ -80,7 +80,7 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
         outcome = await command.run(session, typed.arguments)
     except (ClewError, OSError) as error:
         outcome = Show(text=f"/{command.name}: {error}", is_error=True)
-    if isinstance(outcome, Show):
+    if isinstance(outcome, Show) and not outcome.is_recorded:
         keep(session, command.name, typed.arguments, outcome)
     return outcome
 
@@ -268,6 +268,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("add-dir", load_setup, "List or add working folders", hint="[FOLDER]"),
     later("agents", load_tasks, "List subagents; merge or discard a subagent's worktree", hint="[AGENT | merge ID | discard ID]"),
     later("background", load_tasks, "Run this turn, or a new prompt, in the background", hint="[PROMPT]", is_interactive=True),
+    later("btw", load_record, "Ask about the conversation without adding to it", hint="QUESTION"),
     later("bug-report", load_setup, "Write a bug report to a file", hint="[FILE]"),
     SlashCommand(name="clear", description="Start a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     SlashCommand(name="compact", description="Summarize the conversation to free up context", run=compact, hint="[INSTRUCTIONS | --before N | --from N | --list | --show | --undo]"),
@@ -314,7 +315,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
 
 # The commands by use. Commands that are not listed follow in a group of their own.
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "export", "copy", "search", "exit"),
+    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "export", "copy", "search", "btw", "exit"),
     "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),
     "Permissions and settings": ("permissions", "config", "theme", "login", "logout", "add-dir", "keybindings", "vim", "statusline"),
     "Work": ("diff", "review", "commit", "verify", "todos", "tasks", "background", "goal", "loop", "agents"),

@@ -27,7 +27,7 @@ from clew.core.messages.text import SYNTHETIC_MODEL
 # `review` judges a tool call, `hook` answers a prompt hook, `warming` keeps the prompt cache warm.
 Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
-    "other",
+    "aside", "other",
 ]  # fmt: skip
 # The purposes of requests that run next to a turn and are no part of it.
 NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"title", "warming", "other"})

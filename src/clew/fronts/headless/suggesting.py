@@ -81,7 +81,11 @@ class Suggestions:
 def last_words(history: Any) -> Iterator[str]:
     """Yield the text of each message in the conversation, newest first."""
     for entry in reversed(list(history)):
-        if entry.get("isMeta") or entry.get("type") not in ("user", "assistant"):
+        if (
+            entry.get("isMeta")
+            or entry.get("isVirtual")
+            or entry.get("type") not in ("user", "assistant")
+        ):
             continue
         content = entry["message"].get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []

@@ -143,6 +143,8 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
     answer: set[str] = set()
     key = None
     for message in reversed(loaded.messages):
+        if message.get("isVirtual") is True:
+            continue
         if message.get("type") == "assistant":
             body = message.get("message")
             mine = (body.get("id") if isinstance(body, dict) else None) or message["uuid"]
