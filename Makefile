@@ -93,8 +93,9 @@ site: $(VENV)/.site ## build the documentation site with search in .build/site
 golden: $(READY) ## redraw the golden screens of the terminal tests
 	@CLEW_DRAW=1 $(PYTEST) tests/fronts/terminal
 
-screenshots: $(READY) ## update the screenshots in docs/ from a real run
+screenshots: $(VENV)/.published ## update the screenshots in docs/ from real runs (needs Chromium)
 	@$(PY) -m scripts.screenshots
+	@$(PY) -m scripts.page_screenshots
 
 docs: $(READY) ## update generated code and docs
 	@$(PY) -m scripts.tables

@@ -77,7 +77,7 @@ class Screen:
 
     def open_session(self, title: str) -> None:
         self.page.click(f".entry:has-text({title!r})")
-        self.page.wait_for_selector(".composer, .barred")
+        self.page.wait_for_selector(".session .link-state")
 
     def prompt(self, text: str) -> None:
         self.page.fill(".composer textarea", text)

@@ -32,10 +32,9 @@ def list_all(transaction: Transaction, owner: str, limit: int) -> list[Json]:
 
 def show_one(transaction: Transaction, session: str, owner: str) -> Json:
     found = log.find_session(transaction, session, owner)
-    rows = transaction.run(
-        "SELECT COUNT(*) FROM question WHERE session=? AND answer=''", found["id"]
-    )
-    return show_session(found) | {"waiting": int(rows[0][0])}
+    asked = read_open_questions(transaction, found["id"])
+    about = describe_question(asked[0].body) if asked else ""
+    return show_session(found) | {"waiting": len(asked), "asks": about}
 
 
 def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, str]]:

@@ -38,6 +38,7 @@ function registerWorker() {
 	if (!navigator.serviceWorker || !window.isSecureContext) return;
 	const policy = globalThis.trustedTypes?.createPolicy('clew', { createScriptURL: () => '/web/worker.js' });
 	navigator.serviceWorker.register(policy ? policy.createScriptURL('') : '/web/worker.js', { scope: '/' }).catch(() => {});
+	setTimeout(() => navigator.serviceWorker.controller?.postMessage('keep'), 10_000);
 }
 
 function applyTheme(theme) {
@@ -205,6 +206,11 @@ function drawList() {
 	if (focus) page.results.querySelector(`a[href="${focus}"]`)?.focus({ preventScroll: true });
 }
 
+function ago(at) {
+	const ms = Date.now() - Date.parse(at);
+	return ms < 60_000 ? 'now' : span(ms);
+}
+
 function drawEntry(session) {
 	const cwd = session.config?.cwd ?? '';
 	const here = session.connection_status === 'connected';
@@ -214,7 +220,7 @@ function drawEntry(session) {
 	return h('a', { class: `entry ${state}`, href: `#/s/${session.session_id}`, 'aria-current': isOpen ? 'page' : null },
 		h('span', { class: `dot ${state}`, role: 'img', 'aria-label': words }),
 		h('span', { class: 'entry-title', dir: 'auto' }, visible(session.title || 'Session')),
-		h('time', { datetime: session.updated_at }, span(Date.now() - Date.parse(session.updated_at))),
+		h('time', { datetime: session.updated_at }, ago(session.updated_at)),
 		h('span', { class: 'entry-sub', dir: 'ltr' }, session.waiting ? h('code', null, visible(session.asks ?? '')) : visible(cwd.split('/').slice(-2).join('/')), session.waiting > 1 && h('span', { class: 'tag' }, String(session.waiting))));
 }
 

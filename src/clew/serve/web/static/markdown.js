@@ -160,6 +160,8 @@ function link(target, label, all) {
 
 // -- a text that grows
 
+const SETTLED = 8;
+
 /** An element that shows a growing text. What can no longer change is drawn once. */
 export class GrowingText {
 	constructor() {
@@ -176,7 +178,14 @@ export class GrowingText {
 	draw() {
 		const cut = findCut(this.rest);
 		if (cut > 0) {
-			for (const element of markdown(this.rest.slice(0, cut))) this.tail.before(element);
+			// Boxes of a few blocks, of which the browser lays out only those in sight.
+			for (const element of markdown(this.rest.slice(0, cut))) {
+				if (!this.box || this.box.childElementCount >= SETTLED) {
+					this.box = h('div', { class: 'settled' });
+					this.tail.before(this.box);
+				}
+				this.box.append(element);
+			}
 			this.rest = this.rest.slice(cut);
 		}
 		this.tail.replaceChildren(...markdown(this.rest.length > 20_000 ? `… ${this.rest.slice(-20_000)}` : this.rest));

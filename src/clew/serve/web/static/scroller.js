@@ -1,11 +1,11 @@
 // A long list of which only the part near the window is in the document.
 //
-// Items are in pieces of 40. A piece far from the window is an empty box of the height it had; what
+// Items are in pieces of 16. A piece far from the window is an empty box of the height it had; what
 // the reader sees keeps its place when something above it changes.
 
 import { h } from './dom.js';
 
-const PIECE = 40;
+const PIECE = 16;
 const GUESS_PX = 72;
 // Pieces within this many windows are drawn; those beyond twice as many are emptied.
 const NEAR = 1;
@@ -75,7 +75,8 @@ export class Scroller {
 					piece = this.makePiece([]);
 					this.pieces.push(piece);
 					this.list.append(piece.element);
-					this.fill(piece);
+					// Of many, only those near the window are drawn.
+					if (items.length <= PIECE) this.fill(piece);
 				}
 				piece.items.push(item);
 				item.piece = piece;

@@ -107,6 +107,7 @@ export class SessionView {
 			this.shown++;
 		}
 		this.showAll();
+		requestAnimationFrame(() => performance.mark('shown'));
 	}
 
 	reset() {
@@ -148,7 +149,7 @@ export class SessionView {
 			}
 			case 'ephemeral_event':
 				this.model.takeLive(value.payload);
-				this.later();
+				this.later(true);
 				break;
 			case 'delivery_update': {
 				const status = value.status.replace('DELIVERY_STATUS_', '').toLowerCase();
@@ -204,7 +205,9 @@ export class SessionView {
 		}
 	}
 
-	later() {
+	/** Draw in the next frame what has changed; `isLive` if only the growing answer has. */
+	later(isLive = false) {
+		this.isLive = isLive && (this.isLive ?? true);
 		this.frame ??= requestAnimationFrame(() => {
 			this.frame = null;
 			this.showNew();
@@ -212,6 +215,12 @@ export class SessionView {
 	}
 
 	showNew() {
+		const isLive = this.isLive;
+		this.isLive = undefined;
+		if (isLive) {
+			this.showLive();
+			return;
+		}
 		const model = this.model;
 		const fresh = model.items.slice(this.shown);
 		this.shown = model.items.length;

@@ -13,16 +13,14 @@ self.addEventListener('fetch', (event) => {
 	const url = new URL(event.request.url);
 	const isFile = url.pathname === '/' || url.pathname.startsWith('/web/');
 	if (event.request.method !== 'GET' || url.origin !== location.origin || !isFile) return;
-	event.respondWith((async () => {
-		const cache = await caches.open(SHELF);
-		try {
-			const response = await fetch(event.request);
-			if (response.ok) await cache.put(url.pathname, response.clone());
-			return response;
-		} catch (error) {
-			const kept = await cache.match(url.pathname);
-			if (kept) return kept;
-			throw error;
-		}
-	})());
+	event.respondWith(fetch(event.request).catch(async (error) => {
+		const kept = await (await caches.open(SHELF)).match(url.pathname);
+		if (kept) return kept;
+		throw error;
+	}));
+});
+
+// The page asks for this when it has nothing else to do, so the files kept are those it runs.
+self.addEventListener('message', (event) => {
+	if (event.data === 'keep') event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)));
 });
