@@ -1,6 +1,7 @@
 """`make fuzz SECONDS=600 SEED=1`: judge generated command lines, run the allowed ones, print findings."""
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
@@ -16,13 +17,14 @@ from tests.permissions.configurations import CONFIGURATIONS
 from tests.system.sandbox.walls import can
 
 MOST_FINDINGS = 20
+PROGRESS_S = 60
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long to search")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same lines")
-    parser.add_argument("--workers", type=int, default=2, help="processes that search")
+    parser.add_argument("--workers", type=int, default=3, help="processes that search")
     parser.add_argument("--line", help="judge and run this line instead")
     parser.add_argument("--rules", choices=[*CONFIGURATIONS, "reading"], default="readers, deny")
     parser.add_argument("--hole", choices=HOLES, help="open this hole first")
@@ -56,6 +58,12 @@ def main() -> int:
 def work(options: argparse.Namespace) -> int:
     """One worker: findings to standard output, its tally to a file."""
     hunter = Hunter(options.seed, options.worker, shrinks=not options.no_shrink, hole=options.hole)
+
+    def save() -> None:
+        if options.tally is not None:
+            options.tally.write_text(json.dumps(asdict(hunter.tally)), "utf-8")
+
+    hunter.after_round = save
     try:
         for finding in hunter.rounds(time.monotonic() + options.seconds):
             sys.stdout.write(finding.describe() + "\n")
@@ -63,14 +71,12 @@ def work(options: argparse.Namespace) -> int:
             if options.first or hunter.tally.findings >= MOST_FINDINGS:
                 break
     finally:
+        save()
         hunter.close()
-    if options.tally is not None:
-        options.tally.write_text(json.dumps(asdict(hunter.tally)), "utf-8")
     return 1 if hunter.tally.findings else 0
 
 
 def search(options: argparse.Namespace) -> int:
-    total = Tally()
     with tempfile.TemporaryDirectory() as name:
         tallies = [Path(name) / str(number) for number in range(options.workers)]
         workers = [
@@ -84,13 +90,23 @@ def search(options: argparse.Namespace) -> int:
             )
             for number, tally in enumerate(tallies)
         ]
-        codes = [worker.wait() for worker in workers]
-        for tally in tallies:
-            if tally.exists():
-                for key, value in json.loads(tally.read_text("utf-8")).items():
-                    setattr(total, key, getattr(total, key) + value)
+        began = time.monotonic()
+        while any(worker.poll() is None for worker in workers):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                [worker.wait(timeout=PROGRESS_S) for worker in workers]
+            sys.stderr.write(f"{time.monotonic() - began:,.0f} s: {add_up(tallies).describe()}\n")
+        total = add_up(tallies)
     sys.stdout.write(f"{total.describe()} (seed {options.seed}, {options.seconds:g} s)\n")
-    return max(codes)
+    return max(worker.returncode for worker in workers)
+
+
+def add_up(tallies: list[Path]) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            for key, value in json.loads(tally.read_text("utf-8")).items():
+                setattr(total, key, getattr(total, key) + value)
+    return total
 
 
 def hole_command(name: str, seed: int) -> list[str]:

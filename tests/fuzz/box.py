@@ -40,10 +40,13 @@ RUNNER = r"""
 enable -n kill
 exec 2>/dev/null
 umask 022
+# Without it, a line that fills the file of outputs would end the runner at the next mark.
+trap : XFSZ
 cd "$1" || exit 9
 number=0
 while IFS= read -r -d '' -u 200 line; do
-  printf '\1L%d\n' "$number" | { IFS= read -r mark; printf '%s\n' "$mark" >>/box/trips; printf '%s\n' "$mark" >>/box/out; }
+  printf '\1L%d\n' "$number" >>/box/trips
+  printf '\1L%d\n' "$number" >>/box/out
   printf '%d\n' "$number" >/box/at
   ( exec 200<&-; eval "$line" ) </dev/null >>/box/out 2>&1
   number=$((number + 1))
@@ -190,6 +193,19 @@ class Box:
             (self.bin / name).unlink(missing_ok=True)
             shutil.copy(os.path.realpath(real), self.bin / name)
 
+    def restore(self, writes: set[str]) -> None:
+        """Put back the files that a line has changed; where it was more, make the world anew."""
+        for name in writes:
+            path = Path(name)
+            kept = self.folder / "copy" / path.relative_to(self.world.root)
+            if is_folder(path) or is_folder(kept):
+                self.fresh()
+                return
+            path.unlink(missing_ok=True)
+            if kept.is_symlink() or kept.exists():
+                shutil.copy2(kept, path, follow_symlinks=False)
+        self.watch.events()
+
     def fresh(self) -> None:
         """A world as new, after a line has changed the old one."""
         place, copy = self.folder / "world", self.folder / "copy"
@@ -228,10 +244,10 @@ class Box:
                 )
             ]
             if writes:
-                self.fresh()
+                self.restore(writes)
             return found
         if writes:
-            self.fresh()
+            self.restore(writes)
         if writes or opened:
             middle = len(lines) // 2
             return [
@@ -327,6 +343,10 @@ class Box:
     def close(self) -> None:
         self.watch.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def quiet(path: Path) -> None:

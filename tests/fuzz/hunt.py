@@ -7,7 +7,7 @@ follow from the seed and its number alone, and a finding names both.
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,7 +23,8 @@ from tests.fuzz.reading import BLANKS, Comparison
 from tests.fuzz.shrink import shrink
 from tests.permissions.configurations import CONFIGURATIONS
 
-ROUND = 1000
+ROUND = 4000
+BATCH = 128
 MOST_KEPT = 6000
 # A line outside the grammar cannot be allowed; one of so many is judged in full all the same.
 SAMPLE = 20
@@ -38,6 +39,8 @@ WEIGHTS = {
     "plan, deny": 4,
     "auto, deny": 3,
 }
+# What these allow, `readers` allows as well: it has all their allow rules and denies nothing.
+NARROWER = frozenset({"readers, deny", "deny", "no rules"})
 # Programs that answer these without looking at the project.
 VERSIONS = re.compile(
     r"(?:[\w./-]*/)?(?:python3?|node|gcc|g\+\+|clang|make|cmake|docker|ruby|perl|php|java|javac|bash"
@@ -46,11 +49,16 @@ VERSIONS = re.compile(
 # What the readers start by themselves.
 OWN = re.compile(
     r"sh /usr/lib/git-core/git-submodule status\b.*|(?:free|uptime|groups|logname)\b.*"
+    r"|perl /usr/bin/shasum\b.*"
 )
 # What mode acceptEdits allows.
 EDITING = frozenset({"touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod"})
 # These bring the index up to date on their way, which changes nothing that it says.
 REFRESHING = re.compile(r"\bgit\b.*\b(?:diff|describe|status)\b", re.S)
+
+
+# A line, what was done to make it, and the configuration that allows it.
+Allowed = tuple[str, tuple[str, ...], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +121,7 @@ class Hunter:
         }
         self.names = [n for n, weight in WEIGHTS.items() for _ in range(weight)]
         self.tally = Tally()
+        self.after_round: Callable[[], None] = lambda: None
         self.known: set[str] = set()
         self.read: set[str] = set()
         self.unread = 0
@@ -148,30 +157,42 @@ class Hunter:
         """Judge and run until the time (of `time.monotonic`) has come."""
         source = self.lines()
         while time.monotonic() < until:
-            waiting: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+            waiting: dict[str, list[Allowed]] = {}
             readings: list[tuple[str, tuple[str, ...]]] = []
             for _ in range(ROUND):
                 text, classes = next(source)
-                name = self.names[self.rng.randrange(len(self.names))]
+                drawn = self.names[self.rng.randrange(len(self.names))]
                 self.tally.judged += 1
                 if not self.is_worth_judging(text):
                     continue
-                if self.is_new_reading(text):
+                name = self.allowed_under(text, drawn)
+                # Only a line that is allowed may not be read otherwise; of others some, because
+                # another configuration may allow them.
+                if (name or not self.rng.randrange(SAMPLE)) and self.is_new_reading(text):
                     readings.append((text, classes))
-                if not self.allows(text, name):
-                    # Where files are denied more is asked; programs start all the same.
-                    name = "readers"
-                    if not self.allows(text, name):
-                        continue
+                if name is None:
+                    continue
                 self.tally.allowed += 1
                 self.keep(text, classes)
                 if self.is_new(text):
-                    waiting.setdefault(name, []).append((text, classes))
+                    waiting.setdefault(group_of(name), []).append((text, classes, name))
                 if time.monotonic() > until:
                     break
             yield from self.compare(readings)
-            for name, lines in waiting.items():
-                yield from self.check(name, lines)
+            for lines in waiting.values():
+                yield from self.check(lines)
+            self.after_round()
+
+    def allowed_under(self, text: str, drawn: str) -> str | None:
+        """The configuration that allows a line: the one drawn, or the one that allows most.
+
+        Where files are denied more is asked; programs start all the same.
+        """
+        if self.allows(text, "readers"):
+            return drawn if self.allows(text, drawn) else "readers"
+        if drawn in NARROWER and self.rng.randrange(SAMPLE):
+            return None
+        return drawn if self.allows(text, drawn) else None
 
     def is_worth_judging(self, text: str) -> bool:
         """Whether the grammar reads a line, and sometimes where it does not."""
@@ -204,6 +225,7 @@ class Hunter:
     def is_new_reading(self, text: str) -> bool:
         """Whether no line with the same signs between its words was compared."""
         skeleton = PLAIN.sub(lambda m: m[0] if m[0] in grammar_words else "w", text)
+        skeleton = MORE_WORDS.sub("w w", skeleton)
         if skeleton in self.read:
             return False
         if len(self.read) > 500_000:
@@ -226,12 +248,14 @@ class Hunter:
         self.known.update(new)
         return bool(new)
 
-    def check(self, name: str, lines: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Finding]:
-        for start in range(0, len(lines), 64):
-            part = lines[start : start + 64]
-            seen = self.box.run([text for text, _ in part], may_open="deny" not in name)
+    def check(self, lines: Sequence[Allowed]) -> Iterator[Finding]:
+        """Run lines of one group, and yield those that do harm each time."""
+        for start in range(0, len(lines), BATCH):
+            part = lines[start : start + BATCH]
+            may_open = "deny" not in part[0][2]
+            seen = self.box.run([text for text, _, _ in part], may_open=may_open)
             self.tally.run += len(part)
-            for (text, classes), one in zip(part, seen, strict=True):
+            for (text, classes, name), one in zip(part, seen, strict=True):
                 if (
                     harm(one, text, name)
                     and self.needs_hole(text, name)
@@ -261,6 +285,13 @@ class Hunter:
 
     def harm_of(self, text: str, name: str) -> str:
         return harm(self.box.run([text], may_open="deny" not in name)[0], text, name)
+
+
+def group_of(name: str) -> str:
+    """Lines that are run together: who opens files, and who may write, is judged by the batch."""
+    if name.startswith("acceptEdits"):
+        return "writing"
+    return "denying" if "deny" in name else "open"
 
 
 ATTACKS = ("readings.txt", "tables.txt", "tables_writing.txt", "denied.txt")
@@ -332,6 +363,7 @@ def shape_of(text: str) -> str:
 
 known_words = frozenset(grammar.PROGRAMS) | frozenset(grammar.SUBCOMMANDS)
 grammar_words = RESERVED | {"time", "!", "eval", "builtin", "-p"}
+MORE_WORDS = re.compile(r"(?<!\S)w(?: w)+(?!\S)")
 PLAIN = re.compile(r"[A-Za-z0-9_./:,+@%^-]+")
 
 

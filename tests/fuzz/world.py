@@ -6,6 +6,7 @@ sandbox can bind it and a watcher can see every access.
 
 import os
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ class FuzzWorld(World):
         for name in TEMPTING:
             put(self.cwd / name, "x\n")
         self.age()
+        # Nothing here changes while lines are judged.
+        self.resolve = lru_cache(maxsize=200_000)(self.resolve)
 
     def search(self, blobs: str) -> None:
         """Know what git keeps of denied files, as a session finds out before its first such command."""
