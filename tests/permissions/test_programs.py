@@ -67,7 +67,7 @@ ASKS = [
     # find, sed, awk
     "find . -exec ls {} +", "find . -exec", "find . -delete", "find . -name", "find . -name * -print", "find . -newerXY a", "find . -type f src",
     "find . -files0-from x", "find -D exec .", "find $X", "sed -i 1p a.py", "sed -l 1p '1e X'", "sed -f x a.py", "sed '1e X' a.py",
-    "sed", "sed *", "sed 1p*", "awk", "awk 'BEGIN{ARGV[1]=\"x\"}'", "awk '{print > \"x\"}'",  "awk -f x", "awk *",
+    "sed -l '1w x' p", "sed --line-length='1w x' p a.py", "sed", "sed *", "sed 1p*", "awk", "awk 'BEGIN{ARGV[1]=\"x\"}'", "awk '{print > \"x\"}'",  "awk -f x", "awk *",
     "awk '{a = $1 | \"x\"}'", "awk 'BEGIN{system(\"x\")}'",
     # git
     "git foo", "git -C src log", "git -c a=b log", "git log --outp=x", "git log --stdin", "git log $X", "git log *",
@@ -343,6 +343,11 @@ def test_only_what_no_user_allowed_runs_confined(world: World) -> None:
         ("grep */key x", []),
         ("cat /proc/$PPID/environ", ["Read", "Bash(cat *)"]),
         ('cat "/proc/$PPID/environ"', ["Read", "Bash(cat *)"]),
+        ("cat /proc/self/mem", ["Read", "Bash(cat *)"]),
+        ("cat /proc/kcore", ["Read", "Bash(cat *)"]),
+        ("head /proc/kmsg", ["Read", "Bash(head *)"]),
+        ("cat /dev/tty", ["Read", "Bash(cat *)"]),
+        ("echo x > /dev/tty", ["Bash(echo *)"]),
         ("diff src lib", []),
         ('cat .["!"e]nv', []),
         ("cat .[x'y']nv", []),

@@ -237,7 +237,7 @@ HARMFUL = (
 # Options before the subcommand that set configuration, which may name programs to start (`-c
 # alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
-OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")
+OPENS_PAGER = re.compile(r"-(?!-).*O", re.S)
 
 
 def is_git_reader(command: Simple) -> bool:

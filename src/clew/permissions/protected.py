@@ -50,7 +50,7 @@ SYSTEM = (
     "/etc", "/boot", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt",
     "/run", "/var/spool", "/library", "/system", "/private/etc",
 )  # fmt: skip
-HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
+HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
 # Files with keys, passwords and input history, relative to a home folder. A trailing slash marks a
 # folder. Reading one needs approval at any location, and sandboxed commands cannot read them.
@@ -103,12 +103,12 @@ SECRET_REST = lazy_pattern(
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
     # The memory of another process, and its file system under another name.
     r"|/proc/(?!(?:thread-)?self/)[^/]+/(?:task/[^/]+/)?(?:mem|root|cwd|fd|fdinfo|map_files|auxv)(?:/.*)?"
-    r"|/dev/(?:k?mem)",
+    r"|/proc/(?:thread-)?self/(?:task/[^/]+/)?mem|/proc/k(?:core|msg)|/dev/(?:k?mem)",
     re.S,
 )
 # Devices such as raw disks, terminals and cameras. The devices excluded here contain no such data.
 DEVICE = lazy_pattern(
-    r"/dev/(?!(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
+    r"/dev/(?!(?:null|zero|full|u?random|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
 )
 
 

@@ -416,8 +416,15 @@ SED_COMMAND = re.compile(
 )
 
 
+# The length of a line. Where `-l` has no value, as in BSD, the word behind it is the script.
+LINE_LENGTH = re.compile(r"\d+")
+
+
 def sed_reads(arguments: Arguments) -> bool:
     """Return whether a `sed` command only prints, deletes or replaces text in its output."""
+    lengths = arguments.values("-l", "--line-length")
+    if any(LINE_LENGTH.fullmatch(word.text) is None for word in lengths):
+        return False
     scripts = arguments.values("-e", "--expression") or list(arguments.operands[:1])
     return bool(scripts) and all(not word.glob and sed_script(word.text) for word in scripts)
 
