@@ -16,6 +16,8 @@ from clew.permissions.grammar import Unread
 from clew.permissions.shell import Script
 
 Open = Callable[[], object]
+# Holes that harm only where this program is installed.
+NEEDS = {"rg --pre": "rg", "fd -x": "fdfind"}
 NEVER = re.compile(r"(?!)")
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.__main__ import hole_command
-from tests.fuzz.holes import HOLES, close
+from tests.fuzz.holes import HOLES, NEEDS, close
 from tests.permissions.configurations import CONFIGURATIONS
 from tests.permissions.world import World
 from tests.system.sandbox.walls import can
 
-# Holes that harm only where this program is installed.
-NEEDS = {"rg --pre": "rg", "fd -x": "fdfind"}
 FOUND = re.compile(r"(.*)\n(?:  .*\n)*?  allowed under: (.*)\n")
 
 
