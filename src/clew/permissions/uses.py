@@ -12,7 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.permissions.patterns import GLOB, without_brackets
-from clew.permissions.programs import GIVES_PATTERN, ROWS, ProgramOptions, read_arguments, row_of
+from clew.permissions.programs import (
+    GIVES_PATTERN,
+    NUMBER,
+    ROWS,
+    ProgramOptions,
+    read_arguments,
+    row_of,
+)
 from clew.permissions.shell import Redirect, Simple, join_words
 from clew.permissions.words import Word
 from clew.permissions.wrappers import WRAPPERS, find_starts, get_basename, read_env_assignments
@@ -283,6 +290,8 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
     """Return the files that options name: `--output=f`, `-of`, `--file=f`."""
     uses: list[Use] = []
     for word in flags:
+        if name in ROWS and NUMBER.fullmatch(word.text):
+            continue  # `tail -20`: no program of the table takes a file after a digit.
         written = WRITING_OPTIONS.fullmatch(word.text)
         if written:
             uses.append(touch(command, part(word, written[2]), "write"))
