@@ -287,6 +287,8 @@ class Options(Struct, frozen=True, kw_only=True):
         HostMember("promptSuggestions")] = False
     awaits_host: Annotated[bool,
         Flag("--await-initialize", "Wait for the host's initialize request")] = False
+    # Values of a host that were ignored, with the reasons. Hosts may be newer than clew.
+    ignored: tuple[str, ...] = ()
     # Whether the session replaces one that the user cleared, which is reported to hooks.
     is_cleared: bool = False
     # fmt: on

@@ -17,6 +17,8 @@ from clew.core.nearest import find_nearest, suggest_nearest
 from clew.permissions.modes import names_tool
 from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 
+# Options whose unknown values are ignored if a host gives them, as hosts expect.
+IGNORED_FOR_HOSTS = ("--effort",)
 # An error message does not repeat longer arguments.
 MOST_SHOWN = 60
 
@@ -71,20 +73,27 @@ def parse(argv: list[str]) -> Options:
 
     The error for an unknown flag suggests the nearest known spelling.
     """
-    words, flags = read(argv)
+    words, flags, ignored = read(argv)
     options: Given = dict.fromkeys(row.name for row in flag_rows()) | flags
     check(options)
     # If several flags set the same field, the later one in the table wins.
     fields = {row.field: flags[row.name] for row in flag_rows() if row.name in flags}
     return Options(
-        **fields | combine_flags(options, fields) | {"prompt": " ".join(filter(None, words))}
+        **fields | combine_flags(options, fields),
+        prompt=" ".join(filter(None, words)),
+        ignored=ignored,
     )
 
 
-def read(argv: list[str]) -> tuple[list[str], Given]:
-    """Return the words of the prompt, and the values of the given flags by their long spelling."""
+def read(argv: list[str]) -> tuple[list[str], Given, tuple[str, ...]]:
+    """Return the words of the prompt, the values of the given flags, and what was ignored.
+
+    The values are by the long spelling of their flags.
+    """
     left, words = deque(argv), list[str]()
     flags: Given = {}
+    ignored: list[str] = []
+    is_host = "--input-format" in argv
     while left:
         word = left.popleft()
         if word == "--":
@@ -94,12 +103,21 @@ def read(argv: list[str]) -> tuple[list[str], Given]:
             words.append(word)
             continue
         row, text = split(word, left)
-        for value in (
-            [row.flag.value] if text is None else map(row_reader(row), read_texts(row, text, left))
-        ):
+        try:
+            values_read = (
+                [row.flag.value]
+                if text is None
+                else list(map(row_reader(row), read_texts(row, text, left)))
+            )
+        except CommandLineError as error:
+            if not is_host or row.name not in IGNORED_FOR_HOSTS:
+                raise
+            ignored.append(f"{error}; the default is used")
+            continue
+        for value in values_read:
             before = flags.get(row.name) if row.flag.is_repeatable else None
             flags[row.name] = value if before is None else before + value
-    return words, flags
+    return words, flags, tuple(ignored)
 
 
 def is_flag(word: str) -> bool:

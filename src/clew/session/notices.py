@@ -77,6 +77,7 @@ def find_unused_names(
     """Return notices about names that do not exist; `is_new` means that no session is resumed."""
     nothing_before = ("--continue: no session to continue in this folder; starting the first one",)
     return (
+        *options.ignored,
         *(nothing_before if options.continues and is_new else ()),
         *find_unused_tools(options, standing, offered),
         *find_unused_folders(options, standing.context.cwd),
@@ -88,6 +89,9 @@ def find_unused_tools(
 ) -> tuple[str, ...]:
     flags = (("--allowedTools", options.allow), ("--disallowedTools", options.deny))
     complaints = [
+        f"--tools: {why}" for name in options.tools or () if (why := unknown_tool(name, offered))
+    ]
+    complaints += [
         f"{flag} {text}: {why}"
         for flag, texts in flags
         for text in texts

@@ -657,3 +657,19 @@ def test_a_value_may_stand_behind_a_space_or_an_equals_sign(flag: str, value: st
     assert parse(["-p", flag, value]) == parse(["-p", f"{flag}={value}"])
     with pytest.raises(CommandLineError, match=f"did you mean {flag}"):
         parse([f"{flag[:-1]}x"])
+
+
+def test_values_that_only_a_newer_client_knows_are_ignored_for_hosts(tmp_path: Path) -> None:
+    """The Agent SDK's own client does the same; a user who mistypes gets an error."""
+    flags = ("--effort", "huge", "--tools", "Bash,Bsh")
+    with serving(YES, strict=True) as server, Hosted(tmp_path, server.url, *flags) as host:
+        host.say("go")
+        assert host.result()["subtype"] == "success"
+        assert host.end() == 0
+        said = host.errors()
+        body = server.requests[0].body
+        assert (names(body), body.get("output_config")) == (["Bash"], None)
+    assert "--effort huge: expected one of low" in said
+    assert '--tools: unknown tool "Bsh" (did you mean "Bash"?)' in said
+    with pytest.raises(CommandLineError, match="--effort huge: expected one of low"):
+        parse(["-p", "--effort", "huge"])

@@ -239,7 +239,7 @@ def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(tmp_path: Pa
         assert host.ask("interrupt")["subtype"] == "success"
         result = host.result()
         assert result["terminal_reason"] == "aborted_streaming"
-        assert result["is_error"] is True
+        assert (result["is_error"], result["num_turns"]) == (True, 2)
         ends = [f["event"]["type"] for f in host.frames if f["type"] == "stream_event"]
         assert ends[-3:] == ["content_block_stop", "message_delta", "message_stop"]
         cut = [f for f in host.frames if f["type"] == "assistant"]
@@ -257,7 +257,8 @@ def test_an_interrupt_while_the_host_is_asked_withdraws_the_question(tmp_path: P
         host.say("go")
         asked = host.request("can_use_tool")
         host.ask("interrupt")
-        assert host.result()["terminal_reason"] == "aborted_tools"
+        result = host.result()
+        assert (result["terminal_reason"], result["num_turns"]) == ("aborted_tools", 3)
         withdrawn = [f for f in host.frames if f["type"] == "control_cancel_request"]
         assert [f["request_id"] for f in withdrawn] == [asked["request_id"]]
         assert host.end() == 1
@@ -423,6 +424,9 @@ def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
         host.say("b")
         host.result()
         usage = host.ask("get_context_usage")["response"]
+        ids = {one["id"]: (one["name"], one["kind"]) for one in usage["categories"]}
+        assert ids["system_tools"] == ("Tools", "used")
+        assert ids["free_space"] == ("Free space", "free")
         assert usage["totalTokens"] == sum(
             c["tokens"] for c in usage["categories"] if c["name"] != "Free space"
         )

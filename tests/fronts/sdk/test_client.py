@@ -273,9 +273,9 @@ async def test_functions_of_the_program_are_tools_of_its_session(tmp_path: Path)
         messages = await said("go", given)
         first = server.requests[0].body
     told = [m.content[0] for m in messages if isinstance(m, clew.User)]
-    assert [(one.is_error, str(one.content)) for one in told[:2]] == [
-        (False, "3"),
-        (False, '{"place":"here","deep":true}'),
+    assert [(one.is_error, one.content) for one in told[:2]] == [
+        (False, [{"type": "text", "text": "3"}]),
+        (False, [{"type": "text", "text": '{"place":"here","deep":true}'}]),
     ]
     assert [one.is_error for one in told[2:]] == [True, True]
     assert "ValueError: no" in str(told[2].content)

@@ -291,7 +291,7 @@ async def test_a_server_inside_a_host_of_the_agent_sdk(tmp_path: Path) -> None:
             told = [message async for message in client.receive_response()]
         said = results(server)
     assert seen_by_tool == [{"name": "Ada"}]
-    assert said[0] == "Hello, Ada!"
+    assert said[0] == [{"type": "text", "text": "Hello, Ada!"}]
     assert "it broke" in str(said[1])
     assert told[-1].result == "Done."
 

@@ -56,7 +56,7 @@ def test_a_hosts_own_server_is_used_over_its_channel(tmp_path: Path) -> None:
         assert init["mcp_servers"] == [{"name": "calc", "status": "connected", "source": "cli"}]
         assert "mcp__calc__add" in init["tools"]
         assert serve(host, "result")["result"] == "Done."
-        assert results(server) == ["5"]
+        assert results(server) == [[{"type": "text", "text": "5"}]]
         (one,) = host.ask("mcp_status")["response"]["mcpServers"]
         assert (one["name"], one["status"], one["tools"][0]["name"]) == ("calc", "connected", "add")
 

@@ -16,7 +16,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.totals import describe_model_usage
-from clew.core.messages.messages import AssistantMessage
+from clew.core.messages.messages import AssistantMessage, UserMessage
 from clew.fronts.ends import INTERRUPTED
 from clew.session.session import Session
 from clew.system.clock import make_id
@@ -51,7 +51,10 @@ class Tally(Struct, kw_only=True):
 
     session_id: str
     text: str = ""
+    # As for the Agent SDK: the prompt, each result of a tool, and an interruption.
     turns: int = 1
+    # The entries of the results that were counted.
+    counted: set[str] = set()
     api_ms: int = 0
     denials: list[Json] = []
     # Why the API's prompt cache missed, by entry.
@@ -69,10 +72,17 @@ class Tally(Struct, kw_only=True):
                 self.cache_misses[entry["uuid"]] = miss
             if message.text and self.structured is None:
                 self.text = message.text
+        elif entry.get("type") == "user" and UserMessage(entry).tool_results:
+            self._count(entry)
+
+    def _count(self, entry: Json) -> None:
+        if entry["uuid"] not in self.counted:
+            self.counted.add(entry["uuid"])
+            self.turns += 1
 
     def finished(self, event: ToolFinished) -> None:
         """Record a finished tool call."""
-        self.turns += 1
+        self._count(event.entry)
         if event.block["name"] == STRUCTURED_OUTPUT and not event.is_error:
             self.structured = event.block["input"]
             self.text = msgspec.json.encode(self.structured).decode()
@@ -178,6 +188,7 @@ def make_result(
         if subtype == "success"
         else {"errors": [ended.message or ended.reason]}
     )
+    is_aborted = ended.reason in ("aborted_streaming", "aborted_tools")
     # If the model was never asked, there is no end reason from the model.
     is_beside = ended.reason == "failed" and not tally.turns
     return {
@@ -185,7 +196,7 @@ def make_result(
         "subtype": subtype,
         "is_error": ended.is_error,
         **fields,
-        "num_turns": 0 if ended.is_blocked else tally.turns,
+        "num_turns": 0 if ended.is_blocked else tally.turns + is_aborted,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
         "stop_reason": ended.stop_reason,

@@ -15,6 +15,8 @@ COLORS = {
     "context": "warning",
 }
 FREE = "Free space"
+# The IDs of hosts that differ from the names here.
+IDS = {"tools": "system_tools"}
 
 
 def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
@@ -27,11 +29,11 @@ def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | 
         sums[part.kind] = sums.get(part.kind, 0) + part.tokens
     total, size = sum(sums.values()), model.context_window or 0
     categories = [
-        {"name": kind.capitalize(), "tokens": tokens, "color": COLORS.get(kind, "purple")}
+        describe_category(kind, tokens, COLORS.get(kind, "purple"), "used")
         for kind, tokens in sums.items()
     ]
     if size > total:
-        categories.append({"name": FREE, "tokens": size - total, "color": "promptBorder"})
+        categories.append(describe_category(FREE, size - total, "promptBorder", "free"))
     return {
         "categories": categories,
         "totalTokens": total,
@@ -49,6 +51,17 @@ def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | 
         "agents": [],
         "isAutoCompactEnabled": auto_at is not None,
         **({} if auto_at is None else {"autoCompactThreshold": auto_at}),
+    }
+
+
+def describe_category(name: str, tokens: int, color: str, kind: str) -> Json:
+    """Return a category with an ID that stays the same in all languages and versions."""
+    return {
+        "id": IDS.get(name, name.lower().replace(" ", "_")),
+        "name": name.capitalize(),
+        "tokens": tokens,
+        "color": color,
+        "kind": kind,
     }
 
 

@@ -16,10 +16,11 @@ from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Flag, Options, Sdk, notes
 from clew.core.nearest import suggest_nearest
 from clew.fronts.sdk.functions import SERVER, Function
+from clew.permissions.modes import unknown_tool
 from clew.providers.base import Thinking
 
 # The words of JSON in msgspec's errors, and Python's.
-WORDS = {"`array`": "a list", "`object`": "a dict", "null": "None"}
+WORDS = {"`array": "`list", "`object": "`dict", "null": "None"}
 # The most characters of a value that an error repeats.
 MOST_SHOWN = 60
 
@@ -38,6 +39,9 @@ def check_options(options: Any) -> None:
     for variable, value in options.env.items():
         expect("env", variable, (str,), "names as str")
         expect(f"env: {variable}", value, (str,), "str")
+    for hook in options.hooks:
+        if not (hasattr(hook, "event") and hasattr(hook, "call")):
+            raise TypeError(f"hooks: expected items of clew.HookAt, got {show(hook)}")
     if options.session_store is not None:
         check_store(options.session_store, persists=options.persists)
     annotations = type(options).__annotations__
@@ -47,6 +51,9 @@ def check_options(options: Any) -> None:
             value = getattr(options, name)
             check_type(name, annotations[name], value)
             check_value(name, field, value)
+    for name in options.tools or ():
+        if why := unknown_tool(name):
+            raise ValueError(f"tools: {why}")
     check_schema(options.json_schema)
     check_functions(options.functions, options.mcp_servers)
     check_combinations(options)
@@ -88,6 +95,7 @@ def check_type(name: str, annotation: Any, value: Any) -> None:
             words = words.replace(written, python)
         words = words[:1].lower() + words[1:].partition(", got")[0]
         kind = ValueError if words.startswith("invalid") else TypeError
+        words = words.replace("`list`", "a list").replace("`dict`", "a dict")
         raise kind(f"{name}: {words}, got {show(value)}") from None
 
 

@@ -85,7 +85,10 @@ class McpTool(Tool[ServerArguments]):
             outcome = await self._asked(params, ctx)
         if isinstance(outcome, PeerFailure):
             return make_failure(describe_refusal(self.offer.server, outcome, self._patience_s))
-        return result_of(reply_of(outcome.result), as_object(outcome.result))
+        is_in_host = self._server.config.kind == "sdk"
+        return result_of(
+            reply_of(outcome.result), as_object(outcome.result), keeps_blocks=is_in_host
+        )
 
     async def _asked(self, params: Json, ctx: ToolContext) -> Outcome:
         news = ProgressNews(ctx)
@@ -147,10 +150,15 @@ def in_words(step: Json) -> str:
     return " ".join(filter(None, (counted, as_text(step.get("message"))[:200])))
 
 
-def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
+def result_of(reply: ServerReply, raw: Json, *, keeps_blocks: bool = False) -> ToolOutcome:
+    """Return a server's reply as a call's outcome.
+
+    A single text is sent as such. With `keeps_blocks`, as the Agent SDK's hosts expect of their own
+    servers, it stays a list of blocks.
+    """
     blocks = reply.blocks
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else None
-    content: str | list[Json] = only if only is not None else blocks
+    content: str | list[Json] = blocks if only is None or keeps_blocks else only
     if reply.is_error:
         words = reply.words or "the tool failed without an error message"
         return ToolOutcome(
