@@ -154,7 +154,12 @@ def test_bytes_are_a_session_and_a_damaged_one_is_repaired(session: clew.Session
 
 @pytest.mark.parametrize(
     "messages",
-    [[{"role": "tool", "content": "x"}], [], [{"role": "assistant", "content": "Hello"}]],
+    [
+        [{"role": "tool", "content": "x"}],
+        [],
+        ["Hello"],
+        [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "none"}]}],
+    ],
 )
 def test_messages_that_cannot_be_taken_are_refused(
     tmp_path: Path, session: clew.Session, messages: list[dict[str, Any]]
@@ -173,3 +178,38 @@ def test_the_transcript_of_a_subagent_is_not_a_session(tmp_path: Path) -> None:
     path.write_text("", encoding="utf-8")
     with pytest.raises(clew.SessionError, match="subagent"):
         clew.Session(path).fork()
+
+
+def test_a_conversation_grows_message_by_message_and_goes_back(tmp_path: Path) -> None:
+    """As frameworks append: a call, its result and the answer arrive one after another."""
+    home = tmp_path / "home"
+    identity = "0a57d3a1-6a1b-4a54-9f0e-0d1c3c1f2a10"
+    question: list[dict[str, Any]] = [{"role": "user", "content": "How many?"}]
+    session = clew.Session.create(question, session_id=identity, home=home)
+    assert session.id == identity
+    call = {"type": "tool_use", "id": "toolu_1", "name": "count", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}
+    session.append([{"role": "assistant", "content": [call], "model": "m"}])
+    session.append([{"role": "user", "content": [result]}])
+    session.append([{"role": "assistant", "content": "Three."}])
+    assert session.check() == []
+    assert [entry["type"] for entry in session.entries()] == ["user", "assistant"] * 2
+    assert all(entry["timestamp"] > "2026" for entry in session.entries())
+    with pytest.raises(ValueError, match="second result of the same call"):
+        session.append([{"role": "user", "content": [result]}])
+
+    session.rewind(session.entries()[0]["uuid"])
+    assert texts(session) == ["How many?"]
+    session.append([{"role": "assistant", "content": "Many."}])
+    assert texts(session) == ["How many?", "Many."]
+    assert len(session.entries("beginning")) == 2
+    with pytest.raises(clew.SessionError, match="not in the conversation"):
+        session.rewind("none")
+    session.rewind(None)
+    assert session.entries() == []
+    session.append(question)
+    assert (texts(session), session.check()) == (["How many?"], [])
+    with pytest.raises(ValueError, match="already exists"):
+        clew.Session.create(question, session_id=identity, home=home)
+    with pytest.raises(ValueError, match="session_id: expected a UUID"):
+        clew.Session.create(question, session_id="x", home=home)

@@ -26,7 +26,9 @@ from clew.core.messages.messages import UserMessage
 from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
 from clew.fronts.sdk.sessions import Folder, Named, find_home, found, place
 from clew.record.exchange.bring import bring
+from clew.record.exchange.continuation import append_messages, go_back
 from clew.record.exchange.export import export_session, list_agent_files, messages_of, redaction_of
+from clew.record.exchange.formats.conversion import describe_losses
 from clew.record.library.branches import SessionTree, read_tree
 from clew.record.library.copies import append_beside, fork, graft
 from clew.record.library.costs import gather
@@ -70,17 +72,20 @@ class StoredSession:
     def create(
         messages: Sequence[Json],
         *,
+        session_id: str | None = None,
         title: str = "",
         cwd: Folder | None = None,
         home: Folder | None = None,
     ) -> "StoredSession":
         """Create a session from messages of the Messages API (`role` and `content`).
 
-        Raise `ValueError` if a message can't be taken.
+        Without `session_id`, it gets a new ID. Raise `ValueError` if a message can't be taken.
         """
+        if session_id is not None and not is_uuid(session_id):
+            raise ValueError(f"session_id: expected a UUID, got {session_id!r}")
         folder = place(cwd)
         _check_messages(messages, folder)
-        return _bring(find_home(home), messages, folder, title)
+        return _bring(find_home(home), messages, folder, title, session_id)
 
     # -- reading
 
@@ -170,14 +175,15 @@ class StoredSession:
         return StoredSession(fork(self._saved(), until, title=title, at=_now()).path)
 
     def append(self, messages: Sequence[Json]) -> None:
-        """Append messages of the Messages API. The first must be a prompt of the user."""
-        path = self._saved()
-        with tempfile.TemporaryDirectory(prefix="clew-") as folder:
-            source = _bring(Path(folder), messages, folder, "").path
-            first = next((prompt.uuid for prompt in read_tree(source).prompts), None)
-            if first is None:
-                raise ValueError("messages: the first must be a prompt of the user")
-            graft(path, source, first, None)
+        """Append messages of the Messages API.
+
+        Raise `ValueError` if one can't be taken, such as a result without its call.
+        """
+        append_messages(self._saved(), messages, _now)
+
+    def rewind(self, uuid: str | None) -> None:
+        """Go back to a message, or with None to the start. Later messages stay in the file."""
+        go_back(self._saved(), uuid, _now)
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
         """Append the messages of another session from the prompt `first` to `last`."""
@@ -237,18 +243,24 @@ def _check_messages(messages: Sequence[Json], cwd: str) -> None:
         _bring(Path(folder), messages, cwd, "")
 
 
-def _bring(home: Path, messages: Sequence[Json], cwd: str, title: str) -> StoredSession:
+def _bring(
+    home: Path, messages: Sequence[Json], cwd: str, title: str, session_id: str | None = None
+) -> StoredSession:
     # The ID makes the entries' own IDs different each time that the same messages are taken.
-    state = {"title": title, "sessionId": str(uuid4())}
-    document = {"id": str(uuid4()), "state": state, "messages": list(messages)}
+    state = {"title": title, "sessionId": session_id or str(uuid4())}
+    times = {"timestamp": _now()}
+    document = {
+        "id": str(uuid4()),
+        "state": state,
+        "messages": [times | m if isinstance(m, dict) else m for m in messages],
+    }
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
         source = Path(folder, "messages.json")
         source.write_bytes(encode(document))
         try:
-            imported = bring(home, source, os.fspath(cwd), now=_now, has_new_id=True)
+            imported = bring(home, source, os.fspath(cwd), now=_now, has_new_id=session_id is None)
         except SessionError as error:
             raise ValueError(f"messages: {error}") from error
     if imported.losses:
-        losses = ", ".join(f"{reason} ({count})" for reason, count in imported.losses.items())
-        raise ValueError(f"messages: not taken: {losses}")
+        raise ValueError(f"messages: not taken: {describe_losses(imported.losses)}")
     return StoredSession(imported.path)

@@ -65,6 +65,11 @@ class ItemTally(Struct, kw_only=True):
         self.left_out = _sum(self.left_out, other.left_out)
 
 
+def describe_losses(losses: dict[str, int]) -> str:
+    """Format what was not kept as it was in one line."""
+    return ", ".join(f"{reason} ({count})" for reason, count in losses.items())
+
+
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *other)}
 

@@ -5,7 +5,7 @@ messages is a list, an object with `messages`, or one message per line. This for
 resort: only what no other format recognizes is converted by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
@@ -79,6 +79,21 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         fields = {key: agent[key] for key in _OF_AGENT if type(agent.get(key)) is str}
         build.add_agent(own.out.source_id, own, object_of(agent.get("metadata")) or fields)
     yield build.finished()
+
+
+def extend(
+    entries: Iterable[Json], messages: Iterable[Json], new_uuid: Callable[[], str], *, at: str
+) -> Converted:
+    """Convert API messages that follow `entries`, whose open calls they may answer."""
+    build = Builder("messages", "", new_uuid)
+    for entry in entries:
+        build.take(entry)
+    build.out.messages = []
+    build.time(at)
+    for message in map(object_of, messages):
+        build.item()
+        _message(build, message, "")
+    return build.finished()
 
 
 def _message(build: Builder, message: Json, model: str) -> None:
