@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from clew.agent.deferred_calls import find_call, find_deferred
 from clew.core.catalog.lookup import CATALOG
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.core.ledger.ledger import Ledger
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import SessionError
@@ -252,7 +252,7 @@ def _bring(
     document = {
         "id": str(uuid4()),
         "state": state,
-        "messages": [times | m if isinstance(m, dict) else m for m in messages],
+        "messages": [times | object_of(message) for message in messages],
     }
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
         source = Path(folder, "messages.json")

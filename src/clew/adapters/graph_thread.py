@@ -1,0 +1,108 @@
+"""A thread of langgraph in the transcript of a clew session: its messages, and lines beside them."""
+
+from itertools import takewhile
+from typing import Any
+
+from langchain_core.messages import convert_to_messages, convert_to_openai_messages
+
+from clew.adapters.api_messages import group_entries, identify
+from clew.adapters.openai_chat import read
+from clew.core.json_object import Json
+from clew.core.messages.errors import SessionError
+from clew.core.normalize.dialects import to_openai
+from clew.fronts.sdk.stored_session import StoredSession
+from clew.record.library.copies import append_beside
+from clew.record.transcript.record import entries_of
+
+CHANNEL = "messages"
+CHECKPOINT, WRITES = "langgraph-checkpoint", "langgraph-writes"
+
+
+class GraphThread:
+    """The session of a thread. It is created with the first message."""
+
+    def __init__(self, name: str, places: dict[str, Any]) -> None:
+        self._name = name
+        self._places = places
+        # The lines before the first message.
+        self._early: list[Json] = []
+
+    def lines(self) -> list[Json]:
+        """Return the checkpoints and writes, oldest first."""
+        session = self._open()
+        stored = entries_of(session.path) if session else []
+        own = [entry for entry in stored if entry.get("type") in (CHECKPOINT, WRITES)]
+        return [*own, *self._early]
+
+    def history(self, marks: list[Json]) -> list[tuple[Any, str]]:
+        """Return the conversation, each message with the last of its entries.
+
+        Messages of the graph keep the IDs that its newest checkpoint names.
+        """
+        session = self._open()
+        ids = marks[-1]["messages"] if marks else []
+        found: list[tuple[Any, str]] = []
+        for group in group_entries(session.entries() if session else []):
+            for at, message in enumerate(convert_to_messages(to_openai([group])["messages"])):
+                own = f"{group['uuid']}/{at}" if at else group["uuid"]
+                message.content = shorten(message.content)
+                message.id = ids[len(found)] if len(found) < len(ids) else own
+                found.append((message, group["last_uuid"]))
+        return found
+
+    def keep(self, messages: list[Any] | None, line: Json) -> None:
+        """Append the messages that the transcript lacks, and the line."""
+        session = self._open()
+        if messages is not None:
+            marks = [o for o in self.lines() if o["type"] == CHECKPOINT and not o["namespace"]]
+            known = self.history(marks)
+            pairs = zip(known, messages, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0][0].id == pair[1].id, pairs))
+            if session and same < len(known):
+                session.rewind(known[same - 1][1] if same else None)
+            if new := [convert(message) for message in messages[same:]]:
+                session = self._append(session, new)
+        if session is None:
+            self._early.append(line)
+            return
+        for one in (*self._early, line):
+            append_beside(session.path, one)
+        self._early = []
+
+    def delete(self) -> None:
+        if (session := self._open()) is not None:
+            session.delete()
+
+    def _append(self, session: StoredSession | None, messages: list[Json]) -> StoredSession:
+        if session is None:
+            identity = identify(self._name)
+            title = "" if identity == self._name else self._name
+            return StoredSession.create(messages, session_id=identity, title=title, **self._places)
+        session.append(messages)
+        return session
+
+    def _open(self) -> StoredSession | None:
+        try:
+            return StoredSession.open(identify(self._name), **self._places)
+        except SessionError:
+            return None
+
+
+def shorten(content: Any) -> Any:
+    """Return a single text as such, as graphs and their users write it."""
+    is_text = isinstance(content, list) and len(content) == 1 and content[0]["type"] == "text"
+    return content[0]["text"] if is_text else content
+
+
+def convert(message: Any) -> Json:
+    """Return a message with its usage as a message of the Messages API."""
+    converted = read(convert_to_openai_messages([message]))
+    if not converted:
+        raise ValueError("a system message can't be kept; pass it to the model as its prompt")
+    usage = getattr(message, "usage_metadata", None)
+    if usage:
+        counts = {key: usage[key] for key in ("input_tokens", "output_tokens")}
+        converted[0]["usage"] = counts
+    if model := message.response_metadata.get("model_name"):
+        converted[0]["model"] = model
+    return converted[0]

@@ -1,0 +1,95 @@
+"""A clew session as a `Session` of openai-agents: `Runner.run(agent, prompt, session=...)`.
+
+The transcript is an ordinary session of clew, which can go on with it, and the other way round.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from clew.adapters.api_messages import identify
+from clew.adapters.openai_responses import read, write
+from clew.core.json_object import Json
+from clew.core.messages.errors import SessionError
+from clew.fronts.sdk.stored_session import StoredSession
+
+
+class AgentsSession:
+    """Keeps the items of a conversation in the transcript of a clew session.
+
+    `session_id` is the ID of a clew session, or any other name, which becomes the title of a
+    session with an ID that is derived from it. `cwd` and `home` are as in `clew.Session.open`.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings: Any = None
+        self.clew_id = identify(session_id)
+        self._cwd = cwd
+        self._home = home
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return the conversation, or its last `limit` items."""
+        items = await asyncio.to_thread(self._items)
+        return items if limit is None else items[len(items) - min(limit, len(items)) :]
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Append items to the conversation."""
+        await asyncio.to_thread(self._add, items)
+
+    async def pop_item(self) -> Any | None:
+        """Remove the last item from the conversation and return it. The file keeps it."""
+        return await asyncio.to_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        """Begin the conversation again. The file keeps what was said."""
+        await asyncio.to_thread(self._clear)
+
+    def _open(self) -> StoredSession | None:
+        try:
+            return StoredSession.open(self.clew_id, cwd=self._cwd, home=self._home)
+        except SessionError:
+            return None
+
+    def _items(self) -> list[Json]:
+        session = self._open()
+        entries = [] if session is None else session.entries()
+        return write(entries)
+
+    def _add(self, items: Iterable[Any]) -> None:
+        messages = read(items)
+        if not messages:
+            return
+        session = self._open()
+        if session is not None:
+            session.append(messages)
+            return
+        title = "" if self.clew_id == self.session_id else self.session_id
+        StoredSession.create(
+            messages, session_id=self.clew_id, title=title, cwd=self._cwd, home=self._home
+        )
+
+    def _pop(self) -> Json | None:
+        session, items = self._open(), self._items()
+        if session is None or not items:
+            return None
+        entries = session.entries()
+        # An entry may be several items: it goes as a whole, and the others come back.
+        kept = [entry for entry in entries if entry.get("type") in ("user", "assistant")][:-1]
+        session.rewind(kept[-1]["uuid"] if kept else None)
+        lost = items[len(write(kept)) : -1]
+        if lost:
+            session.append(read(lost))
+        return items[-1]
+
+    def _clear(self) -> None:
+        session = self._open()
+        if session is not None:
+            session.rewind(None)
