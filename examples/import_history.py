@@ -1,12 +1,12 @@
 """Go on with a conversation from another program: chat completions in, a clew session out."""
 
 import asyncio
-import json
 import tempfile
 from collections.abc import AsyncIterator
 from typing import Any
 
 import clew
+from clew.adapters import openai_chat
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "What is the weather in Lima?"},
@@ -22,20 +22,6 @@ CHAT: list[dict[str, Any]] = [
 ]
 
 
-def convert(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of chat completions in the form of the Messages API."""
-    if message["role"] == "tool":
-        result = {"tool_use_id": message["tool_call_id"], "content": message["content"]}
-        return {"role": "user", "content": [{"type": "tool_result", **result}]}
-    blocks = [{"type": "text", "text": message["content"]}] if message["content"] else []
-    for call in message.get("tool_calls", ()):
-        function = call["function"]
-        given = json.loads(function["arguments"])
-        use = {"id": call["id"], "name": function["name"], "input": given}
-        blocks.append({"type": "tool_use", **use})
-    return {"role": message["role"], "content": blocks}
-
-
 async def model(request: clew.ModelRequest) -> AsyncIterator[str]:
     kinds = [block["type"] for message in request.messages for block in message["content"]]
     yield f"I see {', '.join(kinds[:4])}."
@@ -43,7 +29,7 @@ async def model(request: clew.ModelRequest) -> AsyncIterator[str]:
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        history = [convert(message) for message in CHAT]
+        history = openai_chat.read(CHAT)
         session = clew.Session.create(history, title="Weather", cwd=folder, home=folder)
         options = clew.ClewOptions(
             cwd=folder,

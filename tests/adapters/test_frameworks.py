@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.docs import check_page, find_missing
 
 import clew
+from tests.gates.house import ROOT
 
 pytestmark = pytest.mark.e2e
 
 NUMBER = "It is 7."
+EXAMPLES = [ROOT / "examples" / "pydantic_ai_agent.py"]
 
 
 class Clew:
@@ -245,3 +248,10 @@ async def test_langgraph_goes_on_with_a_session_and_clew_after_it(place: Clew) -
         assert session.check() == []
     graph.checkpointer.delete_thread("user_123")
     assert graph.get_state(config).values == {}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_with_frameworks_run(path: Path) -> None:
+    """`make docs-check` leaves out those whose packages are not installed."""
+    assert find_missing(path) is None
+    assert list(check_page(path)) == []

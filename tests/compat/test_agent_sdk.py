@@ -30,8 +30,8 @@ from claude_agent_sdk import (
     tool,
 )
 
+from clew.adapters.agent_sdk import InProcess
 from clew.fronts.sdk.options import ClewOptions
-from clew.fronts.sdk.transport import InProcess
 from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
 from tests.fronts.headless.clew_process import environment, until

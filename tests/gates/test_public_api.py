@@ -40,14 +40,20 @@ def test_each_public_name_is_in_one_section_of_the_reference() -> None:
     assert sorted(names) == sorted({*clew.__all__, *clew.engine.__all__})
 
 
+# The public modules.
+PUBLIC = re.compile(r"clew\.(engine|testing\.\w+|adapters(\.\w+)?)")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def find_modules(text: str) -> list[str]:
+    return re.findall(r"^\s*(?:from|import) (clew\.[\w.]+)", text, re.M)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_short_and_use_only_public_names(path: Path) -> None:
     text = path.read_text("utf-8")
-    deep = re.findall(r"^\s*(?:from|import) (clew\.[\w.]+)", text, re.M)
-    assert [name for name in deep if name != "clew.engine"] == []
+    deep = find_modules(text)
+    assert [name for name in deep if not PUBLIC.fullmatch(name)] == []
     assert len(text.splitlines()) <= 150
     assert "# -> " in text
 

@@ -226,7 +226,7 @@ async def test_a_tenant_has_a_home_of_its_own_everywhere(tmp_path: Path) -> None
 async def test_the_published_sdk_runs_in_this_process_with_its_own_options(tmp_path: Path) -> None:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, PermissionResultDeny
 
-    from clew.fronts.sdk.transport import InProcess
+    from clew.adapters.agent_sdk import InProcess
 
     asked = []
 
