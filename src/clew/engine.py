@@ -1,4 +1,4 @@
-"""The parts of the engine that need no session: streams, requests and costs. Pure.
+"""The parts of the engine that need no session: streams, requests, permissions and costs. Pure.
 
 Nothing here reads a clock, a file or a network, and importing it does not load the agent. The names
 are as stable as those of `clew`.
@@ -17,19 +17,24 @@ from clew.core.normalize.validate import validate_body
 from clew.core.stream.answer_reader import AnswerReader
 from clew.core.stream.events import (
     AnswerEvent,
+    BlockFinished,
     MessageFinished,
     MessageStarted,
     StreamFault,
     TextDelta,
+    ThinkingDelta,
     ToolUseReady,
     ToolUseUnusable,
 )
+from clew.permissions.judgment import Judgment, judge_call
 
 __all__ = [
     "CATALOG",
     "AnswerEvent",
     "AnswerReader",
+    "BlockFinished",
     "Charge",
+    "Judgment",
     "Ledger",
     "MessageFinished",
     "MessageStarted",
@@ -42,11 +47,13 @@ __all__ = [
     "StreamFault",
     "Target",
     "TextDelta",
+    "ThinkingDelta",
     "TokenCounts",
     "ToolUseReady",
     "ToolUseUnusable",
     "find_charges",
     "for_api",
+    "judge_call",
     "validate_body",
     "with_models",
 ]

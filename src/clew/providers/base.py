@@ -19,13 +19,22 @@ CacheTtl: TypeAlias = Literal["5m", "1h"]
 
 
 class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
-    """The model decides how long to think."""
+    """The model decides how long to think.
+
+    Fields:
+        display: Whether the answer shows the thinking; None is the service's default.
+    """
 
     display: Display | None = None
 
 
 class ThinkingBudget(Struct, frozen=True, kw_only=True, tag="enabled"):
-    """Thinking with a token budget, at least 1024 and below the request's `max_tokens`."""
+    """Thinking with a token budget, at least 1024 and below the request's `max_tokens`.
+
+    Fields:
+        tokens: The most tokens of thinking.
+        display: Whether the answer shows the thinking; None is the service's default.
+    """
 
     tokens: int
     display: Display | None = None
@@ -42,14 +51,47 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """One complete request to a model. `None` leaves a choice to the model's entry in the catalog.
 
     `messages` are in the API's format; they must never be mutated.
+
+    Fields:
+        max_tokens: The most tokens of the answer; None is the model's own limit.
+        system: The system prompt.
+        tools: The tools that the model may call.
+        tool_choice: Whether the model must or must not call a tool.
+        thinking: The kind of thinking; None is the model's default.
+        effort: How much the model thinks.
+        output_format: The format of the answer, such as a JSON schema.
+        stop_sequences: Texts at which the answer ends.
+        user_id: The end user, for the service's records.
+        cache: How long the service caches the request; None for not at all.
+        betas: Features of the service to turn on.
+        session_id: The session's ID.
+        agent_id: The subagent's ID; None in the session itself.
+        input_tokens: The number of tokens in system, tools and messages, if it was counted.
+        most_input_tokens: The highest number of input tokens that a spending limit has to
+            expect.
+        task_budget_tokens: The token budget for the task, sent to the model.
+        unshared_tail: How many messages at the end carry no cache mark: 1 for an
+            instruction that is sent only once, so that the mark stays on the last message
+            that later requests share.
+        compares_with: The ID of an earlier message. The service should compare the cached
+            prefix of this request with that of the request for that message. Empty for a
+            session's first request; None requests no comparison.
+        warms: Only fill the prompt cache with the prefix, and request no response.
+        in_thread: Whether this is a turn of a session, so that the next request continues
+            from its response. With message threads on, the service may store the
+            conversation until then.
+        retry_count: The retry number sent to the service, set by `Answering`.
+        thought_binding: What the service should do with thinking blocks that do not match
+            the preceding content.
+        stream: False requests the complete response at once; the attempt then yields the
+            same events all together.
+        extra: Top-level members of the body that clew does not know, sent unchanged.
     """
 
     model: str
     messages: list[Json]
     max_tokens: int | None = None
-    # The number of tokens in system, tools and messages, if it was counted.
     input_tokens: int | None = None
-    # The highest number of input tokens that a spending limit has to expect.
     most_input_tokens: int | None = None
     system: list[Json] | str | None = None
     tools: list[Json] | None = None
@@ -57,34 +99,20 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     effort: Effort | None = None
     output_format: Json | None = None
-    # The token budget for the task, sent to the model.
     task_budget_tokens: int | None = None
     stop_sequences: list[str] | None = None
     user_id: str | None = None
     cache: CacheTtl | None = "5m"
-    # How many messages at the end carry no cache mark: 1 for an instruction that is sent only once,
-    # so that the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
-    # The ID of an earlier message. The service should compare the cached prefix of this request
-    # with that of the request for that message. Empty for a session's first request; None requests
-    # no comparison.
     compares_with: str | None = None
-    # Only fill the prompt cache with the prefix, and request no response.
     warms: bool = False
     session_id: str | None = None
     agent_id: str | None = None
-    # Whether this is a turn of a session, so that the next request continues from its response.
-    # With message threads on, the service may store the conversation until then.
     in_thread: bool = False
-    # The retry number sent to the service, set by `Answering`.
     retry_count: int = 0
-    # What the service should do with thinking blocks that do not match the preceding content.
     thought_binding: Behavior = ""
-    # False requests the complete response at once; the attempt then yields the same events all
-    # together.
     stream: bool = True
-    # Top-level members of the body that clew does not know, sent unchanged.
     extra: Json | None = None
 
 
@@ -110,18 +138,27 @@ class Failure(Struct, frozen=True, kw_only=True):
     """The reason why an attempt ended without a complete message.
 
     None of its strings contains a secret.
+
+    Fields:
+        kind: What kind of failure it is, such as `status` or `connection`.
+        status: The HTTP status, if there was one.
+        error_type: The service's name for the error.
+        request_id: The service's ID of the request.
+        retry_after_s: How long to wait before the next attempt, in seconds.
+        should_retry: Whether the service wants another attempt; None if it did not say.
+        error_code: The service's own name or number for the error, if it has one in
+            addition to its type.
+        details: The service's details about the refusal, such as which limit was reached.
     """
 
     kind: FailureKind
     message: str
     status: int | None = None
     error_type: str | None = None
-    # The service's own name or number for the error, if it has one in addition to its type.
     error_code: str | None = None
     request_id: str | None = None
     retry_after_s: float | None = None
     should_retry: bool | None = None
-    # The service's details about the refusal, such as which limit was reached.
     details: Json | None = None
 
 

@@ -114,32 +114,50 @@ EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """One model. `id` is the ID to send; `prices` are ordered by date."""
+    """One model. `id` is the ID to send; `prices` are ordered by date.
+
+    Fields:
+        name: The name for people.
+        family: The family, such as opus.
+        context_window: The most tokens of a request and its answer.
+        max_output: The most tokens of an answer.
+        thinking: The kinds of thinking that it takes.
+        effort: The effort levels that it takes.
+        prefill: Whether a request may end with the beginning of the answer.
+        system_in_messages: Whether messages may have the role system.
+        images: Whether it sees images.
+        pdfs: Whether it reads PDF files.
+        default_output: The output limit of a request when nothing else is set.
+        effort_without_thinking: The highest effort level with thinking disabled, if lower
+            than with thinking.
+        cache_seconds: How long the service keeps its cache, if neither five minutes nor an
+            hour.
+        deferred_tools: Whether the model accepts tool definitions that load when a result
+            refers to them.
+        binds_thinking: Whether each thinking block is bound to everything before it and
+            rejected after anything else.
+        betas: Betas without which the model lacks a feature that clew uses.
+        million_beta: The beta that gives this model a 1M-token window it does not have by
+            default.
+    """
 
     id: str
     name: str
     family: str | None = None
     context_window: int | None = None
     max_output: int | None = None
-    # The output limit of a request when nothing else is set.
     default_output: int | None = None
     thinking: tuple[ThinkingMode, ...] | None = None
     effort: tuple[EffortLevel, ...] | None = None
-    # The highest effort level with thinking disabled, if lower than with thinking.
     effort_without_thinking: EffortLevel | None = None
-    # How long the service keeps its cache, if neither five minutes nor an hour.
     cache_seconds: float | None = None
     prefill: bool | None = None
     system_in_messages: bool | None = None
     images: bool | None = None
     pdfs: bool | None = None
-    # Whether the model accepts tool definitions that load when a result refers to them.
     deferred_tools: bool | None = None
-    # Whether each thinking block is bound to everything before it and rejected after anything else.
     binds_thinking: bool | None = None
-    # Betas without which the model lacks a feature that clew uses.
     betas: tuple[str, ...] = ()
-    # The beta that gives this model a 1M-token window it does not have by default.
     million_beta: str | None = None
     prices: tuple[Price, ...] = ()
 

@@ -36,7 +36,19 @@ ANSWER = "(answer)"  # the tool name for responses without tool calls
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """The cost of one response; `usd` is None if it is unknown, `calls` are the called tools."""
+    """The cost of one response; `usd` is None if it is unknown, `calls` are the called tools.
+
+    Fields:
+        message_id: The response's ID.
+        request_id: The ID of its request.
+        model: The model that answered.
+        at: The time of the response.
+        tokens: The billed tokens.
+        purpose: What the request was for, such as a turn, a subagent or a compaction.
+        turn: The number of the turn.
+        agent: The subagent's ID; None in the session itself.
+        duration_ms: How long the response took, in milliseconds.
+    """
 
     message_id: str
     request_id: str
@@ -57,7 +69,13 @@ class Charge(Struct, frozen=True, kw_only=True):
 
 
 class Spend(Struct, frozen=True, kw_only=True):
-    """A sum of charges. `usd` covers only priced responses; `unpriced` counts the others."""
+    """A sum of charges. `usd` covers only priced responses; `unpriced` counts the others.
+
+    Fields:
+        requests: The number of responses.
+        tokens: The sum of their tokens.
+        duration_ms: How long they took together, in milliseconds.
+    """
 
     requests: int = 0
     tokens: TokenCounts = TokenCounts()

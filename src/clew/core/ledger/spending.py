@@ -24,7 +24,15 @@ from clew.core.normalize.tokens import estimate_message_tokens
 
 
 class TokenCounts(Struct, frozen=True, kw_only=True):
-    """The billed tokens of a response. `input` excludes tokens read from or written to a cache."""
+    """The billed tokens of a response. `input` excludes tokens read from or written to a cache.
+
+    Fields:
+        output: Tokens of the answer, thinking included.
+        cache_read: Input tokens read from the cache.
+        cache_write_5m: Input tokens written to the cache for five minutes.
+        cache_write_1h: Input tokens written to the cache for an hour.
+        web_searches: Searches that the service made.
+    """
 
     input: int = 0
     output: int = 0

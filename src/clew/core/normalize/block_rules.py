@@ -15,7 +15,13 @@ _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 
 
 class RequestViolation(Struct, frozen=True, kw_only=True):
-    """One reason why the service would reject a request."""
+    """One reason why the service would reject a request.
+
+    Fields:
+        rule: The number of the rule.
+        where: The place in the request.
+        what: What is wrong there.
+    """
 
     rule: str
     where: str

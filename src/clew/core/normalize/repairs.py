@@ -39,7 +39,13 @@ RepairKind: TypeAlias = Literal[
 
 
 class Repair(Struct, frozen=True, kw_only=True):
-    """One difference between the transcript and the request; the transcript is not changed."""
+    """One difference between the transcript and the request; the transcript is not changed.
+
+    Fields:
+        kind: What was done.
+        uuid: The entry that it concerns, if it has an ID.
+        detail: More about it, such as the ID of a call.
+    """
 
     kind: RepairKind
     uuid: str | None  # the entry's uuid

@@ -35,33 +35,58 @@ class Reader(Struct, frozen=True, kw_only=True):
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One model at one endpoint. The defaults are those of a current model on the Messages API."""
+    """One model at one endpoint. The defaults are those of a current model on the Messages API.
 
-    # The Messages API version in use; some rules apply only from the later one on.
+    Fields:
+        foreign_thinking: What happens to thinking of other models: dropped, or kept as
+            text.
+        system_messages: Whether messages may have the role system.
+        prefill: Whether a request may end with the beginning of the answer.
+        server_tools: Whether the service knows tools of its own.
+        binding_control: Whether a request may ask the service to omit thinking that does
+            not fit.
+        images: Whether the model sees images.
+        documents: Whether the model reads documents.
+        max_images: The most images in a request.
+        max_image_px: The most pixels of an image's longer side.
+        max_crowded_px: The same in a request with many images; see `crowd`.
+        max_documents: The most documents in a request.
+        max_document_bytes: The most bytes of a document.
+        max_body_bytes: The most bytes of a request.
+        max_tool_name: The most characters of a tool's name.
+        max_id: The most characters of a call's ID.
+        api_version: The Messages API version in use; some rules apply only from the later
+            one on.
+        family: The model family whose signed thinking is accepted, as named by `family_of`.
+        blank_thinking: Whether the model may omit the text of its thinking. Such a block is
+            sent back only if its entry says that the text was omitted; a block that lost
+            its text later would be rejected.
+        error_media: Whether an error result may contain images and documents. The Messages
+            API allows only text.
+        deferred_tools: Whether definitions marked `defer_loading` are hidden until a result
+            refers to them.
+        binds_thinking: Whether thinking is bound to its prefix (`core.normalize.prefix`),
+            and whether a request may ask the service to omit blocks that do not fit.
+        sources: The source types accepted for images and documents.
+        max_image_bytes: The service counts the base64 text, not the decoded bytes.
+        reader: Whose own items go back unchanged. None for the Messages API.
+    """
+
     api_version: str = USUAL
-    # The model family whose signed thinking is accepted, as named by `family_of`.
     family: str = "claude"
     foreign_thinking: ForeignThinking = "drop"
-    # Whether the model may omit the text of its thinking. Such a block is sent back only if its
-    # entry says that the text was omitted; a block that lost its text later would be rejected.
     blank_thinking: bool = False
     system_messages: bool = False
     prefill: bool = False
     server_tools: bool = True
-    # Whether an error result may contain images and documents. The Messages API allows only text.
     error_media: bool = False
-    # Whether definitions marked `defer_loading` are hidden until a result refers to them.
     deferred_tools: bool = False
-    # Whether thinking is bound to its prefix (`core.normalize.prefix`), and whether a request may
-    # ask the service to omit blocks that do not fit.
     binds_thinking: bool = False
     binding_control: bool = False
-    # The source types accepted for images and documents.
     sources: frozenset[str] = frozenset({"base64", "url", "file", "text", "content"})
     images: bool = True
     documents: bool = True
     max_images: int = 100
-    # The service counts the base64 text, not the decoded bytes.
     max_image_bytes: int = 5 * 1024 * 1024
     max_image_px: int = 8000
     # With more images than this, each is limited to `max_crowded_px` per side.
@@ -72,7 +97,6 @@ class Target(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 32 * 1024 * 1024
     max_tool_name: int = 128
     max_id: int = 64
-    # Whose own items go back unchanged. None for the Messages API.
     reader: Reader | None = None
 
     @staticmethod

@@ -64,16 +64,24 @@ UnusableReason: TypeAlias = Literal[
 
 
 class StreamFault(Struct, frozen=True, kw_only=True):
-    """A problem in a stream; if it is `fatal`, content was lost and the response ends."""
+    """A problem in a stream; if it is `fatal`, content was lost and the response ends.
+
+    Fields:
+        kind: What went wrong.
+        message: The problem in words.
+        index: The block that it concerns, if any.
+        error: The service's error as it was sent.
+        request_id: The ID of the request, if the service named it.
+        error_type: For an `error_event`: the service's error and its request ID.
+        excerpt: The beginning of the input, for diagnostics.
+    """
 
     kind: FaultKind
     message: str
     index: int | None = None
-    # For an `error_event`: the service's error and its request ID.
     error_type: str | None = None
     error: Json | None = None
     request_id: str | None = None
-    # The beginning of the input, for diagnostics.
     excerpt: str = ""
 
     @property
@@ -96,11 +104,25 @@ class BlockStarted(Struct, frozen=True, kw_only=True):
 
 
 class TextDelta(Struct, frozen=True, kw_only=True):
+    """A piece of a text block.
+
+    Fields:
+        index: The block's place in the message.
+        text: The new text.
+    """
+
     index: int
     text: str
 
 
 class ThinkingDelta(Struct, frozen=True, kw_only=True):
+    """A piece of the model's thinking.
+
+    Fields:
+        index: The block's place in the message.
+        thinking: The new text.
+    """
+
     index: int
     thinking: str
 
@@ -121,7 +143,7 @@ class BlockFinished(Struct, frozen=True, kw_only=True):
     """A block in its final form; `complete` is False for text that was cut off.
 
     `origin` is the record of the service's own items for the block, on any wire but the Messages
-    API.
+    API. `index` is the block's place in the message.
     """
 
     index: int
@@ -139,7 +161,12 @@ class BlockDropped(Struct, frozen=True, kw_only=True):
 
 
 class ToolUseReady(Struct, frozen=True, kw_only=True):
-    """A tool may run: its input is complete, strictly valid JSON and an object."""
+    """A tool may run: its input is complete, strictly valid JSON and an object.
+
+    Fields:
+        index: The block's place in the message.
+        block: The complete `tool_use` block.
+    """
 
     index: int
     block: Json
@@ -150,6 +177,11 @@ class ToolUseUnusable(Struct, frozen=True, kw_only=True):
 
     The block stays in the message, with the raw text under `INVALID_JSON`. The call needs an error
     result that informs the model.
+
+    Fields:
+        index: The block's place in the message.
+        reason: Why the input can't be used.
+        message: The reason in words, for the model.
     """
 
     index: int
@@ -196,7 +228,12 @@ ENDINGS: dict[str, Ending] = {
 
 
 class MessageFinished(Struct, frozen=True, kw_only=True):
-    """The final event of a response. `complete`: every block ended and a stop reason arrived."""
+    """The final event of a response. `complete`: every block ended and a stop reason arrived.
+
+    Fields:
+        message: The message, as far as it arrived.
+        stop_reason: Why the model stopped; None if the stream ended before it said so.
+    """
 
     message: Json
     stop_reason: str | None

@@ -44,6 +44,19 @@ class Outline:
     """The data that a list shows for a session.
 
     All strings come from the file's content, none from its name.
+
+    Fields:
+        session_id: The session's ID.
+        path: The transcript.
+        title: The title: the user's, the generated one, or the first prompt.
+        custom_title: The user's title, if there is one.
+        first_prompt: The first prompt, shortened.
+        cwd: The working folder.
+        git_branch: The branch at the beginning.
+        tag: The user's tag, if there is one.
+        created_at: The time of the first entry.
+        modified_at: The time of the last change, in seconds since 1970.
+        size_bytes: The size of the file.
     """
 
     session_id: str

@@ -1,0 +1,77 @@
+"""Whether a tool call may run, for programs: rules as text in, a verdict and its reason out. Pure."""
+
+import posixpath
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from clew.permissions.decide import decide
+from clew.permissions.decision import Verdict, describe_reason, verdict
+from clew.permissions.request import Context, Mode, PermissionRequest, Resolve, ResolvedPath
+from clew.permissions.rules import (
+    Anchors,
+    Behavior,
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+)
+
+
+class Judgment(Struct, frozen=True, kw_only=True):
+    """Whether a call may run, and why.
+
+    Fields:
+        verdict: `allow`, `ask`, `deny`, or in the mode auto `review`, for a model to decide.
+        reason: The deciding part of the call, and the rule or guard that decided.
+    """
+
+    verdict: Verdict
+    reason: str
+
+
+def judge_call(
+    tool: str,
+    input: dict[str, Any],  # noqa: A002
+    *,
+    allow: Iterable[str] = (),
+    ask: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    cwd: str,
+    home: str,
+    mode: Mode = "default",
+) -> Judgment:
+    """Return whether a tool call may run under rules, as in a session.
+
+    Nothing is read from disk: paths count as written, and symbolic links are not followed. Raise
+    `ValueError` for an invalid rule.
+    """
+    lists: tuple[tuple[Behavior, Iterable[str]], ...] = (
+        ("allow", allow), ("ask", ask), ("deny", deny),
+    )  # fmt: skip
+    parsed = [_parse(text, behavior, cwd) for behavior, texts in lists for text in texts]
+    decision = decide(
+        PermissionRequest(tool=tool, input=input),
+        RuleSet(parsed, anchors=Anchors(cwd=cwd, home=home)),
+        Context(cwd=cwd, home=home, mode=mode),
+        _resolve_as_written(cwd, home),
+    )
+    return Judgment(verdict=verdict(decision), reason=describe_reason(decision))
+
+
+def _parse(text: str, behavior: Behavior, root: str) -> PermissionRule:
+    rule = parse_rule(text, behavior, root=root, source=RuleSource(scope="session"))
+    if isinstance(rule, RejectedRule):
+        raise ValueError(f"{behavior}: {rule.text}: {rule.what}")
+    return rule
+
+
+def _resolve_as_written(cwd: str, home: str) -> Resolve:
+    def resolve(text: str) -> ResolvedPath:
+        expanded = home + text[1:] if text == "~" or text.startswith("~/") else text
+        path = posixpath.normpath(posixpath.join(cwd, expanded))
+        return ResolvedPath(names=(path,), known=not set("*?[\0") & set(text))
+
+    return resolve
