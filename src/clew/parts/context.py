@@ -14,6 +14,7 @@ from clew.agent.options import SOURCES, Options
 from clew.agent.side_question import SideQuestions
 from clew.agent.story import Story
 from clew.core.catalog.models import Model
+from clew.core.json_object import Json
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
 from clew.core.messages.errors import UserError
@@ -127,6 +128,20 @@ class Thread(Struct, frozen=True, kw_only=True):
         return self.recorder.paths.place.session_id
 
 
+def find_provider(
+    options: Options, environment: Environment, settings: Json
+) -> ProviderFunction | None:
+    """Return the provider of an installed package that the model's name begins with, if any."""
+    model = options.model or environment.text("model") or read_text(settings, "model") or ""
+    name, colon, _ = model.partition(":")
+    if not colon:
+        return None
+    from clew.system.plug_ins import PROVIDERS, load_plug_in  # Few models have such a name.
+
+    provider: ProviderFunction | None = load_plug_in(PROVIDERS, name)
+    return provider
+
+
 async def prepare_ground(
     options: Options,
     environ: Mapping[str, str],
@@ -169,7 +184,7 @@ async def prepare_ground(
             began.places,
             launcher,
             opened,
-            brought.provider,
+            brought.provider or find_provider(options, environment, began.settings),
         ),
         prepare=brought.prepare,
         compact=brought.compact,

@@ -108,9 +108,10 @@ class ClewClient:
         return self
 
     async def _open_store(
-        self, store: "ProgramStore", given: Options, environ: Mapping[str, str], cwd: str
+        self, store: "ProgramStore | str", given: Options, environ: Mapping[str, str], cwd: str
     ) -> Options:
         """Start to copy to the store. Return the options, with the session from the store."""
+        store = find_store(store) if isinstance(store, str) else store
         from clew.fronts.sdk.session_store import StoreMirror, bring_session
 
         home = find_config_home(environ, Path(cwd))
@@ -350,6 +351,18 @@ class ClewClient:
                 }
             )
         return events
+
+
+def find_store(url: str) -> "ProgramStore":
+    """Return the store of an installed package that a URL such as `redis://host` names."""
+    from clew.system.plug_ins import STORES, load_plug_in
+
+    scheme = url.partition("://")[0]
+    make = load_plug_in(STORES, scheme)
+    if make is None:
+        raise HostError(f"session_store: no installed package offers {scheme!r} stores")
+    store: ProgramStore = make(url)
+    return store
 
 
 class ClientTurn:

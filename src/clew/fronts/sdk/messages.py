@@ -1,6 +1,7 @@
 """Typed messages of a session: thin views of the host protocol's frames. Pure.
 
-A frame or block of an unknown type becomes an `Other` that contains all of its data.
+A frame or block of an unknown type becomes an `Other` that contains all of its data. Encoded by
+msgspec, each has a member `type`.
 """
 
 from typing import Any, TypeAlias
@@ -10,19 +11,19 @@ from msgspec import Struct
 from clew.core.json_object import Json, list_of, object_of, text_of
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class Text(Struct, frozen=True, kw_only=True, tag="text"):
     """Text; `text` is Markdown in an answer."""
 
     text: str
 
 
-class Thinking(Struct, frozen=True, kw_only=True):
+class Thinking(Struct, frozen=True, kw_only=True, tag="thinking"):
     """The model's `thinking`; empty if the service doesn't show it."""
 
     thinking: str
 
 
-class ToolUse(Struct, frozen=True, kw_only=True):
+class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
     """A call: its `id`, the tool's `name` and the `input`."""
 
     id: str
@@ -30,7 +31,7 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     input: Json
 
 
-class ToolResult(Struct, frozen=True, kw_only=True):
+class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
     """The result of the call `tool_use_id`.
 
     `content` is text or a list of API blocks; `is_error` says that the call failed.
@@ -41,7 +42,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class OtherBlock(Struct, frozen=True, kw_only=True):
+class OtherBlock(Struct, frozen=True, kw_only=True, tag="other"):
     """A block of another type, such as an image, with all of its `data`."""
 
     data: Json
@@ -50,7 +51,7 @@ class OtherBlock(Struct, frozen=True, kw_only=True):
 Block: TypeAlias = Text | Thinking | ToolUse | ToolResult | OtherBlock
 
 
-class Assistant(Struct, frozen=True, kw_only=True):
+class Assistant(Struct, frozen=True, kw_only=True, tag="assistant"):
     """A part of the model's answer.
 
     Fields:
@@ -59,6 +60,9 @@ class Assistant(Struct, frozen=True, kw_only=True):
         uuid: The ID of the entry in the transcript.
         error: The kind of error, if the service returned no answer.
         parent_tool_use_id: The call of the subagent that this is from; None in the session itself.
+        message_id: The ID of the answer; its parts have the same one.
+        usage: The tokens of the answer, in the API's names; in its first parts not yet final.
+        stop_reason: Why the model stopped, if that is known.
     """
 
     content: tuple[Block, ...]
@@ -66,6 +70,9 @@ class Assistant(Struct, frozen=True, kw_only=True):
     uuid: str
     error: str | None = None
     parent_tool_use_id: str | None = None
+    message_id: str = ""
+    usage: Json = {}
+    stop_reason: str | None = None
 
     @property
     def text(self) -> str:
@@ -73,7 +80,7 @@ class Assistant(Struct, frozen=True, kw_only=True):
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
 
-class User(Struct, frozen=True, kw_only=True):
+class User(Struct, frozen=True, kw_only=True, tag="user"):
     """A tool result, or text that clew added to the conversation.
 
     Fields:
@@ -89,7 +96,7 @@ class User(Struct, frozen=True, kw_only=True):
     parent_tool_use_id: str | None = None
 
 
-class System(Struct, frozen=True, kw_only=True):
+class System(Struct, frozen=True, kw_only=True, tag="system"):
     """An event of the session: its start, a wait, or a problem.
 
     `subtype` is its kind, such as `init`; `data` has all of it (docs/extending/stream-json.md).
@@ -99,7 +106,7 @@ class System(Struct, frozen=True, kw_only=True):
     data: Json
 
 
-class StreamEvent(Struct, frozen=True, kw_only=True):
+class StreamEvent(Struct, frozen=True, kw_only=True, tag="stream_event"):
     """An event of the model's stream. Sent only if partial messages are requested.
 
     `event` is the Messages API's own; `parent_tool_use_id` is the call of a subagent.
@@ -109,7 +116,7 @@ class StreamEvent(Struct, frozen=True, kw_only=True):
     parent_tool_use_id: str | None = None
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class Result(Struct, frozen=True, kw_only=True, tag="result"):
     """The end of a turn. Every turn has exactly one result.
 
     Fields:
@@ -120,7 +127,7 @@ class Result(Struct, frozen=True, kw_only=True):
         errors: What went wrong.
         terminal_reason: Why the turn ended. None for a command that failed before the model was
             asked.
-        num_turns: The number of the model's answers.
+        num_turns: The prompt, the results of tools, and an interruption, counted together.
         duration_ms: The time of the turn.
         total_cost_usd: The cost of the session so far. None if a price is unknown.
         usage: The tokens, in the API's names.
@@ -145,6 +152,21 @@ class Result(Struct, frozen=True, kw_only=True):
         return self.data.get("structured_output")
 
     @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped, such as `end_turn`."""
+        return self.data.get("stop_reason")
+
+    @property
+    def model_usage(self) -> Json:
+        """Tokens, cost and limits by model, of the session so far."""
+        return object_of(self.data.get("modelUsage"))
+
+    @property
+    def permission_denials(self) -> list[Json]:
+        """The calls that were denied: `tool_name`, `tool_use_id` and `tool_input`."""
+        return list_of(self.data.get("permission_denials"))
+
+    @property
     def deferred(self) -> ToolUse | None:
         """The call whose approval was deferred, which ended the turn; see `Defer`."""
         call = self.data.get("deferred_tool_use")
@@ -153,7 +175,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return ToolUse(id=call["id"], name=call["name"], input=call["input"])
 
 
-class Other(Struct, frozen=True, kw_only=True):
+class Other(Struct, frozen=True, kw_only=True, tag="other"):
     """A message of an unknown type, with all of its `data`."""
 
     data: Json
@@ -172,6 +194,7 @@ def read(frame: Json) -> Message:
                 uuid=frame["uuid"],
                 error=frame.get("error"),
                 parent_tool_use_id=frame.get("parent_tool_use_id"),
+                **describe_answer(frame["message"]),
             )
         case "user":
             return User(
@@ -204,6 +227,7 @@ def read_entry(entry: Json) -> Message:
                 model=text_of(message.get("model")),
                 uuid=uuid,
                 error=error if isinstance(error, str) else None,
+                **describe_answer(message),
             )
         case "user":
             outcome = entry.get("toolUseResult")
@@ -212,6 +236,16 @@ def read_entry(entry: Json) -> Message:
             return System(subtype=text_of(entry.get("subtype")), data=entry)
         case _:
             return Other(data=entry)
+
+
+def describe_answer(message: Json) -> Json:
+    """Return the fields that live and stored parts of an answer have in common."""
+    stop_reason = message.get("stop_reason")
+    return {
+        "message_id": text_of(message.get("id")),
+        "usage": object_of(message.get("usage")),
+        "stop_reason": stop_reason if isinstance(stop_reason, str) else None,
+    }
 
 
 def read_result(frame: Json) -> Result:

@@ -130,8 +130,11 @@ def check_schema(schema: Any) -> None:
 
 
 def check_store(store: Any, *, persists: bool) -> None:
-    if not all(callable(getattr(store, name, None)) for name in ("append", "load")):
-        raise TypeError(f"session_store: expected methods append and load, got {show(store)}")
+    is_url = isinstance(store, str) and "://" in store
+    if not is_url and not all(callable(getattr(store, name, None)) for name in ("append", "load")):
+        raise TypeError(
+            f"session_store: expected methods append and load, or a URL, got {show(store)}"
+        )
     if not persists:
         raise ValueError("session_store can't be combined with persists=False")
 

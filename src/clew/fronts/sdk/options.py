@@ -105,7 +105,8 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
         compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and returns
             a `CompactionSummary`, or None to let clew do it.
         session_store: Gets every entry of the transcript, and has the sessions to resume. The
-            protocol is that of the Agent SDK's `SessionStore`.
+            protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host names a
+            store that an installed package offers.
         continue_conversation: Continue the newest session of this folder.
         resume: Resume a session by ID, title or file.
         fork_session: Fork: continue in a copy with a new session ID.
@@ -150,7 +151,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
     provider: ProviderFunction | None = None
     prepare: PrepareFunction | None = None
     compact: "CompactFunction | None" = None
-    session_store: "ProgramStore | None" = None
+    session_store: "ProgramStore | str | None" = None
     # Made from `clew.agent.options` by `make docs`.
     continue_conversation: bool = False
     resume: str | None = None
