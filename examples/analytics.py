@@ -29,8 +29,7 @@ def main() -> None:
 
         by_tool: Counter[str] = Counter()
         total = Decimal(0)
-        for outline in clew.list_sessions(home=home, everywhere=True):
-            session = clew.Session.open(outline)
+        for session in clew.sessions(home=home, everywhere=True):
             ledger = session.ledger()
             total += ledger.total.usd
             for tool, spend in ledger.by_tool().items():

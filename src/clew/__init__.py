@@ -21,7 +21,7 @@ _HOMES = {
     "fronts.sdk.sessions": (
         "fork_session", "list_sessions", "rename_session", "session_messages", "tag_session",
     ),
-    "fronts.sdk.stored_session": ("Session",),
+    "fronts.sdk.stored_session": ("Session", "sessions"),
     "permissions.request": ("Mode",),
     "providers.base": (
         "Adaptive", "Effort", "Failure", "ModelRequest", "Off", "PrepareFunction",

@@ -38,6 +38,7 @@ from clew.fronts.sdk.sessions import rename_session as rename_session
 from clew.fronts.sdk.sessions import session_messages as session_messages
 from clew.fronts.sdk.sessions import tag_session as tag_session
 from clew.fronts.sdk.stored_session import Session as Session
+from clew.fronts.sdk.stored_session import sessions as sessions
 from clew.permissions.request import Mode as Mode
 from clew.providers.base import Adaptive as Adaptive
 from clew.providers.base import Effort as Effort

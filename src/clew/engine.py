@@ -1,4 +1,4 @@
-"""The parts of the engine that need no session: streams, requests, permissions and costs. Pure.
+"""The parts of the engine without a session: streams, requests, transcripts, permissions, costs.
 
 Nothing here reads a clock, a file or a network, and importing it does not load the agent. The names
 are as stable as those of `clew`.
@@ -27,6 +27,7 @@ from clew.core.stream.events import (
     ToolUseUnusable,
 )
 from clew.permissions.judgment import Judgment, judge_call
+from clew.record.transcript.reading import read_transcript
 
 __all__ = [
     "CATALOG",
@@ -54,6 +55,7 @@ __all__ = [
     "find_charges",
     "for_api",
     "judge_call",
+    "read_transcript",
     "validate_body",
     "with_models",
 ]

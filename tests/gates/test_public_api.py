@@ -120,4 +120,4 @@ def test_importing_the_engine_loads_no_agent() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
     )
-    assert done.stdout.split() == ["core", "engine", "permissions", "system", "False"]
+    assert done.stdout.split() == ["core", "engine", "permissions", "record", "system", "False"]

@@ -12,7 +12,7 @@ from clew.core.messages.errors import SessionError
 from clew.core.normalize.dialects import to_openai
 from clew.fronts.sdk.stored_session import StoredSession
 from clew.record.library.copies import append_beside
-from clew.record.transcript.record import entries_of
+from clew.record.transcript.source import entries_of
 
 CHANNEL = "messages"
 CHECKPOINT, WRITES = "langgraph-checkpoint", "langgraph-writes"

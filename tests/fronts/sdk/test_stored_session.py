@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,13 @@ def test_a_conversation_grows_message_by_message_and_goes_back(tmp_path: Path) -
         clew.Session.create(question, session_id=identity, home=home)
     with pytest.raises(ValueError, match="session_id: expected a UUID"):
         clew.Session.create(question, session_id="x", home=home)
+
+
+def test_sessions_are_listed_as_objects(tmp_path: Path, session: clew.Session) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    assert [one.id for one in clew.sessions(work, home=home)] == [session.id]
+    assert [one.id for one in clew.sessions(home=home, everywhere=True)] == [session.id]
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert list(clew.sessions(work, home=home, since=later)) == []
+    earlier = datetime.now(UTC) - timedelta(days=1)
+    assert len(list(clew.sessions(work, home=home, since=earlier))) == 1

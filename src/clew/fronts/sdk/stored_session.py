@@ -9,7 +9,8 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 from uuid import uuid4
@@ -24,7 +25,7 @@ from clew.core.messages.factories import format_timestamp
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
-from clew.fronts.sdk.sessions import Folder, Named, find_home, found, place
+from clew.fronts.sdk.sessions import Folder, Named, find_home, found, list_sessions, place
 from clew.record.exchange.bring import bring
 from clew.record.exchange.continuation import append_messages, go_back
 from clew.record.exchange.export import export_session, list_agent_files, messages_of, redaction_of
@@ -211,6 +212,22 @@ class StoredSession:
 
 
 Session: TypeAlias = StoredSession
+
+
+def sessions(
+    cwd: Folder | None = None,
+    *,
+    everywhere: bool = False,
+    since: datetime | None = None,
+    home: Folder | None = None,
+) -> Iterator[StoredSession]:
+    """Yield the sessions of a folder, or `everywhere`, newest first.
+
+    With `since`, only those that were changed at that time or later.
+    """
+    for outline in list_sessions(cwd, everywhere=everywhere, home=home):
+        if since is None or outline.modified_at >= since.timestamp():
+            yield StoredSession(outline.path)
 
 
 def _now() -> str:

@@ -38,10 +38,11 @@ from clew.record.transcript.examine import Examination, examine, session_id_of
 from clew.record.transcript.files import Files
 from clew.record.transcript.leaf import OWED
 from clew.record.transcript.links import ROOT, Links, Node
-from clew.record.transcript.load import load, read_lines
+from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.policy import find_block_ids
+from clew.record.transcript.reading import read_lines
 from clew.record.transcript.record import FORMAT
 from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
