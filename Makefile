@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs golden site screenshots parity gauge lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge lock secret-rules check clean
 
 help: ## print this list of targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ screenshots: $(VENV)/.published ## update the screenshots in docs/ from real run
 docs: $(READY) ## update generated code and docs
 	@$(PY) -m scripts.tables
 	@$(PY) -m scripts.docs --write
+
+engine: $(READY) ## build the distribution clew-engine in dist/
+	@$(PY) -m scripts.engine_wheel dist
 
 gauge: $(READY) ## print figures about the source
 	@$(PY) -m scripts.gauge

@@ -1,6 +1,7 @@
 """What a user installs is what was built: the wheel works in an environment that has nothing else."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -8,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from scripts.engine_wheel import build
 
 from clew.version import VERSION
 from tests.gates.house import ROOT
@@ -62,3 +64,25 @@ def test_the_wheel_answers_in_a_clean_environment(wheel: Path, tmp_path: Path) -
     assert run(binaries / "clew", "demo", "--speed", "max", cwd=tmp_path).endswith(
         "lines of transcript\n"
     )
+
+
+# The most bytes that clew-engine and its dependencies may take on disk, in decimal megabytes.
+ENGINE_SIZE_MB = 8
+
+
+@pytest.mark.timeout(300)
+def test_the_engine_alone_is_small_and_works(tmp_path: Path) -> None:
+    build(tmp_path)
+    (built,) = tmp_path.glob("clew_engine-*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    target = tmp_path / "installed"
+    run(
+        python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target",
+        target, built,
+    )  # fmt: skip
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    assert size < ENGINE_SIZE_MB * 1_000_000
+    shutil.copy(ROOT / "examples" / "replay_stream.py", target)
+    said = run(python, target / "replay_stream.py")
+    assert said.splitlines()[0] == "'Half a word' complete=True"
