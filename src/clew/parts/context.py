@@ -68,6 +68,8 @@ class HostParts(Struct, frozen=True, kw_only=True):
     prepare: PrepareFunction | None = None
     # Compacts conversations instead of clew.
     compact: "CompactFunction | None" = None
+    # Whether the program's loggers get the session's events.
+    has_loggers: bool = False
 
 
 NOTHING = HostParts()

@@ -111,13 +111,11 @@ async def open_session(
         opened.push_async_callback(parts.aclose)
         watch: Callable[[Emit], Emit] = ignore_event
         debug_file = ""
-        if options.debug is not None:
+        if options.debug is not None or brought.has_loggers:
             from clew.session.debugging import place_of, watch_for_debugging
 
-            watch, debug_file = (
-                watch_for_debugging(ground, thread, opened),
-                place_of(ground, thread),
-            )
+            watch = watch_for_debugging(ground, thread, opened)
+            debug_file = "" if options.debug is None else place_of(ground, thread)
         tool_session = new_tool_session(
             ground,
             thread,

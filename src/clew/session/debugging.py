@@ -1,14 +1,16 @@
 """A debug log of a session's events: time, event and duration, one line per event.
 
+It is a file, or for programs the loggers `clew.api`, `clew.tools`, `clew.hooks` and `clew.session`.
 Enabled only explicitly. Must never write a secret: every line is masked.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 import msgspec
 
@@ -56,11 +58,17 @@ KINDS: dict[str, frozenset[str]] = {
 COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
 
 
-class Debugging:
-    """Writes each event to `file` at once; `kinds` limits the events (empty: no limit)."""
+# The kind of each event.
+KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
+# Writes a line about an event of a kind, some milliseconds after the one before.
+WriteLine: TypeAlias = Callable[[str, float, str], None]
 
-    def __init__(self, file: TextIO, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
-        self._file = file
+
+class Debugging:
+    """Writes each event at once; `kinds` limits the events (empty: no limit)."""
+
+    def __init__(self, write: WriteLine, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
+        self._write = write
         self._names = frozenset[str]().union(*(KINDS[kind] for kind in kinds))
         self._secrets = secrets
         self._last_s = time.monotonic()
@@ -83,25 +91,42 @@ class Debugging:
         if self._counted:
             counts = ", ".join(f"{many} {what}" for what, many in self._counted.items())
             self._counted = {}
-            self.line(counts)
-        self.line(f"{name} {encode(msgspec.to_builtins(event)).decode('utf-8', 'replace')}")
+            self.line(counts, "api")
+        words = encode(msgspec.to_builtins(event)).decode("utf-8", "replace")
+        self.line(f"{name} {words}", KIND_OF.get(name, "session"))
 
-    def line(self, words: str) -> None:
+    def line(self, words: str, kind: str = "session") -> None:
         at_s, before_s = time.monotonic(), self._last_s
         self._last_s = at_s
         line = mask(words, self._secrets).replace("\n", "\\n")
         cut = (
             f"{line[:SHOWN_CHARS]}… ({len(line):,} characters)" if len(line) > SHOWN_CHARS else line
         )
-        self._file.write(f"{get_timestamp()} +{(at_s - before_s) * 1000:.1f} ms {cut}\n")
-        self._file.flush()
+        self._write(kind, (at_s - before_s) * 1000, cut)
+
+
+def write_to_file(file: TextIO) -> WriteLine:
+    def write(_: str, after_ms: float, text: str) -> None:
+        file.write(f"{get_timestamp()} +{after_ms:.1f} ms {text}\n")
+        file.flush()
+
+    return write
+
+
+def write_to_loggers(kind: str, after_ms: float, text: str) -> None:
+    logging.getLogger(f"clew.{kind}").debug("+%.1f ms %s", after_ms, text)
 
 
 def watch_for_debugging(
     ground: Ground, thread: Thread, opened: AsyncExitStack
 ) -> Callable[[Emit], Emit]:
-    """Open the debug log; return a function that wraps an emitter so that its events are logged."""
-    log = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
+    """Open the debug log; return a function that wraps an emitter so that its events are logged.
+
+    Without the option, the log is that of the program's loggers.
+    """
+    is_file = ground.options.debug is not None
+    write = write_to_file(file_of(ground, thread, opened)) if is_file else write_to_loggers
+    log = Debugging(write, ground.options.debug_kinds, ground.secrets)
     layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
     log.line(
         f"clew {VERSION}, session {thread.session_id}, model {thread.model.id}, "

@@ -304,3 +304,25 @@ async def test_a_program_compacts_its_sessions_in_its_own_way(tmp_path: Path) ->
     session = clew.Session.open(result.session_id, home=tmp_path / "home")
     assert session.check() == []
     assert "'One'" in str(session.messages("beginning"))
+
+
+async def test_the_programs_loggers_get_the_events_of_a_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = "sk-ant-api03-" + "a1B2" * 20
+
+    async def model(request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any]]:
+        if request.messages[-1]["content"][0]["type"] == "tool_result":
+            yield "Done."
+        else:
+            yield {"type": "tool_use", "name": "Bash", "input": {"command": f"echo {token}"}}
+
+    given = options(tmp_path, provider=model, model="own", allowed_tools=["Bash"])
+    await ask("go", given)
+    assert [record for record in caplog.records if record.name.startswith("clew.")] == []
+    with caplog.at_level("DEBUG", "clew"):
+        await ask("go", given)
+    lines = [(one.name, one.getMessage()) for one in caplog.records if one.name != "asyncio"]
+    assert {name for name, _ in lines} >= {"clew.api", "clew.tools", "clew.session"}
+    assert any(name == "clew.tools" and " ToolFinished " in text for name, text in lines)
+    assert not [text for _, text in lines if token in text]

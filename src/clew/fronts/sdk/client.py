@@ -5,6 +5,7 @@ is recorded and its child processes are ended. Canceling `query` has the same ef
 """
 
 import asyncio
+import logging
 import os
 import traceback
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -93,7 +94,10 @@ class ClewClient:
         if options.session_store is not None:
             given = await self._open_store(options.session_store, given, environ, cwd)
         parts = HostParts(
-            provider=options.provider, prepare=options.prepare, compact=options.compact
+            provider=options.provider,
+            prepare=options.prepare,
+            compact=options.compact,
+            has_loggers=logging.getLogger("clew").isEnabledFor(logging.DEBUG),
         )
         self._session = self._channel.start(given, environ, cwd, parts)
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
