@@ -33,13 +33,12 @@ def agent_model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[ToolCallPart("double", {"number": 42})])
 
 
-agent = Agent(FunctionModel(agent_model))
-
-
-@agent.tool_plain
 def double(number: int) -> int:
     """Return twice the number."""
     return 2 * number
+
+
+agent = Agent(FunctionModel(agent_model), tools=[double])
 
 
 async def ask_clew(prompt: str, folder: str, resume: str | None = None) -> clew.Result:
