@@ -185,7 +185,7 @@ class SessionServer:
         """Look a token up. One that is invalid counts against its sender, and only that."""
         address, now_s = request.client.host if request.client else "", time.monotonic()
         self._failures.check(token, now_s)
-        found = await self._database.read(find) if token else None
+        found = await self._database.look(find) if token else None
         if found is None:
             self._failures.note(token, address, now_s)
         return found
@@ -213,14 +213,14 @@ class SessionServer:
     async def _read_entries(self, device: Device, request: Request) -> Response:
         key = entry_key(device, request)
         after = parse_number(request, "after", 0)
-        count, chain = await self._database.read(partial(log.find_transcript, key=key))
+        count, chain = await self._database.look(partial(log.find_transcript, key=key))
         if not count:
             raise RefusedError(404, "not_found", "no entries have this key")
         headers = {"clew-lines": str(count), "clew-chain": chain.hex()}
         if "at" in request.query_params:
             # The hash over the first lines, with which a worker finds out where copies part.
             at = parse_number(request, "at", 0)
-            found = await self._database.read(partial(log.chain_at, key=key, count=at))
+            found = await self._database.look(partial(log.chain_at, key=key, count=at))
             return JSONResponse(
                 {
                     "lines": count,
@@ -302,7 +302,7 @@ class SessionServer:
 
     async def _show_session(self, device: Device, request: Request) -> Response:
         find = partial(log.find_session, session=read_session_id(request), owner=device.owner)
-        return JSONResponse({"session": show_session(await self._database.read(find))})
+        return JSONResponse({"session": show_session(await self._database.look(find))})
 
     async def _create_session(self, device: Device, request: Request) -> Response:
         body = await parse_object(request)
@@ -319,11 +319,11 @@ class SessionServer:
         )
         await self._database.write(create)
         find = partial(log.find_session, session=session, owner=device.owner)
-        return JSONResponse({"session": show_session(await self._database.read(find))})
+        return JSONResponse({"session": show_session(await self._database.look(find))})
 
     async def _bridge(self, device: Device, request: Request) -> Response:
         session, body = read_session_id(request), await parse_object(request)
-        await self._database.read(partial(log.find_session, session=session, owner=device.owner))
+        await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         token = secrets.token_urlsafe(32)
         epoch = await self._database.write(
             partial(
@@ -353,7 +353,7 @@ class SessionServer:
         return JSONResponse({"worker_epoch": await self._database.write(register)})
 
     async def _get_state(self, session: str, _token: str, _: Request) -> Response:
-        found = await self._database.read(partial(log.find_session, session=session))
+        found = await self._database.look(partial(log.find_session, session=session))
         return JSONResponse({"worker": found["state"] | {"worker_epoch": found["worker_epoch"]}})
 
     async def _put_state(self, session: str, _token: str, request: Request) -> Response:
@@ -438,7 +438,7 @@ class SessionServer:
 
     async def _stream(self, device: Device, request: Request) -> Response:
         session, token = read_session_id(request), bearer_of(request.headers)
-        await self._database.read(partial(log.find_session, session=session, owner=device.owner))
+        await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         after = read_cursor(request)
 
         def is_allowed(transaction: Transaction) -> bool:
@@ -484,12 +484,14 @@ class SessionServer:
                     continue
                 if not await subscriber.wait(SILENCE_S):
                     yield b": alive\n\n"
+        except RefusedError:
+            return  # The database is away. The reader goes on after its last number.
         finally:
             self._feed.close(subscriber)
 
     async def _send(self, device: Device, request: Request) -> Response:
         session, body = read_session_id(request), await parse_object(request, EVENTS_MAX_BYTES)
-        await self._database.read(partial(log.find_session, session=session, owner=device.owner))
+        await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         events = []
         for item in list_in(body, "events"):
             payload = item.get("payload")

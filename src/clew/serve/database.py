@@ -40,6 +40,10 @@ class Database(Protocol):
         """Run an operation that only reads what is committed."""
         ...
 
+    async def look(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run a read of a few rows by their keys, without a thread if the database is local."""
+        ...
+
     def listen(self, heard: Callable[[str], None]) -> None:
         """Call `heard`, in the event loop, with the ID of each session that changed."""
         ...

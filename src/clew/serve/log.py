@@ -117,16 +117,7 @@ def append_lines(
         return append_new(transaction, key, lines, count, chain, now_ms)
     if at > count:
         raise refuse_lines(count, chain, "gap", f"{at - count} lines before these are missing")
-    known = [
-        bytes(row[0])
-        for row in transaction.run(
-            "SELECT body FROM line WHERE project=? AND session=? AND agent=? AND seq>? AND seq<=?"
-            " ORDER BY seq",
-            *key,
-            at,
-            at + len(lines),
-        )
-    ]
+    known = read_lines(transaction, key, at, len(lines)) if at < count else []
     if known != list(lines[: len(known)]):
         raise refuse_lines(count, chain, "differs", "the lines differ from those stored before")
     new = lines[len(known) :]

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -82,8 +83,9 @@ def migrate(connection: Any) -> None:
 class Connections:
     """Connections of worker threads, one for each; a broken one is replaced."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, autocommit: bool = False) -> None:
         self._url = url
+        self._autocommit = autocommit
         self._own = threading.local()
         self._all: list[Any] = []
 
@@ -91,6 +93,7 @@ class Connections:
         found = getattr(self._own, "connection", None)
         if found is None or found.closed:
             found = self._own.connection = connect(self._url)
+            found.autocommit = self._autocommit
             self._all.append(found)
         return found
 
@@ -108,6 +111,7 @@ class PostgresDatabase:
             migrate(connection)
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(url)
+        self._lookers = Connections(url, autocommit=True)
         self._queue = WriteQueue(self._commit)
         self._reading = ThreadPoolExecutor(READERS, "reader")
         self._heard: list[Callable[[str], None]] = []
@@ -121,6 +125,9 @@ class PostgresDatabase:
     async def read(self, operation: Callable[[Transaction], Result]) -> Result:
         return await self._loop.run_in_executor(self._reading, self._read, operation)
 
+    async def look(self, operation: Callable[[Transaction], Result]) -> Result:
+        return await self._loop.run_in_executor(self._reading, self._look, operation)
+
     def listen(self, heard: Callable[[str], None]) -> None:
         self._heard.append(heard)
 
@@ -130,15 +137,30 @@ class PostgresDatabase:
         await asyncio.to_thread(self._reading.shutdown)
         await asyncio.to_thread(self._listening.join)
         self._connections.close()
+        self._lookers.close()
 
     # -- in threads
 
+    def _look(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run a statement without a transaction around it, which would take three more."""
+        return self._try_twice(lambda: operation(PostgresTransaction(self._lookers.get())))
+
     def _read(self, operation: Callable[[Transaction], Result]) -> Result:
-        try:
+        def read() -> Result:
             connection = self._connections.get()
             with connection.transaction():
                 connection.execute("SET TRANSACTION READ ONLY, ISOLATION LEVEL REPEATABLE READ")
                 return operation(PostgresTransaction(connection))
+
+        return self._try_twice(read)
+
+    def _try_twice(self, read: Callable[[], Result]) -> Result:
+        """Read again if the connection is from before a restart of the database."""
+        try:
+            try:
+                return read()
+            except psycopg.OperationalError:
+                return read()
         except (psycopg.OperationalError, UserError) as error:
             raise RefusedError(503, "unavailable", UNAVAILABLE) from error
 
@@ -162,6 +184,8 @@ class PostgresDatabase:
                 continue
             except (psycopg.OperationalError, UserError):
                 return None, RefusedError(503, "unavailable", UNAVAILABLE)
+            except ClewError as error:
+                return None, error
             return result
 
     def _commit_together(self, batch: Sequence[Callable[[Transaction], Any]]) -> Committed:
@@ -171,11 +195,15 @@ class PostgresDatabase:
         with connection.transaction():
             for operation in batch:
                 transaction = PostgresTransaction(connection)
+                # What fails alone is undone with the whole transaction.
+                undone = connection.transaction() if len(batch) > 1 else nullcontext()
                 try:
-                    with connection.transaction():
+                    with undone:
                         results.append((operation(transaction), None))
                     changed |= transaction.changed
                 except ClewError as error:
+                    if len(batch) == 1:
+                        raise
                     results.append((None, error))
             for session in changed:
                 connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, session))
