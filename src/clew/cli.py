@@ -75,6 +75,12 @@ def run_hooks(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_host(argv: list[str]) -> int:
+    from clew.fronts.remote.host import main
+
+    return main(argv)
+
+
 def run_keys(argv: list[str]) -> int:
     from clew.fronts.terminal.keys import main
 
@@ -129,6 +135,12 @@ def run_plugin(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_remote(argv: list[str]) -> int:
+    from clew.fronts.remote.remote import main
+
+    return main(argv)
+
+
 def run_serve(argv: list[str]) -> int:
     from clew.commands.sessions.output import find_home
     from clew.serve.run import main
@@ -165,6 +177,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "demo": (run_demo, "Play a scripted conversation without a key or network"),
     "doctor": (run_doctor, "Check this installation and suggest fixes"),
     "hooks": (run_hooks, "List and test hooks"),
+    "host": (run_host, "Start remote sessions of this machine on request"),
     "keys": (run_keys, "List key bindings and check yours"),
     "link": (run_link, "Let programs that look for claude start clew"),
     "login": (run_login, "Save an API key in a file only you can read"),
@@ -174,6 +187,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "pair": (run_pair, "Give another machine access to remote sessions"),
     "permissions": (run_permissions, "Check what may run, and why; edit rules"),
     "plugin": (run_plugin, "Install, list, trust and remove plugins"),
+    "remote": (run_remote, "Start and end sessions on other machines"),
     "serve": (run_serve, "Run a server for sessions, viewers and remote answers"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
     "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
@@ -231,6 +245,7 @@ commands:
   demo         Play a scripted conversation without a key or network
   doctor       Check this installation and suggest fixes
   hooks        List and test hooks
+  host         Start remote sessions of this machine on request
   keys         List key bindings and check yours
   link         Let programs that look for claude start clew
   login        Save an API key in a file only you can read
@@ -240,6 +255,7 @@ commands:
   pair         Give another machine access to remote sessions
   permissions  Check what may run, and why; edit rules
   plugin       Install, list, trust and remove plugins
+  remote       Start and end sessions on other machines
   serve        Run a server for sessions, viewers and remote answers
   sessions     List, search, check, repair and move sessions
   tasks        Manage background tasks that still run after clew exited
@@ -558,6 +574,8 @@ def can_draw() -> bool:
 
 # A lone word of this length is rather a mistyped command than a prompt.
 LONE_LETTERS = 6
+# Options with the name of a command.
+NAMED_ALIKE = frozenset({"--remote"})
 
 
 def misspelled(args: list[str]) -> None:
@@ -566,7 +584,9 @@ def misspelled(args: list[str]) -> None:
     A session would send them to the model at once. That is a misspelled command, a single long
     word, or a command of similar programs, alone or with one more word (`auth status`).
     """
-    if not args or (args[0].startswith("-") and args[0].lstrip("-") not in COMMANDS):
+    if not args or args[0] in NAMED_ALIKE:
+        return
+    if args[0].startswith("-") and args[0].lstrip("-") not in COMMANDS:
         return
     from clew.core.messages.errors import CommandLineError
     from clew.core.nearest import find_nearest

@@ -294,9 +294,10 @@ class SessionServer:
 
     # -- sessions
 
-    async def _list_sessions(self, device: Device, _request: Request) -> Response:
+    async def _list_sessions(self, device: Device, request: Request) -> Response:
+        kind = log.HOST if request.query_params.get("kind") == log.HOST else ""
         found = await self._database.read(
-            partial(log.list_sessions, owner=device.owner, limit=MOST_SESSIONS)
+            partial(log.list_sessions, owner=device.owner, limit=MOST_SESSIONS, kind=kind)
         )
         return JSONResponse({"data": [show_session(session) for session in found]})
 

@@ -26,6 +26,8 @@ VIEWER_REQUESTS: Mapping[str, str] = {
     "set_max_thinking_tokens": "prompt",
     "set_permission_mode": "prompt",
     "rename_session": "prompt",
+    "start_session": "start",
+    "end_session": "start",
 }
 QUESTIONS = frozenset({"can_use_tool", "elicitation", "request_user_dialog"})
 
@@ -106,6 +108,8 @@ def event_frame(event: LoggedEvent) -> bytes:
         "created_at": timestamp(event.created_at_ms),
         "payload": msgspec.Raw(event.body),
     }
+    if event.sender:
+        about["sender"] = event.sender
     if event.status in ("processing", "processed"):
         about["processing_at"] = about["created_at"]
         about["delivery_status"] = event.status

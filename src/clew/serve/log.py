@@ -24,6 +24,8 @@ Source: TypeAlias = Literal["worker", "client"]
 LEASE_MS = 60_000
 TOKEN_MS = 4 * 60 * 60 * 1000
 NO_LINES = bytes(32)
+# The kind of a session that is a machine which starts others.
+HOST = "host"
 # The owner of devices for which no other was named.
 OWNER = "owner"
 
@@ -48,6 +50,7 @@ class LoggedEvent(Struct, frozen=True, kw_only=True):
     body: bytes
     created_at_ms: int
     status: str
+    sender: str = ""
 
 
 class SentEvent(Struct, frozen=True, kw_only=True):
@@ -289,13 +292,15 @@ def create_session(
 ) -> None:
     """Create a session; keep one that exists."""
     transaction.run(
-        "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO NOTHING",
         session,
         title,
         json.dumps(config),
         now_ms,
         now_ms,
         owner,
+        HOST if config.get("kind") == HOST else "",
     )
 
 
@@ -324,9 +329,13 @@ def find_session(transaction: Transaction, session: str, owner: str = "") -> Jso
     }
 
 
-def list_sessions(transaction: Transaction, owner: str, limit: int) -> list[Json]:
+def list_sessions(transaction: Transaction, owner: str, limit: int, kind: str = "") -> list[Json]:
+    """Return the sessions of an owner, or the machines that start sessions (`HOST`)."""
     rows = transaction.run(
-        "SELECT id FROM session WHERE owner=? ORDER BY updated_at DESC LIMIT ?", owner, limit
+        "SELECT id FROM session WHERE owner=? AND kind=? ORDER BY updated_at DESC LIMIT ?",
+        owner,
+        kind,
+        limit,
     )
     return [find_session(transaction, row[0]) for row in rows]
 
@@ -473,7 +482,7 @@ def append_events(
                 continue
         last += 1
         transaction.run(
-            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
             session,
             last,
             event.id,
@@ -481,6 +490,7 @@ def append_events(
             event.kind,
             event.body,
             now_ms,
+            by if source == "client" else "",
         )
         if event.asks:
             transaction.run(
@@ -532,7 +542,7 @@ def read_events(
     transaction: Transaction, session: str, after: int, limit: int, source: str = ""
 ) -> list[LoggedEvent]:
     rows = transaction.run(
-        "SELECT seq, id, source, kind, body, created_at, status FROM event"
+        "SELECT seq, id, source, kind, body, created_at, status, sender FROM event"
         " WHERE session=? AND seq>? AND (source=? OR ?='') ORDER BY seq LIMIT ?",
         session,
         after,
@@ -549,6 +559,7 @@ def read_events(
             body=bytes(row[4]),
             created_at_ms=int(row[5]),
             status=row[6],
+            sender=row[7],
         )
         for row in rows
     ]

@@ -56,6 +56,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             claim TEXT PRIMARY KEY, owner TEXT NOT NULL, scopes TEXT NOT NULL, name TEXT NOT NULL,
             address TEXT NOT NULL, device TEXT NOT NULL, expires_at INTEGER NOT NULL)""",
     ),
+    # The name of the device that sent an event. Machines that start sessions are of the kind "host".
+    (
+        "ALTER TABLE event ADD COLUMN sender TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE session ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    ),
 )
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 

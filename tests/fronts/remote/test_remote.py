@@ -26,6 +26,10 @@ def states(yard: Yard) -> list[str]:
     return [e["status"] for e in yard.entries() if e.get("subtype") == "bridge_status"]
 
 
+def acts(entries: list[Json]) -> list[Json]:
+    return [entry for entry in entries if str(entry.get("content")).startswith("Remote: ")]
+
+
 @requirement("R014")
 @requirement("R278")
 def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path) -> None:
@@ -47,11 +51,21 @@ def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path)
         prompts = [e for e in entries if e["type"] == "user" and e.get("origin")]
         assert [e["message"]["content"] for e in prompts] == ["please make a file"]
         assert "not that one" in str(entries)
+        # Whatever is done from afar is a line of the session, with the device.
+        assert prompts[0]["origin"]["device"] == "owner"
+        assert [entry["content"] for entry in acts(entries)] == [
+            "Remote: owner answered Bash: allow",
+            "Remote: owner answered Bash: deny",
+        ]
         # Nobody loosens permissions from afar, but anybody may tighten them.
         for mode, became in (("bypassPermissions", "error"), ("plan", "success")):
             viewer.type(f"/mode {mode}")
             said = viewer.event(lambda p: p["type"] == "control_response")
             assert said["response"]["subtype"] == became
+        assert [entry["content"].split(":")[1] for entry in acts(yard.entries())[2:]] == [
+            " owner was refused 'set_permission_mode'",
+            " owner requested set_permission_mode",
+        ]
         # A viewer that comes later sees the same.
         late = yard.viewer()
         last = viewer.events[-1]["payload"]

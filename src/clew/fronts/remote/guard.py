@@ -14,12 +14,15 @@ from clew.core.wire import make_success
 HARMLESS = frozenset(
     {
         "interrupt", "mcp_status", "get_context_usage", "cancel_async_message", "stop_task",
-        "background_tasks", "set_model", "set_max_thinking_tokens", "rename_session",
+        "background_tasks", "set_model", "set_max_thinking_tokens", "rename_session", "end_session",
     }
 )  # fmt: skip
 # Modes, from the strictest: a viewer can only move to an earlier one.
 STRICTNESS = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 NAMES = {"manual": "default"}
+UNSIGNED = (
+    "it is not signed by a device that was paired with the machine of the session (clew pair)"
+)
 # Members of a question's input that are its answer, by tool.
 ANSWERS: Mapping[str, frozenset[str]] = {
     "AskUserQuestion": frozenset({"answers", "annotations", "response"})

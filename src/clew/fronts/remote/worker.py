@@ -9,13 +9,11 @@ keeps it from being done twice.
 
 import asyncio
 import os
-import random
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -29,14 +27,13 @@ from clew.core.wire import ControlRequest, HostAnswer, Incoming, Said
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.headless.framing import TurnFrames
 from clew.fronts.headless.serve import HostServer
-from clew.fronts.remote.guard import check_answer, check_request, strip_request
+from clew.fronts.remote.guard import UNSIGNED, check_answer, check_request, strip_request
 from clew.fronts.remote.keys import read_paired
+from clew.fronts.remote.link import WorkerLink
 from clew.fronts.remote.outbox import Outbox
 from clew.fronts.remote.service import (
-    CODE,
     ServiceError,
     SessionService,
-    delay_s,
     open_service,
     read_event,
     session_path,
@@ -61,9 +58,8 @@ WITHDRAWN = (
     "clew was restarted before a call that it had asked about had a result. The question is"
     " withdrawn; check what the call did before you repeat it."
 )
-UNSIGNED = (
-    "it is not signed by a device that was paired with the machine of the session (clew pair)"
-)
+# Requests that only read, and leave no line in the transcript.
+SILENT = frozenset({"initialize", "mcp_status", "get_context_usage"})
 UNNAMED = "it has no UUID"
 TAKEN_OVER = (
     "another machine has taken this session over, so it stopped here; what it did here is in the"
@@ -133,8 +129,7 @@ class RemoteWorker:
         self._has_viewers = False
         # How often the batch that waits was sent.
         self._attempts = 0
-        self._token, self._epoch = "", 0
-        self._renewing = asyncio.Lock()
+        self._place: WorkerLink | None = None
         self._is_connected = False
         self._had_link = self._is_told = False
         self.is_refused = False
@@ -150,6 +145,11 @@ class RemoteWorker:
     def _outbox(self) -> Outbox:
         assert self._box is not None, "the session is not open"
         return self._box
+
+    @property
+    def _link(self) -> WorkerLink:
+        assert self._place is not None, "the session is not open"
+        return self._place
 
     # -- the session's end of the channel
 
@@ -184,6 +184,8 @@ class RemoteWorker:
         box = self._box = Outbox(self._folder / f"{self.session_id}.jsonl")
         self._seen = box.cursor
         session = self._session
+        config = {"cwd": session.workspace.cwd}
+        self._place = WorkerLink(self._service, self.session_id, self._title, config)
         framing = TurnFrames(self.session_id, make_id, Options(replays=True))
         for old in [*framing.entries(session.story.history), *self._early]:
             self._put(old)
@@ -307,40 +309,12 @@ class RemoteWorker:
             # Nobody could use the session any more.
             self.server.stop(0)
 
-    async def _persist(self, work: Callable[[], Any]) -> None:
-        """Do work again and again, with pauses after failures."""
-        attempt = 0
-        while True:
-            try:
-                await self._renew()
-                if not self._is_connected:
-                    await self._ask("POST", "/heartbeat", {})
-                    self._note_link(is_up=True, words="on")
-                await work()
-            except ServiceError as error:
-                if error.status == 401 and self._token:
-                    self._token = ""  # It has expired, or was revoked with its device.
-                    continue
-                if not error.is_passing:
-                    raise
-                self._note_link(is_up=False, words=f"connection lost: {error}")
-                await asyncio.sleep(delay_s(attempt, random.random))
-                attempt += 1
+    async def _persist(self, work: Callable[[], Awaitable[None]]) -> None:
+        def note(error: ServiceError | None) -> None:
+            words = "on" if error is None else f"connection lost: {error}"
+            self._note_link(is_up=error is None, words=words)
 
-    async def _renew(self) -> None:
-        """Get a worker's token. A later one must not replace a worker that took over meanwhile."""
-        async with self._renewing:
-            if self._token:
-                return
-            config = {"cwd": self._session.workspace.cwd}
-            body = {"session_id": self.session_id, "title": self._title, "config": config}
-            await self._service.ask("POST", CODE, body)
-            expected = {"expected_epoch": self._epoch} if self._epoch else {}
-            given = await self._service.ask(
-                "POST", f"{session_path(self.session_id)}/bridge", expected
-            )
-            self._epoch = int(given["worker_epoch"])
-            self._token = str(given["worker_jwt"])
+        await self._link.persist(work, note, is_up=lambda: self._is_connected)
 
     def _note_link(self, *, is_up: bool, words: str) -> None:
         if not is_up and not self._is_told:
@@ -372,20 +346,10 @@ class RemoteWorker:
         )
         self._session.conversation.note(entry)
 
-    @property
-    def _base(self) -> str:
-        return f"{session_path(self.session_id)}/worker"
-
-    async def _ask(self, method: str, path: str, body: Json, **headers: str) -> Json:
-        body = body | {"worker_epoch": self._epoch}
-        return await self._service.ask(
-            method, self._base + path, body, token=self._token, **headers
-        )
-
     async def _beat_always(self) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
-            await self._ask("POST", "/heartbeat", {})
+            await self._link.ask("POST", "/heartbeat", {})
 
     # -- sending
 
@@ -422,7 +386,7 @@ class RemoteWorker:
         if state:
             self._state = {}
             try:
-                await self._ask("PUT", "", state)
+                await self._link.ask("PUT", "", state)
             except ServiceError:
                 self._state = state | self._state
                 raise
@@ -431,7 +395,7 @@ class RemoteWorker:
             self._attempts += 1
             events = [{"payload": msgspec.Raw(frame)} for frame in batch]
             passing = [{"payload": frame, "ephemeral": True} for frame in deltas if not batch]
-            said = await self._ask(
+            said = await self._link.ask(
                 "POST",
                 "/events",
                 {"events": events + passing},
@@ -441,7 +405,7 @@ class RemoteWorker:
             self._attempts = 0
             box.sent(len(batch))
         if deliveries:
-            await self._ask("POST", "/events/delivery", {"updates": deliveries})
+            await self._link.ask("POST", "/events/delivery", {"updates": deliveries})
             for _ in deliveries:
                 self._deliveries.popleft()
         return True
@@ -456,29 +420,31 @@ class RemoteWorker:
                     self._sent.clear()
                     self._changed.set()
                     await self._sent.wait()
-                await self._ask("POST", "/heartbeat", {"release_lease": True})
+                await self._link.ask("POST", "/heartbeat", {"release_lease": True})
         except (TimeoutError, ServiceError):
             self.warn("the server does not have all of this session yet; the next run sends it")
 
     # -- receiving
 
     async def _receive_all(self) -> None:
-        path = f"{self._base}/events/stream"
-        async for event in self._service.stream(path, self._seen, token=self._token):
+        async for event in self._link.stream(self._seen):
             about = read_event(event)
             seq, payload = about.get("sequence_num"), about.get("payload")
             if not isinstance(seq, int) or not isinstance(payload, dict) or seq <= self._seen:
                 continue
             self._seen = seq
             try:
-                self._take(seq, str(about.get("event_id")), payload)
+                self._take(seq, str(about.get("event_id")), payload, str(about.get("sender", "")))
             except ClewError as error:
                 self.warn(str(error))
             self._changed.set()
         raise ServiceError(0, "ended", f"{self._service.url}: the stream ended")
 
-    def _take(self, seq: int, name: str, payload: Json) -> None:
-        """Pass a viewer's message to the session, if a viewer may say it."""
+    def _take(self, seq: int, name: str, payload: Json, sender: str) -> None:
+        """Pass a viewer's message to the session, if a viewer may say it.
+
+        `sender` is the name of the viewer's device, as the server knows it.
+        """
         self._deliver(name, "received")
         said = wire.read(payload)
         # Once a device was paired with this machine, nobody else is believed.
@@ -488,9 +454,9 @@ class RemoteWorker:
             case Said() if refusal or (keys and said.uuid is None):
                 self._put(self._notice(f"A remote prompt was refused: {refusal or UNNAMED}"))
             case Said():
-                self._take_prompt(seq, name, said)
+                self._take_prompt(seq, name, said, sender)
             case ControlRequest():
-                self._take_request(seq, said, refusal)
+                self._take_request(seq, said, refusal, sender)
             case HostAnswer():
                 if refusal:
                     denial = {"behavior": "deny", "message": f"The answer was refused: {refusal}"}
@@ -502,13 +468,29 @@ class RemoteWorker:
                     return
                 settings = self._session.rules.standing.settings
                 may_last = read_text(settings, "remoteAnswers") == "session"
-                checked = wire.read(check_answer(payload, question, may_last=may_last))
-                self._incoming.put_nowait(checked)
+                payload = check_answer(payload, question, may_last=may_last)
+                verdict = object_of(object_of(payload.get("response")).get("response"))
+                about = question.get("tool_name") or question.get("subtype")
+                words = f"answered {about}: {verdict.get('behavior', 'answered')}"
+                self._note_act(sender, words, request_id=said.request_id)
+                self._incoming.put_nowait(wire.read(payload))
                 self._deliver(name, "processed")
             case _:
                 self._put(self._notice("A remote message was ignored: it is not valid."))
 
-    def _take_prompt(self, seq: int, name: str, said: Said) -> None:
+    def _note_act(self, sender: str, words: str, **about: str) -> None:
+        """Leave a line in the transcript about what somebody did from afar."""
+        entry = factories.make_system(
+            "informational",
+            f"Remote: {sender or 'a viewer'} {words}",
+            uuid=make_id(),
+            at=get_timestamp(),
+            device=sender,
+            **about,
+        )
+        self._session.conversation.note(entry)
+
+    def _take_prompt(self, seq: int, name: str, said: Said, sender: str) -> None:
         """Queue a prompt, under an ID that is the same whenever it arrives."""
         known = said.uuid or str(uuid.uuid5(uuid.UUID(self.session_id), name))
         if known in self._recorded or known in self._outbox.known:
@@ -518,20 +500,23 @@ class RemoteWorker:
             Said(
                 content=said.content,
                 uuid=known,
-                origin={"kind": "human", "via": "remote"},
+                origin={"kind": "human", "via": "remote", "device": sender},
                 # Nothing in it is a command or the name of a file to attach.
                 is_verbatim=True,
             )
         )
 
-    def _take_request(self, seq: int, said: ControlRequest, refusal: str) -> None:
+    def _take_request(self, seq: int, said: ControlRequest, refusal: str, sender: str) -> None:
         refusal = refusal or check_request(said.fields, self._session.mode)
         answer = wire.make_refusal(said.request_id, refusal, code="not_allowed")
         if self._name(answer) in self._outbox.known:
             return  # Answered before this worker was killed.
         if refusal:
+            self._note_act(sender, f"was refused {said.subtype!r}: {refusal}")
             self._put(answer)
             return
+        if said.subtype not in SILENT:
+            self._note_act(sender, f"requested {said.subtype}", request_id=said.request_id)
         self._unsettled[said.request_id] = seq
         fields = strip_request(said.fields)
         self._incoming.put_nowait(

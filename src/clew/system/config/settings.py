@@ -118,6 +118,8 @@ KEYS: tuple[SettingKey, ...] = (
     key("remoteAnswers", STRING,
         "How long an approval from another device may last: once, or session",
         default="once", choices=("once", "session"), executes=True),
+    key("remoteFolders", STRINGS, "Folders in which clew host may start sessions (user settings only)",
+        executes=True),
     # Off by default: the list of 120 lines costs about 1,000 tokens in every session, and the model
     # lists what it needs in its first call. The list helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",

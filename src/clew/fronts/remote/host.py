@@ -1,0 +1,296 @@
+"""`clew host`: a machine that starts remote sessions on request, and keeps them running.
+
+A host is a session of the kind "host" at the server: requests to start a session arrive like
+prompts, each once, and signed if devices were paired. Sessions start only in the folders that this
+user's own settings name. Each is a `clew --remote` in a process of its own. One that is killed is
+started again and continues; one that has ended, or that another machine has taken over, is not.
+
+Described in docs/using/remote.md.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+import uuid
+from pathlib import Path
+
+from clew.core import wire
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import replace_unprintable
+from clew.core.wire import ControlRequest
+from clew.fronts.ends import hear_signals, run_front
+from clew.fronts.remote.guard import UNSIGNED
+from clew.fronts.remote.keys import find_folder, read_file, read_paired, write_file
+from clew.fronts.remote.link import WorkerLink
+from clew.fronts.remote.service import ServiceError, SessionService, open_service, read_event
+from clew.fronts.remote.signing import is_signed
+from clew.record.transcript.paths import find_session
+from clew.record.transcript.running import find_holder
+from clew.system.command_groups import show
+from clew.system.config.layers import merge
+from clew.system.config.load import load_settings
+from clew.system.config.paths import find_config_home, find_places
+from clew.system.config.settings import read_list
+
+STATE = "host.json"
+BEAT_S = 20.0
+ENDS_WITHIN_S = 10.0
+# The pause before a killed session starts again; doubled each time it is killed soon after.
+PAUSE_S, LONGEST_PAUSE_S, STEADY_S = 0.5, 60.0, 60.0
+# Answered requests that are remembered, so that one which arrives again has no second effect.
+MOST_KEPT = 500
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="clew host",
+        description="Start remote sessions of this machine on request, and keep them running.",
+        epilog="The setting remoteFolders names the folders in which sessions may start.",
+    )
+    parser.add_argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
+    parser.add_argument("--name", default=socket.gethostname(), metavar="NAME", help="Its name")
+    options = parser.parse_args(argv)
+    return run_front(lambda: run(options))
+
+
+async def run(options: argparse.Namespace) -> int:
+    home = find_config_home(os.environ, Path.cwd())
+    folders = read_folders(home)
+    async with open_service(options.server, os.environ) as service:
+        host = SessionHost(service, home, options.name, folders)
+        hear_signals(host.hear_signal)
+        return await host.run()
+
+
+def read_folders(home: Path) -> list[Path]:
+    """Return the folders in the user's own settings. A project's settings name none."""
+    environ = {"CLEW_CONFIG_DIR": str(home), "HOME": os.environ.get("HOME", "")}
+    settings = merge(load_settings(find_places(environ, home), sources=("user",)).layers)
+    folders = [Path(str(text)).expanduser() for text in read_list(settings, "remoteFolders") or ()]
+    if not folders:
+        raise UserError(
+            "clew host starts sessions only in folders that you name; set them with: "
+            "clew config set remoteFolders '[\"~/project\"]'"
+        )
+    for folder in folders:
+        if not folder.is_absolute():
+            raise UserError(f"remoteFolders: {str(folder)!r} must begin with / or ~")
+    return [folder.resolve() for folder in folders]
+
+
+class SessionHost:
+    """The host of one machine. Its state is a file, which is written before a request is answered."""
+
+    def __init__(self, service: SessionService, home: Path, name: str, folders: list[Path]) -> None:
+        self._service = service
+        self._home = home
+        self._name = name
+        self._folders = folders
+        state = read_file(STATE)
+        self.id = str(state.get("id") or uuid.uuid4())
+        self._cursor = int(state.get("cursor") or 0)
+        # The folder of each session that is to run, by ID.
+        self._sessions: dict[str, str] = dict(state.get("sessions") or {})
+        # Responses that the server may not have, and those that it has, by request ID.
+        self._answers: dict[str, Json] = dict(state.get("answers") or {})
+        self._link = WorkerLink(service, self.id, name, {"kind": "host"})
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._is_connected = False
+        self._group: asyncio.TaskGroup | None = None
+
+    def hear_signal(self, _number: int) -> None:
+        self._stopping.set()
+
+    async def run(self) -> int:
+        """Work until a signal, or until the server refuses this host."""
+        write_file(STATE, self._state())
+        linking = asyncio.create_task(self._work(), name="host")
+        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            await asyncio.wait((linking, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (linking, stopping):
+                task.cancel()
+            await asyncio.wait((linking, stopping))
+        if linking.cancelled() or (error := linking.exception()) is None:
+            return 0
+        if isinstance(error, ExceptionGroup):
+            refusals = error.subgroup(ServiceError)
+            if refusals is not None:
+                first: BaseException = refusals
+                while isinstance(first, BaseExceptionGroup):
+                    first = first.exceptions[0]
+                raise UserError(describe_refusal(first))
+        raise error
+
+    def _state(self) -> Json:
+        answers = dict(list(self._answers.items())[-MOST_KEPT:])
+        return {
+            "id": self.id,
+            "cursor": self._cursor,
+            "sessions": self._sessions,
+            "answers": answers,
+        }
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for session in self._sessions:
+                self._keep(session)
+            for work in (self._receive, self._report, self._beat):
+                group.create_task(
+                    self._link.persist(work, self._note, is_up=lambda: self._is_connected)
+                )
+
+    def _note(self, error: ServiceError | None) -> None:
+        is_up = error is None
+        if is_up != self._is_connected or (error and not self._link.epoch):
+            words = f"host {self._name} at {self._service.url}" if is_up else f"{error}"
+            show(words if is_up else f"connection lost: {words}; trying again")
+            sys.stdout.flush()
+        self._is_connected = is_up
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await self._link.ask("POST", "/heartbeat", {})
+
+    async def _report(self) -> None:
+        """Send the state and the responses whenever they change."""
+        while True:
+            self._changed.clear()
+            about = {
+                "kind": "host",
+                "name": self._name,
+                "folders": [str(folder) for folder in self._folders],
+                "sessions": list(self._sessions),
+            }
+            await self._link.ask("PUT", "", {"external_metadata": about})
+            if self._answers:
+                events = [{"payload": answer} for answer in self._answers.values()]
+                await self._link.ask("POST", "/events", {"events": events[-MOST_KEPT:]})
+            await self._changed.wait()
+
+    # -- requests
+
+    async def _receive(self) -> None:
+        async for event in self._link.stream(self._cursor):
+            about = read_event(event)
+            seq, payload = about.get("sequence_num"), about.get("payload")
+            if not isinstance(seq, int) or not isinstance(payload, dict) or seq <= self._cursor:
+                continue
+            asked = wire.read(payload)
+            if isinstance(asked, ControlRequest) and asked.request_id not in self._answers:
+                answer = self._carry_out(asked, payload)
+                name = uuid.uuid5(uuid.UUID(self.id), f"answer:{asked.request_id}")
+                self._answers[asked.request_id] = answer | {"uuid": str(name)}
+            self._cursor = seq
+            await asyncio.to_thread(write_file, STATE, self._state())
+            updates = [{"event_id": about.get("event_id"), "status": "processed"}]
+            self._changed.set()
+            await self._link.ask("POST", "/events/delivery", {"updates": updates})
+        raise ServiceError(0, "ended", f"{self._service.url}: the stream ended")
+
+    def _carry_out(self, asked: ControlRequest, payload: Json) -> Json:
+        """Start a session if the request is allowed; return the response."""
+        keys = read_paired()
+        if keys and not is_signed(payload, self.id, keys):
+            return wire.make_refusal(asked.request_id, UNSIGNED, code="not_allowed")
+        if asked.subtype != "start_session":
+            words = f"a host can't carry out {asked.subtype!r}"
+            return wire.make_refusal(asked.request_id, words, code="unsupported_request")
+        try:
+            session = str(uuid.UUID(str(asked.fields.get("session_id"))))
+        except ValueError:
+            words = "session_id must be a UUID"
+            return wire.make_refusal(asked.request_id, words, code="invalid_request")
+        folder = Path(str(asked.fields.get("folder"))).expanduser()
+        if not folder.is_absolute() or folder.resolve() not in self._folders:
+            allowed = ", ".join(map(str, self._folders))
+            words = f"sessions may not start in {str(folder)!r}; remoteFolders names: {allowed}"
+            return wire.make_refusal(asked.request_id, words, code="not_allowed")
+        if not folder.is_dir():
+            words = f"{folder} is not a folder on {self._name}"
+            return wire.make_refusal(asked.request_id, words, code="not_found")
+        self._sessions[session] = str(folder.resolve())
+        self._keep(session)
+        return wire.make_success(asked.request_id, {"session_id": session, "folder": str(folder)})
+
+    # -- sessions
+
+    def _keep(self, session: str) -> None:
+        """Run a session and start it again when it was killed."""
+        if session not in self._running and self._group is not None:
+            self._running[session] = self._group.create_task(self._supervise(session))
+
+    async def _supervise(self, session: str) -> None:
+        loop, pause_s = asyncio.get_running_loop(), PAUSE_S
+        try:
+            await self._end_orphan(session)
+            while True:
+                began = loop.time()
+                code = await self._run(session)
+                if code >= 0:
+                    break
+                show(f"session {session} was killed ({signal.Signals(-code).name}); it continues")
+                sys.stdout.flush()
+                pause_s = PAUSE_S if loop.time() - began > STEADY_S else pause_s
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+            show(f"session {session} has ended ({code})")
+            sys.stdout.flush()
+            del self._sessions[session]
+            await asyncio.to_thread(write_file, STATE, self._state())
+            self._changed.set()
+        finally:
+            self._running.pop(session, None)
+
+    async def _run(self, session: str) -> int:
+        """Run the session's process to its end, and return its exit code."""
+        known = find_session(self._home, session)
+        begins = ["--resume", session] if known else ["--session-id", session]
+        environ = os.environ | {"CLEW_REMOTE_URL": self._service.url}
+        log = find_folder() / f"{session}.log"
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "clew", "--remote", self._service.url, *begins,
+                cwd=self._sessions[session],
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=fd,
+                stderr=fd,
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(fd)
+        try:
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                try:
+                    async with asyncio.timeout(ENDS_WITHIN_S):
+                        await process.wait()
+                except TimeoutError:
+                    process.kill()
+                    await process.wait()
+
+    async def _end_orphan(self, session: str) -> None:
+        """End the process that an earlier, killed host has left, and wait until it is gone."""
+        async with asyncio.timeout(ENDS_WITHIN_S):
+            while (holder := find_holder(self._home, session)) is not None:
+                os.kill(holder.pid, signal.SIGTERM)
+                await asyncio.sleep(0.1)
+
+
+def describe_refusal(error: BaseException) -> str:
+    if isinstance(error, ServiceError) and error.status == 409:
+        return "another clew host runs with this machine's state, so this one ends"
+    return replace_unprintable(str(error), mark="?")

@@ -1,0 +1,179 @@
+"""`clew remote`: sessions on other machines, begun and ended from here.
+
+Each step is a request with an ID: it can be sent again, and has one effect.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+
+from clew.core import wire
+from clew.core.json_object import Json, object_of
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import replace_unprintable
+from clew.fronts.ends import run_front
+from clew.fronts.remote.keys import read_device
+from clew.fronts.remote.service import (
+    CODE,
+    ServiceError,
+    SessionService,
+    delay_s,
+    open_service,
+    read_event,
+    read_session_id,
+    session_path,
+)
+from clew.fronts.remote.signing import sign
+from clew.system.clock import make_id
+from clew.system.command_groups import Group, GroupWord, argument, show
+
+# How long a host may take to answer.
+ANSWER_S = 60.0
+MOST_ATTEMPTS = 20
+
+
+def main(argv: list[str]) -> int:
+    return parser().carry_out(argv, lambda options: options.run(options))
+
+
+def parser() -> Group:
+    server = argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
+    folder = argument("folder", metavar="FOLDER", help="A folder that the host's settings name")
+    prompt = argument("prompt", metavar="PROMPT", help="The first prompt")
+    host = argument("--host", default="", metavar="NAME", help="Which host, if there are several")
+    session = argument("session", metavar="SESSION")
+    group = Group(
+        prog="clew remote",
+        description="Start and end sessions on machines that run clew host. "
+        "Follow and answer them with clew attach.",
+    )
+    return group.add_words(
+        {
+            "hosts": GroupWord(do_hosts, server, line="List hosts and their folders"),
+            "start": GroupWord(
+                do_start, folder, prompt, host, server, line="Start a session, print its ID"
+            ),
+            "end": GroupWord(do_end, session, server, line="End a session"),
+        }
+    )
+
+
+def do_hosts(options: argparse.Namespace) -> int:
+    return run_front(lambda: list_hosts(options))
+
+
+def do_start(options: argparse.Namespace) -> int:
+    return run_front(lambda: start(options))
+
+
+def do_end(options: argparse.Namespace) -> int:
+    return run_front(lambda: end(options))
+
+
+async def list_hosts(options: argparse.Namespace) -> int:
+    async with open_service(options.server, os.environ) as service:
+        for host in await find_hosts(service):
+            about = object_of(host.get("external_metadata"))
+            state = "on" if host.get("connection_status") == "connected" else "away"
+            show(f"{clean(host.get('title'))}  {state}  {len(about.get('sessions') or [])} running")
+            for folder in about.get("folders") or []:
+                show(f"  {clean(folder)}")
+    return 0
+
+
+def clean(text: object) -> str:
+    return replace_unprintable(str(text), mark="?")
+
+
+async def find_hosts(service: SessionService) -> list[Json]:
+    found = (await service.ask("GET", f"{CODE}?kind=host")).get("data")
+    return [host for host in found if isinstance(host, dict)] if isinstance(found, list) else []
+
+
+async def start(options: argparse.Namespace) -> int:
+    async with open_service(options.server, os.environ) as service:
+        host = choose_host(await find_hosts(service), options.host)
+        session = make_id()
+        asked = {"session_id": session, "folder": options.folder}
+        request = wire.make_request(make_id(), "start_session", asked) | {"uuid": make_id()}
+        refusal = await ask_host(service, str(host["session_id"]), request)
+        if refusal:
+            raise UserError(f"{host.get('title')}: {clean(refusal)}")
+        about = {"session_id": session, "title": clean(options.prompt)[:80]}
+        await until_sent(lambda: service.ask("POST", CODE, about))
+        said = {"role": "user", "content": options.prompt}
+        await send(service, session, {"type": "user", "uuid": make_id(), "message": said})
+        show(session)
+    return 0
+
+
+def choose_host(hosts: list[Json], name: str) -> Json:
+    there = [host for host in hosts if host.get("connection_status") == "connected"]
+    named = [host for host in there if name in ("", host.get("title"), host.get("session_id"))]
+    names = ", ".join(sorted(clean(host.get("title")) for host in there))
+    if not there:
+        raise UserError("no host is connected; run clew host on the machine that does the work")
+    if not named:
+        raise UserError(f"host {name!r} is not connected; connected: {names}")
+    if len(named) > 1:
+        raise UserError(f"several hosts are connected; choose one with --host: {names}")
+    return named[0]
+
+
+async def ask_host(service: SessionService, host: str, request: Json) -> str:
+    """Send a request to a host; return why it refused, or an empty string."""
+    [shown] = [h for h in await find_hosts(service) if h["session_id"] == host]
+    after = int(shown["last_sequence_num"])
+    await send(service, host, request)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                try:
+                    async for event in service.stream(f"{session_path(host)}/events/stream", after):
+                        about = read_event(event)
+                        payload = object_of(about.get("payload"))
+                        response = object_of(payload.get("response"))
+                        if response.get("request_id") == request["request_id"]:
+                            is_done = response.get("subtype") == "success"
+                            return "" if is_done else str(response.get("error"))
+                except ServiceError as error:
+                    if not error.is_passing:
+                        raise
+                await asyncio.sleep(delay_s(0, random.random))
+    except TimeoutError:
+        raise UserError(
+            "the host did not answer in time; it starts the session when it is back"
+        ) from None
+
+
+async def end(options: argparse.Namespace) -> int:
+    async with open_service(options.server, os.environ) as service:
+        session = read_session_id(options.session)
+        request = wire.make_request(make_id(), "end_session", {}) | {"uuid": make_id()}
+        await send(service, session, request)
+    show(f"{session} was asked to end")
+    return 0
+
+
+async def send(service: SessionService, session: str, payload: Json) -> None:
+    """Send a frame until the server has it; its UUID keeps it from being stored twice."""
+    device = read_device()
+    if device:
+        payload = sign(payload, session, str(device.get("device")), str(device.get("key")))
+    await until_sent(lambda: service.send(session, [payload]))
+
+
+async def until_sent(work: Callable[[], Awaitable[object]]) -> None:
+    attempt = 0
+    while True:
+        try:
+            await work()
+        except ServiceError as error:
+            if not error.is_passing or attempt >= MOST_ATTEMPTS:
+                raise
+            await asyncio.sleep(delay_s(attempt, random.random))
+            attempt += 1
+            continue
+        return
