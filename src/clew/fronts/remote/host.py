@@ -35,6 +35,7 @@ from clew.system.config.layers import merge
 from clew.system.config.load import load_settings
 from clew.system.config.paths import find_config_home, find_places
 from clew.system.config.settings import read_list
+from clew.system.files import is_folder
 
 STATE = "host.json"
 BEAT_S = 20.0
@@ -215,7 +216,7 @@ class SessionHost:
             allowed = ", ".join(map(str, self._folders))
             words = f"sessions may not start in {str(folder)!r}; remoteFolders names: {allowed}"
             return wire.make_refusal(asked.request_id, words, code="not_allowed")
-        if not folder.is_dir():
+        if not is_folder(folder):
             words = f"{folder} is not a folder on {self._name}"
             return wire.make_refusal(asked.request_id, words, code="not_found")
         self._sessions[session] = str(folder.resolve())
