@@ -33,6 +33,7 @@ from clew.core.input import (
 from clew.core.json_object import Json
 from clew.core.messages.errors import find_first_error
 from clew.parts.hooks import Idle
+from clew.record.transcript import light
 from clew.session.session import Session
 from clew.system.clock import make_id
 
@@ -184,10 +185,7 @@ class Driver:
         """
         then: Clear | Resume | None = None
         try:
-            if (
-                self._idle is not None
-                and (offer := self.session.parts.compaction.offer()) is not None
-            ):
+            if self._idle is not None and (offer := offer_at_start(self.session)) is not None:
                 then = await self._do(offer, None)
             while then is None and (event := await self._lines.next()) is not None:
                 then = await self._heed(event)
@@ -428,3 +426,18 @@ def make_next_options(options: Options, then: Clear | Resume) -> Options:
         resume=then.session if isinstance(then, Resume) else None,
         is_cleared=isinstance(then, Clear),
     )
+
+
+def offer_at_start(session: Session) -> Pick | None:
+    """Return what the user is asked before the first prompt of an interactive session, if anything."""
+    if session.resumed is not None:
+        return session.parts.compaction.offer()
+    recorder = session.story.recorder
+    project, own = recorder.writer.project, recorder.transcript.parent
+    # Once the folder has sessions, nothing is asked.
+    if project is None or not recorder.is_kept or light.list_session_files(own):
+        return None
+    from clew.parts.moved_projects import offer_moved_sessions
+
+    home, cwd = session.rules.standing.places.config_home, recorder.writer.cwd
+    return offer_moved_sessions(home, cwd, project)

@@ -3,10 +3,12 @@
 import contextlib
 import os
 from contextlib import AsyncExitStack
+from hashlib import sha256
 from pathlib import Path
 
 from clew.agent.options import Options
 from clew.core.messages.errors import SessionError
+from clew.core.regex import lazy_pattern
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, is_begun, rescue_dirs
@@ -78,6 +80,7 @@ def open_record(
             version=VERSION,
             git_branch=read_branch(places.cwd),
             entrypoint=entrypoint,
+            project=identify_project(places.cwd),
         ),
         now=get_timestamp,
         mirror=mirror,
@@ -155,3 +158,23 @@ def read_branch(folder: Path) -> str:
             continue
         return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"
     return "HEAD"
+
+
+# Where the repository came from or, without that, the first entry of its log.
+_SIGNS = (
+    ("config", lazy_pattern(rb'\[remote "origin"\][^\[]*?\n[ \t]*url[ \t]*=[ \t]*(\S+)')),
+    ("logs/HEAD", lazy_pattern(rb"\A([^\n]+)")),
+)
+SIGN_MAX_BYTES = 1 << 20
+
+
+def identify_project(folder: Path) -> str | None:
+    """Return what identifies the repository in a folder wherever it is; None if nothing does."""
+    for name, pattern in _SIGNS:
+        try:
+            match = pattern.search(read_content(folder / ".git" / name, SIGN_MAX_BYTES))
+        except (OSError, ValueError):
+            continue
+        if match is not None:
+            return sha256(match[1]).hexdigest()[:16]
+    return None

@@ -322,7 +322,34 @@ async def ask_aside(session: Session, question: str) -> Outcome:
     return Show(text=f"The question was not answered: {answer.message}", is_error=True)
 
 
+# `/relocate`: sessions of a project that was moved to this folder.
+
+
+async def relocate(session: Session, arguments: str) -> Outcome:
+    from clew.parts.moved_projects import leave_sessions
+    from clew.record.library.keeping import move_sessions, plan_moves
+
+    places = session.rules.standing.places
+    home, cwd = places.config_home, str(places.cwd)
+    word, _, rest = arguments.partition(" ")
+    if word == "--leave" and rest.strip():
+        leave_sessions(home, rest.strip(), cwd)
+        return Show(
+            text="The sessions stay where they are. clew sessions relocate moves them later."
+        )
+    moves = plan_moves(home, arguments, cwd) if arguments else []
+    if not moves:
+        return Show(
+            text="Usage: /relocate FOLDER, with the former folder of this project", is_error=True
+        )
+    done = move_sessions(home, moves)
+    lines = [f"{format_count(len(done.moved), 'session')} moved to this folder; /resume lists them"]
+    lines += [f"{move.session_id} stays: {why}" for move, why in done.kept]
+    return Show(text="\n".join(lines), is_error=not done.moved)
+
+
 HANDLERS: SlashHandlers = {
+    "relocate": relocate,
     "btw": ask_aside,
     "diff": diff,
     "export": export,

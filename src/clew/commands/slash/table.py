@@ -295,6 +295,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("plugin", load_setup, "List the plugins of this session", aliases=("plugins",)),
     later("reload-plugins", load_setup, "Reload plugins, skills, agents and output styles", aliases=("reload",)),
     later("remember", load_memory, "Save a memory, or suggest memories from this session", hint="[WORDS]"),
+    later("relocate", load_record, "Move the sessions of a folder that became this one", hint="FOLDER | --leave FOLDER"),
     later("rename", load_record, "Rename this session", hint="TITLE"),
     SlashCommand(name="resume", description="Resume a session", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
     SlashCommand(name="rewind", description="Rewind the conversation, files or both to a message", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
@@ -315,7 +316,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
 
 # The commands by use. Commands that are not listed follow in a group of their own.
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "export", "copy", "search", "btw", "exit"),
+    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "relocate", "export", "copy", "search", "btw", "exit"),
     "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),
     "Permissions and settings": ("permissions", "config", "theme", "login", "logout", "add-dir", "keybindings", "vim", "statusline"),
     "Work": ("diff", "review", "commit", "verify", "todos", "tasks", "background", "goal", "loop", "agents"),

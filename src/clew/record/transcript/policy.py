@@ -84,6 +84,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     team_name: str | None = None
     agent_name: str | None = None
+    # What identifies the project wherever it is, for the first line of a session.
+    project: str | None = None
 
     def __post_init__(self) -> None:
         if not re.match(r"\d+\.\d+\.\d", self.version):

@@ -380,6 +380,7 @@ class Recorder(SideLines):
             "version": self.writer.version,
             "cwd": self.writer.cwd,
             "timestamp": self._now(),
+            **({"project": self.writer.project} if self.writer.project else {}),
         }
 
     def _repeat_titles(self) -> None:
