@@ -48,6 +48,8 @@ class Group(argparse.ArgumentParser):
     Without a subcommand, it reports an error. Errors take one line, which refers to the help.
     """
 
+    _is_mixing = False
+
     def error(self, message: str) -> NoReturn:
         program = " ".join(self.prog.split()[:2])
         self.exit(2, f"{program}: {message} ({self.prog} --help)\n")
@@ -102,4 +104,18 @@ class Group(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         if self._subparsers is not None and args is not None and not args:
             self.exit(2, self.format_help())
+        if self._may_mix(args):
+            # Otherwise an option before an optional argument hides it: `export ID --format html FILE`.
+            self._is_mixing = True
+            try:
+                return self.parse_known_intermixed_args(args, namespace)
+            finally:
+                self._is_mixing = False
         return super().parse_known_args(args, namespace)
+
+    def _may_mix(self, args: Sequence[str] | None) -> bool:
+        """Return whether options and arguments may come in any order, and are not parsed already."""
+        rest = (argparse.PARSER, argparse.REMAINDER)
+        is_whole = all(action.nargs not in rest for action in self._get_positional_actions())
+        asks_for_help = not {"-h", "--help"}.isdisjoint(args or ())
+        return is_whole and not asks_for_help and not self._is_mixing

@@ -479,3 +479,10 @@ def test_all_of_a_compacted_session_is_exported_each_entry_once_where_it_was_sai
         assert "x done" not in exported
         assert everything.count("x done") == 1
         assert places == sorted(places)
+
+
+def test_a_file_may_follow_an_option(place: Place) -> None:
+    """Options and arguments may come in any order."""
+    place.write(talk(1))
+    place.clew("export", SESSION, "--format", "html", "out.html")
+    assert (place.cwd / "out.html").read_text("utf-8").lower().startswith("<!doctype html>")

@@ -6,6 +6,7 @@ read a file directly: `read` applies the session's permissions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -145,13 +146,14 @@ def read_recent_files(
         yield _file_fact(path, excerpt, is_whole=excerpt == text)
 
 
-def _newest(covered: Sequence[Json]) -> list[str]:
-    """Return the files that were read or written, the most recently used first."""
-    order: dict[str, None] = {}
+def _newest(covered: Sequence[Json]) -> Iterator[str]:
+    """Yield the files that were read or written, the most recently used first."""
+    seen: set[str] = set()
     for entry in reversed(covered):
-        for file in list_used_files([entry]):
-            order.update(dict.fromkeys(path for path in file if path not in order))
-    return list(order)
+        for path in chain.from_iterable(list_used_files([entry])):
+            if path not in seen:
+                seen.add(path)
+                yield path
 
 
 def _fitted(text: str, tokens: int) -> str:
