@@ -22,6 +22,7 @@ from clew.agent.option_values import SWITCH
 from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
 from clew.agent.tools.registry import make_builtin_tools, outline
 from clew.cli import COMMANDS
+from clew.core.catalog.services import SERVICES
 from clew.core.json_object import Json
 from clew.core.messages import kinds as entry_kinds
 from clew.core.messages.views import (
@@ -371,7 +372,24 @@ def variable_lines() -> Iterator[str]:
         yield f"| {names} | {known.kind} | {cell(known.meaning)} | {default} |"
 
 
-TABLES = {"variables": variable_lines, "options": option_lines, "settings": setting_lines}
+def service_lines() -> Iterator[str]:
+    """Yield the table of services in docs/extending/providers.md."""
+    yield "| name | service | API | key | default model |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in SERVICES:
+        names = (*row.key_variables, *(name for names in row.fills.values() for name in names))
+        variables = ", ".join(f"`{name}`" for name in names)
+        title = f"{row.title}, port {row.port}" if row.is_local else row.title
+        model = f"`{row.model}`" if row.model else "the first one"
+        yield f"| `{row.name}` | {title} | {row.wire} | {variables or 'none'} | {model} |"
+
+
+TABLES = {
+    "services": service_lines,
+    "variables": variable_lines,
+    "options": option_lines,
+    "settings": setting_lines,
+}
 
 
 def main() -> int:

@@ -117,6 +117,12 @@ def run_memory(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_models(argv: list[str]) -> int:
+    from clew.commands.models import main
+
+    return main(argv)
+
+
 def run_pair(argv: list[str]) -> int:
     from clew.fronts.remote.pairing import main
 
@@ -184,6 +190,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "logout": (run_logout, "Delete the stored API key"),
     "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
     "memory": (run_memory, "Show which memory files are loaded, and why"),
+    "models": (run_models, "List models of your keys and of local servers, with prices"),
     "pair": (run_pair, "Give another machine access to remote sessions"),
     "permissions": (run_permissions, "Check what may run, and why; edit rules"),
     "plugin": (run_plugin, "Install, list, trust and remove plugins"),
@@ -213,7 +220,6 @@ ELSEWHERE = {
     "init": "use /init in a session to create a memory file for the project",
     "install": _INSTALL,
     "logs": "use clew tasks",
-    "models": "use /model in a session to list them, or --model to choose one",
     "ps": "use clew tasks, or clew sessions list",
     "purge": "use clew sessions prune",
     "resume": "use clew --resume, or clew --continue for the newest session",
@@ -252,6 +258,7 @@ commands:
   logout       Delete the stored API key
   mcp          Add, list, approve and log in to MCP servers
   memory       Show which memory files are loaded, and why
+  models       List models of your keys and of local servers, with prices
   pair         Give another machine access to remote sessions
   permissions  Check what may run, and why; edit rules
   plugin       Install, list, trust and remove plugins

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clew.agent.models import speaker
 from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, CompactionDue, GaveUp, Retrying, Shrunk
 from clew.providers.base import ModelRequest
 from clew.providers.endpoint import read_endpoint
+from clew.providers.opening import find_provider_class
 from clew.system.config.environment import freeze
 from clew.system.transport.http import HttpTransport
 from tests.fronts.headless.chat_server import chunk, words
@@ -226,7 +226,7 @@ class Told:
             if self.row.is_chat:
                 environ["CLEW_DIALECT"] = "chat"
             endpoint = read_endpoint(freeze(environ))
-            provider = speaker(endpoint)(endpoint, HttpTransport(network()))
+            provider = find_provider_class(endpoint)(endpoint, HttpTransport(network()))
             answering = Answering(
                 provider,
                 new_tool_id=lambda: "own",

@@ -1,13 +1,10 @@
-"""Chooses the service for a session's requests: endpoint, key, connection, models, timeouts."""
+"""Chooses the models of a session, and changes them between requests."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
-from uuid import uuid4
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.context.output_styles import BUILTIN, Style
@@ -16,36 +13,22 @@ from clew.agent.deps import Granted, Question, Verdict
 from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import Options
 from clew.agent.requests import Requests
+from clew.agent.services import DEFAULT_MODEL, Service, target_named
 from clew.agent.side_question import SMALL, SideQuestions
-from clew.core.catalog.lookup import CATALOG, ModelCatalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
+from clew.core.catalog.services import ServiceRow
 from clew.core.json_object import Json
 from clew.core.ledger.state import ModelChosen
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.messages.errors import UserError
-from clew.core.normalize.target import Target
 from clew.permissions.decision import Ask, Finding
-from clew.providers.answer import Answering, Gate
-from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.base import Cap, Effort, ModelRequest, ProviderFunction, Thinking
-from clew.providers.credentials import make_endpoint, open_memory, run_helper
-from clew.providers.endpoint import Endpoint
-from clew.providers.message_threads import Threads
-from clew.providers.preferences import (
-    Preferences,
-    limit_effort,
-    read_preferences,
-    wants_threads,
-)
-from clew.providers.watchdog import SilenceLimits, read_limits
+from clew.providers.base import Cap, Effort, ModelRequest, Thinking
+from clew.providers.preferences import limit_effort
 from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp
 from clew.system.config.environment import Environment
-from clew.system.config.paths import Places
-from clew.system.config.settings import read_object, read_text
-from clew.system.process.spawn import Launcher
-from clew.system.transport.http import HttpTransport
-from clew.system.transport.network import read_network
+from clew.system.config.settings import read_text
 
 # The user answers one question at a time, whether it comes from a call or from a server.
 
@@ -67,19 +50,22 @@ def serialise_questions(ask: AskPerson) -> AskPerson:
 # The fixed part of a session's requests: the model, the instructions, the tools.
 
 
-DEFAULT_MODEL = "sonnet"
-
-
 def choose_model(
     options: Options,
     environment: Environment,
     settings: Json,
     catalog: ModelCatalog,
     spoke: str | None = None,
+    default: str = DEFAULT_MODEL,
 ) -> Model:
     """Return the model for this run. `spoke` is the model that the resumed session used."""
-    wanted = options.model or spoke or environment.text("model") or read_text(settings, "model")
-    return catalog.entry(wanted or DEFAULT_MODEL)
+    wanted = options.model or spoke or find_wanted_model(options, environment, settings)
+    return catalog.entry(wanted or default)
+
+
+def find_wanted_model(options: Options, environment: Environment, settings: Json) -> str | None:
+    """Return the model that the user named for new sessions, or None."""
+    return options.model or environment.text("model") or read_text(settings, "model")
 
 
 def make_template(
@@ -114,144 +100,21 @@ def make_template(
     )
 
 
-def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
-    """Return whether the model binds its thinking to the preceding messages."""
-    model = catalog.find(name)
-    return model is not None and model.binds_thinking is True
-
-
-def target_of(model: Model, endpoint: Endpoint) -> Target:
-    """Return what requests to the model may contain at this endpoint."""
-    target = replace(Target.of(model), api_version=endpoint.api_version)
-    if not endpoint.speaks_messages:
-        from clew.providers.wires import narrow_target  # Most sessions use the Messages API.
-
-        return narrow_target(target, model, endpoint)
-    return replace(
-        target,
-        deferred_tools=target.deferred_tools and endpoint.betas_allowed,
-        binding_control=target.binding_control and endpoint.betas_allowed,
-    )
-
-
-class Service(Struct, frozen=True, kw_only=True):
-    """The service that all requests of a session are sent to, with the preferences for them."""
-
-    provider: AnthropicProvider
-    catalog: ModelCatalog
-    preferences: Preferences
-    limits: SilenceLimits
-    gate: Gate
-    # Settings that could not be read.
-    problems: tuple[str, ...] = ()
-
-    def answering(
-        self,
-        fallbacks: tuple[str, ...] = (),
-        *,
-        with_events: bool = False,
-        cap: Cap | None = None,
-    ) -> Answering:
-        """Return a driver for one response."""
-        return Answering(
-            self.provider,
-            new_tool_id=lambda: f"toolu_{uuid4().hex}",
-            policy=self.preferences.policy,
-            limits=self.limits,
-            fallbacks=fallbacks,
-            catalog=self.catalog,
-            gate=self.gate,
-            with_events=with_events,
-            cap=cap,
-        )
-
-
-def target_named(service: Service, name: str) -> Target:
-    """Return what requests to the model with this name may contain."""
-    return target_of(service.catalog.entry(name), service.provider.endpoint)
-
-
-def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
-    """Return the provider class for the endpoint's protocol."""
-    if endpoint.speaks_messages and not endpoint.frames:
-        return AnthropicProvider
-    from clew.providers.wires import find_provider
-
-    return find_provider(endpoint)
-
-
-async def open_service(
-    environ: Mapping[str, str],
-    environment: Environment,
-    settings: Json,
-    places: Places,
-    launcher: Launcher,
-    opened: AsyncExitStack,
-    function: ProviderFunction | None = None,
-) -> Service:
-    """Open the service. `opened` closes its connections later; the TLS handshake starts at once.
-
-    A `function` of the program answers instead of a service.
-    """
-    catalog = CATALOG
-    problems: tuple[str, ...] = ()
-    if read_object(settings, "models"):  # Most users add no models.
-        from clew.core.catalog.added import load_models
-
-        catalog, problems = load_models(settings)
-    transport = HttpTransport(read_network(environment))
-    opened.push_async_callback(transport.aclose)
-    provider: AnthropicProvider
-    if function is None:
-        endpoint = await make_endpoint(environ, settings, places, launcher)
-        provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
-        if endpoint.key_helper:
-            from clew.providers.renewal import renew_key  # Most users have no helper.
-
-            command = endpoint.key_helper
-            renew_key(provider, lambda: run_helper(launcher, command, places.root, environ))
-    else:
-        from clew.providers.function import FunctionProvider
-
-        provider = FunctionProvider(function, transport, catalog=catalog)
-    provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
-    memory = open_memory(places)
-    provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
-    if wants_threads(environment, settings):
-        provider.threads = Threads()
-    provider.warm()
-    preferences = read_preferences(environment, settings)
-    return Service(
-        provider=provider,
-        catalog=catalog,
-        preferences=preferences,
-        limits=read_limits(environment),
-        gate=Gate(),
-        problems=(*problems, *preferences.problems),
-    )
-
-
 # The model for small work, and the questions that it answers outside the conversation.
 
 
-SMALL_MODEL = "haiku"
-
-
-def choose_small_model(environment: Environment, service: Service, main: str) -> str:
-    """Return the model for small work.
-
-    For an endpoint of another wire or a program's provider, whose models are unknown, this is the
-    main model by default.
-    """
-    provider = service.provider
-    knows_main = not provider.endpoint.speaks_messages or provider.is_function
-    default = main if knows_main else SMALL_MODEL
-    return environment.text("small_model") or default
+def choose_small_model(
+    environment: Environment, settings: Json, service: Service, main: str
+) -> str:
+    """Return the model for small work in a session with this main model."""
+    wanted = environment.text("small_model") or read_text(settings, "smallModel")
+    return wanted or service.choose_small(main)
 
 
 def make_side_questions(
     service: Service,
     environment: Environment,
+    settings: Json,
     spending: Spending,
     recorder: Recorder,
     *,
@@ -261,7 +124,7 @@ def make_side_questions(
     return SideQuestions(
         answer=lambda: service.answering(cap=cap),
         catalog=service.catalog,
-        models={SMALL: choose_small_model(environment, service, main)},
+        models={SMALL: choose_small_model(environment, settings, service, main)},
         session=spending,
         recorder=recorder,
         now=get_timestamp,
@@ -280,14 +143,14 @@ class Speaking:
         model: Model,
         requests: Requests,
         spending: Spending,
-        catalog: ModelCatalog,
-        endpoint: Endpoint,
+        service: Service,
         most_effort: Effort | None = None,
     ) -> None:
         self._most_effort = most_effort
         self.model = model
-        self.catalog = catalog
-        self._endpoint = endpoint
+        self.catalog = service.catalog
+        self.default_model = service.default_model
+        self._service = service
         self._requests = requests
         self._spending = spending
 
@@ -295,14 +158,23 @@ class Speaking:
         """Switch to another model. The next request sends it the conversation so far."""
         self.model = self.catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
-        self._requests.change(template, target_of(self.model, self._endpoint))
+        self._requests.change(template, target_named(self._service, self.model.id))
         self._spending.change(ModelChosen(model=self.model.id))
         return self.model
+
+    def usable_services(self) -> list[ServiceRow]:
+        """Return the services of the table that have credentials."""
+        rows = self.catalog.services.values()
+        return [r for r in rows if r.name != "anthropic" and self._service.can_ask(f"{r.name}/x")]
+
+    async def prepare(self, name: str) -> Model:
+        """Return the entry of a model that is about to be used."""
+        return await self._service.prepare(name)
 
     def think(self, thinking: Thinking | None) -> None:
         """Set the thinking for the next and later requests; None selects the model's default."""
         template = replace(self._requests.template, thinking=thinking)
-        self._requests.change(template, target_of(self.model, self._endpoint))
+        self._requests.change(template, target_named(self._service, self.model.id))
 
     @property
     def effort_now(self) -> Effort | None:
@@ -311,7 +183,7 @@ class Speaking:
     def effort(self, effort: Effort | None) -> None:
         effort = limit_effort(effort, self._most_effort)
         template = replace(self._requests.template, effort=effort)
-        self._requests.change(template, target_of(self.model, self._endpoint))
+        self._requests.change(template, target_named(self._service, self.model.id))
 
 
 # A change of the model at the user's request: hooks may block it, and are notified.
@@ -333,10 +205,8 @@ class Switching:
 
     async def to(self, name: str) -> Model:
         """Switch the model. Raise `UserError` with the reason if a hook blocks it."""
-        fields = {
-            "from_model": self._speaking.model.id,
-            "to_model": self._speaking.catalog.entry(name).id,
-        }
+        wanted = await self._speaking.prepare(name)
+        fields = {"from_model": self._speaking.model.id, "to_model": wanted.id}
         if fields["from_model"] == fields["to_model"]:
             return self._speaking.model
         outcome = await self._hooks.aside("PreModelSwitch", fields)

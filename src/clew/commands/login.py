@@ -4,28 +4,33 @@ import asyncio
 import getpass
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from clew.core.catalog.services import ROWS, ServiceRow, read_services
 from clew.core.messages.errors import UserError
+from clew.permissions.session_rules import load_current_rules
 from clew.providers.endpoint import DEFAULT_BASE_URL, Endpoint, read_endpoint
+from clew.providers.opening import make_row_endpoint
 from clew.system.command_groups import Group
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import (
-    ACCOUNT,
     SERVICE,
     abbreviate_key,
+    account_of,
     ask_keyring,
     find_keyring,
-    write_secrets,
+    read_login,
+    write_login,
 )
 from clew.system.config.paths import Places, find_places
-from clew.system.files import is_there
+from clew.system.config.settings import read_object
 from clew.system.transport.seam import TransportError
 
 # Where the keys of the default service come from.
-KEYS_URL = "https://console.anthropic.com/settings/keys"
+KEYS_URL = ROWS["anthropic"].keys_url
 INVALID = "expected a single API key without spaces"
 
 
@@ -52,32 +57,58 @@ async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -
         why = endpoint.hide(str(error)) or "no response"
         return f"not checked, because {endpoint.shown} cannot be reached: {why}"
     if status in (401, 403):
+        keys_url = ROWS["anthropic"].keys_url if endpoint.is_default else ""
+        row = ROWS.get(endpoint.service)
+        keys_url = keys_url or (row.keys_url if row else "")
         raise RejectedKeyError(
-            f"{endpoint.shown} rejected the key ({status}); nothing was saved. Keys: {KEYS_URL}"
+            f"{endpoint.shown} rejected the key ({status}); nothing was saved"
+            + (f". Keys: {keys_url}" if keys_url else "")
         )
     return f"accepted by {endpoint.shown}" if status < 400 else f"not checked (HTTP {status})"
 
 
-async def check_saved_key(secret: str, environment: Environment) -> str:
-    """Check a key where a saved key is used: at the default API, and nowhere else."""
+async def check_saved_key(
+    secret: str, environ: Mapping[str, str], row: ServiceRow = ROWS["anthropic"]
+) -> str:
+    """Check a key where a saved key is used: at the address of its service, and nowhere else."""
+    environment = freeze(environ)
+    if row.name != "anthropic":
+        endpoint = make_row_endpoint(row, environ, secret)
+        if row.authentication != "key" or endpoint.hindrance:
+            return f"not checked: {endpoint.hindrance or f'{row.title} lists no models'}"
+        return await check_key(secret, environment, endpoint)
     endpoint = read_endpoint(environment)
     if endpoint.is_default and not endpoint.sends_its_own:
         return await check_key(secret, environment, endpoint)
     return f"not checked, because saved keys are used only for {DEFAULT_BASE_URL}"
 
 
-def save_key(secret: str, places: Places) -> str:
+def save_key(secret: str, places: Places, service: str = "anthropic") -> str:
     """Save a key in the file that only the user can read; return what was done."""
-    write_secrets(places.credentials, {"apiKey": secret})
+    write_login(places.credentials, secret, name_in_file(service))
     return f"saved {abbreviate_key(secret)} in {places.credentials}"
 
 
-def delete_key(places: Places) -> str:
-    """Delete the saved key; return what was done."""
-    if not is_there(places.credentials):
+def delete_key(places: Places, service: str = "anthropic") -> str:
+    """Delete the saved key of a service; return what was done."""
+    if read_login(places.credentials, name_in_file(service)) is None:
         return "no saved API key"
-    places.credentials.unlink()
+    write_login(places.credentials, None, name_in_file(service))
     return f"deleted the API key in {places.credentials}"
+
+
+def name_in_file(service: str) -> str:
+    """Return the name under which a service's key is saved; Anthropic's has none."""
+    return "" if service == "anthropic" else service
+
+
+def find_row(name: str, environ: Mapping[str, str]) -> ServiceRow:
+    """Return the service that a command names, in the table or in the settings."""
+    current = load_current_rules(environ, Path.cwd())
+    rows, _ = read_services(read_object(current.settings, "services"))
+    if name not in rows:
+        raise UserError(f"unknown service {name!r}; expected one of {', '.join(rows)}")
+    return rows[name]
 
 
 def main(argv: list[str]) -> int:
@@ -85,21 +116,30 @@ def main(argv: list[str]) -> int:
         prog="clew login",
         description="Save an API key. The key is read from the terminal without echo, or from a pipe. It is never "
         "taken from the command line, where other users of this machine could see it. A key that is typed is "
-        f"checked with one free request. Keys come from {KEYS_URL}",
+        "checked with one free request. A saved key is used only for its own service.",
+    )
+    parser.add_argument(
+        "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
     )
     parser.add_argument("--keyring", action="store_true", help="Save the key in the keyring")
     parser.add_argument("--no-check", action="store_true", help="Save the key without a request")
     options = parser.parse_args(argv)
+    try:
+        row = find_row(options.service, os.environ)
+    except UserError as error:
+        sys.stderr.write(f"clew login: {error}\n")
+        return 2
     is_typed = sys.stdin.isatty()
-    if is_typed:
-        sys.stdout.write(f"Create an API key at {KEYS_URL}\n")
+    if is_typed and row.keys_url:
+        sys.stdout.write(f"Create an API key at {row.keys_url}\n")
     secret = (getpass.getpass("API key (hidden): ") if is_typed else sys.stdin.read()).strip()
     if not is_key(secret):
         sys.stderr.write(f"clew login: {INVALID}\n")
         return 2
     if is_typed and not options.no_check:
         try:
-            sys.stdout.write(f"{asyncio.run(check_saved_key(secret, freeze(os.environ)))}\n")
+            checked = check_saved_key(secret, os.environ, row)
+            sys.stdout.write(f"{asyncio.run(checked)}\n")
         except RejectedKeyError as error:
             sys.stderr.write(f"clew login: {error}\n")
             return 1
@@ -108,24 +148,29 @@ def main(argv: list[str]) -> int:
         if keyring is None:
             sys.stderr.write("clew login: no keyring found; install clew[keyring]\n")
             return 1
-        keyring.set_password(SERVICE, ACCOUNT, secret)
+        keyring.set_password(SERVICE, account_of(name_in_file(row.name)), secret)
         sys.stdout.write(f"saved {abbreviate_key(secret)} in the keyring\n")
         return 0
-    sys.stdout.write(f"{save_key(secret, find_places(os.environ, Path.cwd()))}\n")
+    places = find_places(os.environ, Path.cwd())
+    sys.stdout.write(f"{save_key(secret, places, row.name)}\n")
     return 0
 
 
 def log_out(argv: list[str]) -> int:
-    parser = Group(prog="clew logout", description="Delete the API key that clew login saved.")
+    parser = Group(prog="clew logout", description="Delete an API key that clew login saved.")
+    parser.add_argument(
+        "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
+    )
     parser.add_argument("--keyring", action="store_true", help="Delete the key in the keyring")
     options = parser.parse_args(argv)
     if options.keyring:
-        keyring = find_keyring()
-        if ask_keyring(keyring, SERVICE, ACCOUNT) is None:
+        keyring, account = find_keyring(), account_of(name_in_file(options.service))
+        if ask_keyring(keyring, SERVICE, account) is None:
             sys.stdout.write("no API key in the keyring\n")
             return 0
-        keyring.delete_password(SERVICE, ACCOUNT)
+        keyring.delete_password(SERVICE, account)
         sys.stdout.write("deleted the API key in the keyring\n")
         return 0
-    sys.stdout.write(f"{delete_key(find_places(os.environ, Path.cwd()))}\n")
+    places = find_places(os.environ, Path.cwd())
+    sys.stdout.write(f"{delete_key(places, options.service)}\n")
     return 0

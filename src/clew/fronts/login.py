@@ -17,9 +17,10 @@ async def use_key(session: Session, secret: str | None, tell: Callable[[str], ob
         return Show(text="Canceled; nothing was saved")
     if not is_key(secret):
         return Show(text=f"/login: {INVALID}", is_error=True)
-    environment = freeze(session.rules.standing.environ)
+    environ = session.rules.standing.environ
+    environment = freeze(environ)
     try:
-        checked = await check_saved_key(secret, environment)
+        checked = await check_saved_key(secret, environ)
     except RejectedKeyError as error:
         return Show(text=f"/login: {error}", is_error=True)
     done = f"{checked[0].upper()}{checked[1:]}; {save_key(secret, session.rules.standing.places)}"

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from clew.agent.context.memory import MemoryGate
 from clew.agent.hooks.handlers import Hook
-from clew.agent.models import Service, open_service
+from clew.agent.models import find_wanted_model
 from clew.agent.options import SOURCES, Options
+from clew.agent.services import Service, open_service
 from clew.agent.side_question import SideQuestions
 from clew.agent.story import Story
 from clew.core.catalog.models import Model
@@ -104,8 +105,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Text that must never be shown: API keys in the environment, and the key in use."""
-        key = self.service.provider.endpoint.api_key
-        return (*in_environment(self.environ), *filter(None, [key]))
+        keys = [provider.endpoint.api_key for provider in self.service.provider.providers()]
+        return (*in_environment(self.environ), *filter(None, keys))
 
 
 class Thread(Struct, frozen=True, kw_only=True):
@@ -187,6 +188,7 @@ async def prepare_ground(
             launcher,
             opened,
             brought.provider or find_provider(options, environment, began.settings),
+            wanted=find_wanted_model(options, environment, began.settings),
         ),
         prepare=brought.prepare,
         compact=brought.compact,

@@ -36,6 +36,7 @@ class SessionTitle(Part):
         self._recorder = thread.recorder
         self._story = thread.story
         self._ask = thread.side.ask_model
+        self._is_anthropics = ground.service.provider.endpoint_for(thread.model.id).is_default
         self._recorded = {} if thread.loaded is None else thread.loaded.side.current
         self._is_resumed = thread.loaded is not None
         self._first = ""
@@ -81,7 +82,7 @@ class SessionTitle(Part):
         if not ground.options.persists or ground.environment.switch("side_requests_disabled"):
             return False
         wanted = read_switch(ground.rules.standing.settings, "generateTitles")
-        return ground.service.provider.endpoint.is_default if wanted is None else wanted
+        return self._is_anthropics if wanted is None else wanted
 
     async def _write(self, described: str, titled: Callable[[], object]) -> None:
         try:

@@ -49,7 +49,7 @@ def warmer_of(
     ground, thread, requests = context.ground, context.thread, context.requests
     cap, conversation = thread.cap, context.conversation
     service = ground.service
-    if not service.provider.endpoint.speaks_messages or service.provider.is_function:
+    if service.provider.is_function:
         return None
     clock = MonotonicClock()
 
@@ -71,9 +71,11 @@ def warmer_of(
             answering.release()
 
     def hindrance(request: ModelRequest) -> str:
-        if service.gate.left_s(clock.now_s()) > 0:
+        if not service.provider.endpoint_for(request.model).speaks_messages:
+            return "the service has no cache that requests keep warm"
+        if service.gate.left_s(clock.now_s(), request.model) > 0:
             return "the service requested a pause"
-        if service.provider.threads is not None and request.in_thread:
+        if service.provider.threads_for(request.model) is not None and request.in_thread:
             return "the service stores the conversation in a message thread"
         if not requests.continues(thread.story, request):
             return "the next request has a different beginning"

@@ -62,19 +62,23 @@ WHOLE_MAX_TOKENS = 21_000
 
 
 class Gate:
-    """The time until which no request may be sent because the service asked for a pause.
+    """The time until which no request may be sent because a service asked for a pause.
 
-    All callers share it. The pause always has an end.
+    All callers share it. The pause always has an end. `service_of` returns the service of a model;
+    each has its own pause.
     """
 
-    def __init__(self) -> None:
-        self._until_s: float | None = None
+    def __init__(self, service_of: Callable[[str], str] | None = None) -> None:
+        self._service_of = service_of or (lambda _: "")
+        self._until_s: dict[str, float] = {}
 
-    def hold(self, until_s: float) -> None:
-        self._until_s = until_s if self._until_s is None else max(self._until_s, until_s)
+    def hold(self, until_s: float, model: str = "") -> None:
+        service = self._service_of(model)
+        self._until_s[service] = max(self._until_s.get(service, until_s), until_s)
 
-    def left_s(self, now_s: float) -> float:
-        return 0.0 if self._until_s is None else max(0.0, self._until_s - now_s)
+    def left_s(self, now_s: float, model: str = "") -> float:
+        until_s = self._until_s.get(self._service_of(model))
+        return 0.0 if until_s is None else max(0.0, until_s - now_s)
 
 
 async def with_model(request: ModelRequest, model: str) -> ModelRequest:
@@ -190,7 +194,7 @@ class Answering:
         """
         self._accumulator = self._new_accumulator()
         self._shown, self._closing, self._finished, self._request_id = False, [], [], None
-        await self._pass_gate(emit)
+        await self._pass_gate(request.model, emit)
         self._attempts += 1
         request = replace(request, retry_count=self._spent.attempts)
         await emit(
@@ -257,8 +261,8 @@ class Answering:
             if isinstance(event, MessageFinished):
                 self._finished = [event]
 
-    async def _pass_gate(self, emit: Emit) -> None:
-        while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
+    async def _pass_gate(self, model: str, emit: Emit) -> None:
+        while (left_s := self._gate.left_s(self._clock.now_s(), model)) > 0:
             await emit(HeldByRateLimit(delay_s=left_s))
             await self._clock.sleep(left_s)
 
@@ -286,7 +290,7 @@ class Answering:
                     # is so long that this run gives up, the gate stays open: the user's next prompt
                     # is sent at once.
                     wait_s = min(failure.retry_after_s, self._policy.budget_s)
-                    self._gate.hold(self._clock.now_s() + wait_s)
+                    self._gate.hold(self._clock.now_s() + wait_s, request.model)
                 await self._pause(failure, decision, emit)
                 return request
             case Shrink(request=smaller):

@@ -264,11 +264,12 @@ class AnthropicProvider:
             return Failure(kind="configuration", message=endpoint.hindrance)
         if not endpoint.wants_credentials or endpoint.api_key or endpoint.auth_token:
             return None
-        return Failure(
-            kind="configuration",
-            message=f"no API key for {endpoint.shown}: run `clew login` or set ANTHROPIC_API_KEY "
-            "(for another server, set ANTHROPIC_BASE_URL)",
+        advice = endpoint.advice or (
+            "run `clew login` or set ANTHROPIC_API_KEY; for another service, set its key and name "
+            "the model as SERVICE/MODEL (see clew models)"
         )
+        message = f"no API key for {endpoint.shown}: {advice}"
+        return Failure(kind="configuration", message=message)
 
     async def authorized(
         self, request: HttpRequest, *, rejected: HttpRequest | None = None

@@ -22,7 +22,7 @@ COMPLETIONS = "/v1/chat/completions"
 
 def quirks_at(endpoint: Endpoint) -> Quirks:
     """Return how the service at an endpoint differs from OpenAI's."""
-    return find_quirks(endpoint.service, endpoint.shown, endpoint.quirks)
+    return find_quirks(endpoint.kind or endpoint.service, endpoint.shown, endpoint.quirks)
 
 
 class ChatProvider(ForeignProvider):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.models import USUAL, is_version
+from clew.core.catalog.services import CUSTOM, find_row_at
 from clew.core.regex import lazy_pattern
 from clew.system.config.environment import Environment
 from clew.system.config.mask import mask, mask_all_cut, mask_cut, without_cut
@@ -24,8 +25,8 @@ BEARER = "authorization"
 REQUEST_ID = lazy_pattern(r"req_[A-Za-z0-9]{1,64}")
 DIALECTS = ("messages", "chat", "responses", "gemini")
 # The usual header for the API key, by protocol. All others send it as a bearer token.
-KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
+KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -34,8 +35,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     `dialect` is its protocol, one of `DIALECTS`.
     """
 
-    # The service in the table of services, or empty for an endpoint from variables.
+    # The service in the table of services. Empty for Anthropic's own.
     service: str = ""
+    # The row that a service from settings inherits from.
+    kind: str = ""
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str | None = None
@@ -59,6 +62,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     frames: bool = False
     # Differences from the service's known quirks, from the settings.
     quirks: Mapping[str, Any] = {}
+    # How to get a key, if the service needs one and the endpoint is not the default API.
+    advice: str = ""
+    # Where the version of the Messages API stands in bodies instead of in a header.
+    body_version: str = ""
     # The command that printed the key, which can print another one.
     key_helper: str = ""
     # Why nothing may be sent: the user selected a platform that clew does not support. Empty
@@ -77,7 +84,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     @property
     def wants_credentials(self) -> bool:
         """True if the endpoint needs credentials. A gateway or a local model may not."""
-        return (
+        return bool(self.advice) or (
             self.is_default
             and not self.hindrance
             and not self.sends_its_own
@@ -165,8 +172,11 @@ def read_endpoint(environment: Environment) -> Endpoint:
     headers = tuple(_custom_headers(given("custom_headers") or ""))
     of_header = next((value for name, value in headers if name.lower() == VERSION_HEADER), None)
     version = of_header or environment.text("api_version")
+    base_url = given("base_url") or DEFAULT_BASE_URL
+    row = find_row_at(base_url)
     return Endpoint(
-        base_url=given("base_url") or DEFAULT_BASE_URL,
+        service=CUSTOM if row is None else row.name if base_url != DEFAULT_BASE_URL else "",
+        base_url=base_url,
         api_key=given("api_key"),
         auth_token=given("auth_token"),
         headers=headers,

@@ -7,6 +7,7 @@ limits and credentials are those of the Messages API. Must never send a credenti
 from abc import ABC, abstractmethod
 from urllib.parse import quote
 
+from clew.core.catalog.services import CUSTOM
 from clew.core.json_object import Json
 from clew.core.stream.events import StreamFault
 from clew.core.stream.json_pieces import parse_object
@@ -25,7 +26,7 @@ from clew.system.transport.seam import HttpRequest
 
 def name_service(endpoint: Endpoint) -> str:
     """Return the name of the service that wrote a response: its row's, or else its host."""
-    if endpoint.service:
+    if endpoint.service not in ("", CUSTOM):
         return endpoint.service
     return endpoint.shown.partition("://")[2].partition("/")[0]
 

@@ -1,4 +1,4 @@
-"""Find servers on this machine that support the Messages API, on their usual ports.
+"""Find model servers on this machine, on their usual ports, and the wire that each supports.
 
 Only the loopback address is queried, and only if the user has no API key yet (see
 `clew.fronts.terminal.first_run`).
@@ -10,17 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.core.catalog.services import ROWS, SERVICES, Wire
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
-# The usual addresses and ports.
-USUAL: tuple[tuple[str, int], ...] = (
-    ("Ollama", 11434),
-    ("LM Studio", 1234),
-    ("llama.cpp", 8080),
-    ("vLLM", 8000),
-)
+# The usual services and ports.
+USUAL: tuple[tuple[str, int], ...] = tuple((row.name, row.port) for row in SERVICES if row.is_local)
 WAIT_S = 1.0
 MAX_BYTES = 1 << 20
 MAX_PORT = 65535
@@ -33,9 +29,15 @@ UNKNOWN_PATH = (404, 405, 501)
 class LocalServer(Struct, frozen=True, kw_only=True):
     """A server that responded, and its models."""
 
-    name: str
+    service: str
     url: str
     models: tuple[str, ...]
+    # The wire that the server supports.
+    wire: Wire = "messages"
+
+    @property
+    def name(self) -> str:
+        return ROWS[self.service].title
 
 
 async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
@@ -43,6 +45,8 @@ async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalS
 
     Leave out those that are too slow.
     """
+    if not places:
+        return []
     transport = HttpTransport(Network())
     try:
         async with asyncio.TaskGroup() as group:
@@ -57,10 +61,23 @@ def list_usual_servers(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
     host, colon, port = (ollama_host or "").removeprefix("http://").rstrip("/").rpartition(":")
     if not colon or host not in LOOPBACK or not port.isdecimal() or int(port) > MAX_PORT:
         return USUAL
-    return (("Ollama", int(port)), *USUAL[1:])
+    return (("ollama", int(port)), *USUAL[1:])
 
 
-async def _look(transport: Transport, name: str, port: int) -> LocalServer | None:
+async def find_wire(transport: Transport, url: str) -> Wire | None:
+    """Return the wire that a server supports, or None if it does not respond."""
+    head = (("content-type", "application/json"),)
+    address = f"{url.rstrip('/').removesuffix('/v1')}/v1/messages"
+    request = HttpRequest(method="POST", url=address, headers=head, body=b"{}")
+    try:
+        async with asyncio.timeout(WAIT_S):
+            status, _ = await _said(transport, request)
+    except (TransportError, TimeoutError):
+        return None
+    return "chat" if status in UNKNOWN_PATH else "messages"
+
+
+async def _look(transport: Transport, service: str, port: int) -> LocalServer | None:
     url = f"http://127.0.0.1:{port}"
     try:
         async with asyncio.timeout(WAIT_S):
@@ -69,14 +86,13 @@ async def _look(transport: Transport, name: str, port: int) -> LocalServer | Non
             )
             if status != 200:
                 return None
-            head = (("content-type", "application/json"),)
-            request = HttpRequest(method="POST", url=f"{url}/v1/messages", headers=head, body=b"{}")
-            status, _ = await _said(transport, request)
     except (TransportError, TimeoutError):
         return None
-    if status in UNKNOWN_PATH:
+    models = _models(listed)
+    if models is None:
         return None
-    return LocalServer(name=name, url=url, models=_models(listed))
+    wire = await find_wire(transport, url)
+    return LocalServer(service=service, url=url, models=models, wire=wire or "chat")
 
 
 async def _said(transport: Transport, request: HttpRequest) -> tuple[int, bytes]:
@@ -91,12 +107,15 @@ async def _said(transport: Transport, request: HttpRequest) -> tuple[int, bytes]
         await exchange.close()
 
 
-def _models(listed: bytes) -> tuple[str, ...]:
+def _models(listed: bytes) -> tuple[str, ...] | None:
+    """Return the IDs in a list of models, or None if it is something else."""
     try:
         reply: Any = json.loads(listed)
     except (ValueError, RecursionError):
-        return ()
-    data = reply.get("data") if isinstance(reply, dict) else None
+        return None
+    if not isinstance(reply, dict) or "data" not in reply:
+        return None
+    data = reply["data"]
     ids = (
         [item.get("id") for item in data if isinstance(item, dict)]
         if isinstance(data, list)

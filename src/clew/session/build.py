@@ -9,6 +9,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
 from clew.agent.context.facts import make_attachments
@@ -30,14 +33,12 @@ from clew.agent.models import (
     AskPerson,
     Speaking,
     Switching,
-    binds_thinking,
     make_template,
     serialise_questions,
-    target_named,
-    target_of,
 )
 from clew.agent.options import Options
 from clew.agent.requests import Measure, Requests
+from clew.agent.services import binds_thinking, target_named
 from clew.agent.subagents.offer import list_refusals
 from clew.agent.tools.base import ToolSession
 from clew.agent.tools.file_names import FileNames
@@ -67,6 +68,9 @@ from clew.system.clock import get_timestamp, make_id
 from clew.system.config.settings import read_object, read_switch
 from clew.system.process.run import Programs
 
+if TYPE_CHECKING:
+    from clew.agent.offers import ServiceOffer
+
 
 @asynccontextmanager
 async def open_session(
@@ -95,6 +99,7 @@ async def open_session(
             ground, kinds, opened, entrypoint=entrypoint, mirror=store_copy.beside(mirror)
         )
         ground, options, service = lead.ground, lead.ground.options, ground.service
+        thread = replace(thread, model=await service.prepare(thread.model.id))
         opened.callback(
             leave_totals, thread.recorder, thread.spending, thread.past, time.monotonic()
         )
@@ -168,8 +173,7 @@ async def open_session(
                 thread.model,
                 requests,
                 thread.spending,
-                service.catalog,
-                service.provider.endpoint,
+                service,
                 service.preferences.most_effort,
             ),
             deps=deps,
@@ -204,7 +208,7 @@ def session_of(
 ) -> Session:
     """Return the session that front ends use, from an assembled conversation."""
     ground, thread, tool_session = context.ground, context.thread, context.tool_session
-    endpoint = ground.service.provider.endpoint
+    endpoint = ground.service.provider.endpoint_for(thread.model.id)
     return Session(
         session_id=thread.session_id,
         options=ground.options,
@@ -220,7 +224,8 @@ def session_of(
             put=thread.side.put,
             cache=parts.cache,
             key_source=endpoint.credentials,
-            lacks_key=endpoint.lacks_credentials,
+            offers=partial(find_offers, ground),
+            lacks_key=not ground.service.can_ask(thread.model.id),
         ),
         costs=SessionCosts(spending=thread.spending, past=thread.past),
         workspace=Workspace(
@@ -243,6 +248,13 @@ def session_of(
         notices=notices,
         resumed=thread.loaded,
     )
+
+
+async def find_offers(ground: Ground) -> "list[ServiceOffer]":
+    """Return the models that can be chosen now."""
+    from clew.agent.offers import list_offers  # Only a list of models needs it.
+
+    return await list_offers(ground.service, ground.environment.text("ollama"))
 
 
 def judge_of(
@@ -368,7 +380,7 @@ def requests_of(
     loaded = thread.loaded
     return Requests(
         beginning.request,
-        target_of(thread.model, ground.service.provider.endpoint),
+        target_named(ground.service, thread.model.id),
         lambda: beginning.tools_of(toolbox.definitions()),
         () if loaded is None else from_record(loaded.side.current.get("request-repairs", {})),
         binds=partial(binds_thinking, ground.service.catalog),

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -40,6 +41,9 @@ from clew.session.parts import SessionParts
 from clew.system.clock import get_timestamp
 from clew.system.process.spawn import Launcher
 
+if TYPE_CHECKING:
+    from clew.agent.offers import ServiceOffer
+
 
 class SessionModelAccess(Struct, frozen=True, kw_only=True):
     """The session's model, and the means to use it and to change it."""
@@ -56,6 +60,8 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
     # The source of the API key, in the terms of the host protocol.
     key_source: str
     lacks_key: bool
+    # Returns the models that can be chosen now.
+    offers: Callable[[], Awaitable[list["ServiceOffer"]]]
 
 
 class SessionCosts(Struct, frozen=True, kw_only=True):

@@ -139,6 +139,7 @@ def _taken(
         ground.began.settings,
         service.catalog,
         find_last_model(loaded, service.catalog),
+        service.default_model,
     )
     session_id = recorder.paths.place.session_id
     place = recorder.paths.place
@@ -167,7 +168,13 @@ def _taken(
         past=past,
         lost=tuple(lost),
         side=make_side_questions(
-            service, ground.environment, spending, recorder, main=model.id, cap=cap
+            service,
+            ground.environment,
+            ground.began.settings,
+            spending,
+            recorder,
+            main=model.id,
+            cap=cap,
         ),
         cap=cap,
     )

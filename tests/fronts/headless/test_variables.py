@@ -24,6 +24,10 @@ AT_A_TERMINAL = {"ollama", "side_requests_disabled"}
 # Read by their names where a host listens, and where a store is at a URL; tests/gates/test_tables.py sees it.
 OF_HOSTS = {"prompt_suggestions", "entrypoint", "emits_state", "reads_state"}
 OF_STORES = {"store_token"}
+# Read by their names when a service is opened; see tests/fronts/headless/test_services.py.
+OF_SERVICES = {
+    v.field for v in VARIABLES if v.field.startswith(("key of ", "URL of ", "place of "))
+}
 # Read with `--remote` alone.
 OF_REMOTE = {"remote_url", "remote_token"}
 
@@ -59,7 +63,9 @@ def test_every_variable_is_asked_for(tmp_path: Path) -> None:
         asked(tmp_path, server.url, "-p", "go", "--mcp-config", servers, *allowed)
         asked(tmp_path, server.url, "doctor", "--offline")
     found = set((tmp_path / "note").read_text("utf-8").split())
-    elsewhere = PLACES | AT_THE_DOOR | AT_A_TERMINAL | OF_HOSTS | OF_STORES | OF_REMOTE
+    elsewhere = (
+        PLACES | AT_THE_DOOR | AT_A_TERMINAL | OF_HOSTS | OF_STORES | OF_REMOTE | OF_SERVICES
+    )
     assert {v.field for v in VARIABLES} - found == elsewhere
 
 

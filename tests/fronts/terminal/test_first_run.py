@@ -1,4 +1,4 @@
-"""The first start without a key: what is missing is said, and a model on this machine is offered."""
+"""The first start without a key: what is missing is said, and a model on this machine is used."""
 
 import socket
 from pathlib import Path
@@ -15,45 +15,35 @@ HELLO = {"scenario": 1, "answers": [{"text": "Hello from here!", "times": "alway
 NO_KEY = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
 
 
-def test_a_model_on_this_machine_is_offered_and_kept(tmp_path: Path) -> None:
+def test_a_model_on_this_machine_answers_without_a_question(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         place = urlsplit(server.url).netloc
         with Terminal(tmp_path, "", OLLAMA_HOST=place, **NO_KEY) as terminal:
-            terminal.expect("No model configured")
-            terminal.expect("clew login")
-            terminal.expect(f"Ollama at http://{place}")
-            terminal.expect("clew demo")
-            terminal.expect("1 = claude-")
-            terminal.expect("Enter to skip): ")
-            terminal.type("1\n")
             terminal.expect("> ")
+            assert "No model configured" not in terminal.seen
             terminal.type("hi\n")
             terminal.expect("Hello from here!")
             terminal.expect("> ")
             terminal.type("\x04")
             assert terminal.end() == 0
         assert len(transcripts(tmp_path)) == 1
-        with Terminal(tmp_path, "", OLLAMA_HOST=place, **NO_KEY) as terminal:
-            terminal.expect("> ")
-            assert "No model configured" not in terminal.seen
-            terminal.type("\x04")
-            assert terminal.end() == 0
+    assert not (tmp_path / "config" / "settings.json").exists()
 
 
-def test_who_declines_stays_in_a_session_and_nothing_is_set(tmp_path: Path) -> None:
+def test_a_model_that_needs_a_key_is_missing_and_a_local_one_is_named(tmp_path: Path) -> None:
     with (
         serving(HELLO, strict=True) as server,
-        Terminal(tmp_path, "", OLLAMA_HOST=urlsplit(server.url).netloc, **NO_KEY) as terminal,
+        Terminal(
+            tmp_path, "", OLLAMA_HOST=urlsplit(server.url).netloc, CLEW_MODEL="opus", **NO_KEY
+        ) as terminal,
     ):
-        terminal.expect("Enter to skip): ")
-        terminal.type("\n")
-        terminal.expect("> ")
-        terminal.type("/status\n")
-        terminal.expect("Transcript")
+        terminal.expect("No model configured")
+        terminal.expect("clew login SERVICE")
+        terminal.expect("clew --model ollama/claude-")
+        terminal.expect("clew demo")
         terminal.expect("> ")
         terminal.type("\x04")
         assert terminal.end() == 0
-    assert not (tmp_path / "config" / "settings.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +59,7 @@ def test_who_declines_stays_in_a_session_and_nothing_is_set(tmp_path: Path) -> N
     ],
 )
 def test_ollamas_own_variable_moves_it_on_this_machine_only(host: str | None, port: int) -> None:
-    assert list_usual_servers(host)[0] == ("Ollama", port)
+    assert list_usual_servers(host)[0] == ("ollama", port)
     assert list_usual_servers(host)[1:] == USUAL[1:]
 
 

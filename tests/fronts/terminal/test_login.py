@@ -96,7 +96,9 @@ async def test_a_key_is_checked_with_a_request_that_asks_no_model() -> None:
         with pytest.raises(RejectedKeyError, match="401"):
             await check_key("sk-ant-wrong-0123456789", environment, endpoint)
         # A saved key never goes to another address, so it is not checked there.
-        assert "not checked" in await check_saved_key("sk-ant-other", environment)
+        assert "not checked" in await check_saved_key(
+            "sk-ant-other", {"ANTHROPIC_BASE_URL": server.url}
+        )
         assert "sk-ant-other" not in str([request.headers for request in server.requests])
         assert not any(request.body for request in server.requests)
     assert "not checked" in await check_key(KEY, environment, endpoint)

@@ -43,6 +43,7 @@ from clew.permissions.session_rules import (
 )
 from clew.providers.credentials import make_endpoint
 from clew.providers.endpoint import Endpoint, request_headers
+from clew.providers.model_lists import models_url
 from clew.system.command_groups import Group
 from clew.system.config.environment import BY_FIELD, Environment, freeze
 from clew.system.config.load import name_unsupported
@@ -152,7 +153,7 @@ async def request_models(endpoint: Endpoint, environment: Environment) -> int:
     transport = HttpTransport(read_network(environment))
     request = HttpRequest(
         method="GET",
-        url=endpoint.url("/v1/models"),
+        url=models_url(endpoint),
         headers=request_headers(endpoint, betas=(), stream=False),
     )
     exchange = transport.exchange(request)

@@ -234,10 +234,10 @@ async def model(session: Session, name: str) -> Outcome:
         chosen = await session.model_access.switching.to(name)
         unheard = "" if chosen.known else " (unknown to clew: no price or context size)"
         return Show(text=f"Model set to {chosen.id}{unheard}")
-    choices = list_models(session)
+    choices = await list_models(session)
     rows = [
-        PickRow(line=f"/model {alias}", label=f"{entry.id}  {', '.join(describe_model(entry))}")
-        for alias, entry in choices
+        PickRow(line=f"/model {name}", label=f"{label_model(name, entry)}  {describe_facts(entry)}")
+        for name, entry in choices
     ]
     current_id = session.model.id
     at = next((n for n, (_, entry) in enumerate(choices) if entry.id == current_id), 0)
@@ -245,10 +245,40 @@ async def model(session: Session, name: str) -> Outcome:
     return Pick(title="Select a model", rows=tuple(rows), text=text, at=at)
 
 
-def list_models(session: Session) -> list[tuple[str, Model]]:
-    """Return the models that have an alias, each with one of its aliases."""
-    catalog = session.model_access.speaking.catalog
-    return [(alias, catalog.entry(model_id)) for alias, model_id in sorted(catalog.aliases.items())]
+# How many models of one service the list shows. `/model` takes the names of all others too.
+MOST_LISTED = 12
+
+
+async def list_models(session: Session) -> list[tuple[str, Model]]:
+    """Return the models that can be chosen now, each with the name that selects it."""
+    access = session.model_access
+    current = access.speaking.model
+    names: dict[str, Model] = {}
+    for offer in await access.offers():
+        names |= dict(offer.models[:MOST_LISTED])
+    if all(entry.id != current.id for entry in names.values()):
+        names = {current.id: current} | names
+    return list(names.items())
+
+
+def name_models(session: Session) -> list[tuple[str, str]]:
+    """Return the names that `/model` takes, each with the ID or the price of the model."""
+    speaking = session.model_access.speaking
+    names = sorted(speaking.catalog.aliases.items())
+    for row in speaking.usable_services():
+        for model in speaking.catalog.known.names(row.kind or row.name):
+            names.append((f"{row.name}/{model}", row.title))
+    return names
+
+
+def label_model(name: str, entry: Model) -> str:
+    """Return a model's ID, or its full name if that has another one."""
+    return entry.id if name in ("", entry.id) or "/" not in name else name
+
+
+def describe_facts(entry: Model) -> str:
+    """Return a model's price, window and abilities in one line."""
+    return ", ".join(filter(None, (*describe_model(entry), describe_abilities(entry))))
 
 
 def describe_model(entry: Model) -> tuple[str, str, str]:
@@ -259,6 +289,14 @@ def describe_model(entry: Model) -> tuple[str, str, str]:
         return "price unknown", "", window
     rates = price.rates
     return f"${rates.input.normalize():f} in", f"${rates.output.normalize():f} out per M", window
+
+
+def describe_abilities(entry: Model) -> str:
+    """Return what a model is known to take or to lack."""
+    words = [word for has, word in ((entry.images, "images"), (entry.pdfs, "PDFs")) if has]
+    words += ["no tools"] if entry.tools is False else []
+    words += [f"retires {entry.retired}"] if entry.retired else []
+    return ", ".join(words)
 
 
 def describe_effort(session: Session) -> str:

@@ -8,6 +8,8 @@ Decision: docs/decisions/081-cost-from-the-log.md
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -19,8 +21,13 @@ from clew.core.catalog.models import (
     ThinkingMode,
     make_rates,
     make_unknown_model,
+    strip_version,
 )
+from clew.core.catalog.services import ROWS, ServiceRow, split_name
 from clew.core.regex import lazy_pattern
+
+if TYPE_CHECKING:
+    from clew.core.catalog.known import KnownModels
 
 # The models of the Messages API as of November 2026, one entry each, newest first.
 
@@ -298,21 +305,42 @@ MILLION_TOKENS = 1_000_000
 
 # us.anthropic.claude-x-20250101-v1:0 (Bedrock), claude-x@20250101 (Vertex), claude-x-latest.
 _PREFIX = lazy_pattern(r"^(?:[a-z-]+\.)?anthropic\.")
-_SUFFIX = lazy_pattern(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8})+$")
 
 
 def plain_id(name: str) -> str:
     """Return a model ID without the parts that a platform or a date adds."""
     last = name.strip().rpartition("/")[2].lower()
-    return _SUFFIX.sub("", _PREFIX.sub("", last))
+    return strip_version(_PREFIX.sub("", last))
 
 
 class ModelCatalog:
-    """An immutable set of model entries with their aliases."""
+    """A set of model entries with their aliases. It changes only by `learn`.
 
-    def __init__(self, models: Iterable[Model], aliases: Mapping[str, str]) -> None:
+    A name may begin with a service (`openai/gpt-6-sol`); `home` is the service of other names, or
+    empty for Anthropic and for an address from variables, whose models have no prefix.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[Model],
+        aliases: Mapping[str, str],
+        *,
+        services: Mapping[str, ServiceRow] = ROWS,
+        home: str = "",
+        updates: str = "",
+    ) -> None:
         self._models = {model.id: model for model in models}
         self._aliases = {alias.lower(): model_id for alias, model_id in aliases.items()}
+        self._services = services
+        self._home = home
+        self._updates = updates
+
+    @cached_property
+    def known(self) -> "KnownModels":
+        """The generated table of other services' models, with its updates."""
+        from clew.core.catalog.known import with_updates  # Most sessions use Anthropic's models.
+
+        return with_updates(self._updates)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -324,21 +352,89 @@ class ModelCatalog:
         """The other names of models, each with the ID that it stands for."""
         return dict(self._aliases)
 
+    @property
+    def services(self) -> Mapping[str, ServiceRow]:
+        """The services that names of models may begin with."""
+        return self._services
+
+    def at(
+        self, services: Mapping[str, ServiceRow], home: str, updates: str = ""
+    ) -> "ModelCatalog":
+        """Return the catalog for other services, and another service of names without one.
+
+        `updates` are newer lines of the table of known models.
+        """
+        return ModelCatalog(
+            self._models.values(), self._aliases, services=services, home=home, updates=updates
+        )
+
+    def learn(self, model: Model) -> None:
+        """Add an entry, such as the facts that a server on this machine states."""
+        self._models[model.id] = model
+
+    def split(self, name: str) -> tuple[str, str]:
+        """Return the service that a full name selects, or an empty string, and the ID there."""
+        return split_name(name, self._services)
+
+    def locate(self, name: str) -> tuple[str, str]:
+        """Return the service that answers for a model, and the ID of the model there.
+
+        The service is empty for the first one of a session, unless that has another name.
+        """
+        full_name = self.entry(name).id
+        service, model = self.split(full_name)
+        return (service, model) if service else ("anthropic" if self._home else "", full_name)
+
     def find(self, name: str) -> Model | None:
-        """Return the entry for `name`, or None if unknown; the entry's `id` is the ID to send."""
+        """Return the entry for `name`, or None if unknown; the entry's `id` is its full name."""
         wanted, million = _without_million(name.strip())
-        meant = self._aliases.get(wanted.lower())
-        entry = self._by_id(wanted) if meant is None else self._models.get(meant)
-        if entry is None:
-            return None
-        if meant is None:
-            # A dated or platform ID pins a version, so send exactly what was asked for.
-            entry = replace(entry, id=wanted)
-        return _widened(entry) if million else entry
+        entry = self._find_plain(wanted)
+        return _widened(entry) if entry is not None and million else entry
 
     def entry(self, name: str) -> Model:
         """Return the entry for `name`; for an unknown name, return an entry without any facts."""
-        return self.find(name) or make_unknown_model(_without_million(name.strip())[0])
+        return self.find(name) or make_unknown_model(
+            self._qualify(_without_million(name.strip())[0])
+        )
+
+    def _qualify(self, name: str) -> str:
+        is_bare = bool(self._home) and not self.split(name)[0]
+        return f"{self._home}/{name}" if is_bare else name
+
+    def _find_plain(self, name: str) -> Model | None:
+        meant = self._aliases.get(name.lower())
+        service, rest = self.split(name)
+        if service:
+            return self._find_served(service, rest)
+        if self._home and (meant is None or self._services[self._home].serves_claude):
+            served = self._find_served(self._home, name)
+            if served is not None:
+                return served
+        if meant is not None:
+            return self._models.get(meant)
+        entry = self._by_id(name)
+        # A dated or platform ID pins a version, so send exactly what was asked for.
+        return None if entry is None else replace(entry, id=name)
+
+    def _find_served(self, service: str, name: str) -> Model | None:
+        """Return the entry of a service's model under its full name."""
+        row = self._services[service]
+        kind = row.kind or row.name
+        meant = self._aliases.get(name.lower(), "")
+        if kind == "anthropic" and service == kind:
+            # The names of Anthropic's models need no prefix.
+            entry = self._models.get(meant) or self._by_id(name)
+            return None if entry is None else replace(entry, id=meant or name)
+        if meant.startswith("claude-") and row.serves_claude:
+            name = row.name_claude(meant)
+        full = f"{service}/{name}"
+        if full in self._models:
+            return self._models[full]
+        known = self.known.find(kind, name)
+        if known is not None:
+            return replace(known, id=full)
+        claude = self._by_id(name) if row.serves_claude else None
+        return None if claude is None else replace(claude, id=full)
 
     def _by_id(self, name: str) -> Model | None:
         plain = plain_id(name)

@@ -127,6 +127,8 @@ class Model(Struct, frozen=True, kw_only=True):
         system_in_messages: Whether messages may have the role system.
         images: Whether it sees images.
         pdfs: Whether it reads PDF files.
+        tools: Whether it can call tools at all.
+        retired: The date on which the service retires it, or empty.
         default_output: The output limit of a request when nothing else is set.
         effort_without_thinking: The highest effort level with thinking disabled, if lower
             than with thinking.
@@ -155,6 +157,8 @@ class Model(Struct, frozen=True, kw_only=True):
     system_in_messages: bool | None = None
     images: bool | None = None
     pdfs: bool | None = None
+    tools: bool | None = None
+    retired: str = ""
     deferred_tools: bool | None = None
     binds_thinking: bool | None = None
     betas: tuple[str, ...] = ()
@@ -170,6 +174,15 @@ class Model(Struct, frozen=True, kw_only=True):
 def make_unknown_model(model_id: str) -> Model:
     """Return a usable entry for an unknown model, without any assumptions about it."""
     return Model(id=model_id, name=model_id)
+
+
+# A date or a version at the end of a model's ID: @20250101, -v1:0, -latest, -2026-04-23.
+_SUFFIX = lazy_pattern(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8}|-\d{4}-\d{2}-\d{2})+$")
+
+
+def strip_version(name: str) -> str:
+    """Return a model ID without its date or version."""
+    return _SUFFIX.sub("", name)
 
 
 # The Messages API versions that clew supports, and the fields that the later one rejects.

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.agent.models import find_wanted_model
 from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.errors import (
@@ -75,7 +76,7 @@ def told(outline: Outline) -> Json:
 Handler: TypeAlias = Callable[["EditorAgent", Json], Awaitable[Json | RpcFault]]
 
 PAGE = 50
-NO_KEY = "no API key: run `clew login` or set ANTHROPIC_API_KEY"
+NO_KEY = "no API key: run `clew login` or set ANTHROPIC_API_KEY, or the key of another service"
 
 
 class EditorAgent:
@@ -141,7 +142,8 @@ class EditorAgent:
             return RpcFault(code=INVALID_PARAMS, message=f"methodId: unknown method {method!r:.40}")
         async with AsyncExitStack() as opened:
             ground = await prepare_ground(self._options(), self._environ, str(Path.cwd()), opened)
-            lacks = ground.service.provider.endpoint.lacks_credentials
+            model = find_wanted_model(ground.options, ground.environment, ground.began.settings)
+            lacks = not ground.service.can_ask(model or ground.service.default_model)
         return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY) if lacks else {}
 
     # -- sessions

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
 from clew.core import wire
 from clew.core.json_object import Json
@@ -186,7 +185,8 @@ async def set_model(context: ControlContext, fields: Json) -> Json:
     if name is not None and (not isinstance(name, str) or not name):
         raise ControlRefusedError("set_model: model: expected a string or null")
     settings = context.session.rules.standing.settings
-    chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
+    chosen = name if name and name != "default" else settings.get("model")
+    chosen = chosen or context.session.model_access.speaking.default_model
     return {"model": (await context.session.model_access.switching.to(chosen)).id}
 
 

@@ -91,9 +91,7 @@ async def one_session(
         if announcement := choose_announcement(session):
             telling.line(announcement)
         if session.model_access.lacks_key:
-            ask = keyboard.line if keyboard.is_terminal else None
-            if await show_ways(session, telling.line, ask):
-                return options
+            await show_ways(session, telling.line)
         if is_new and await offer_sandbox(session, questions.sandbox):
             return options
         if session.resumed is not None:

@@ -1,16 +1,10 @@
-"""The first start without a configured model: shows what is missing and how to configure it.
-
-If a model server runs on this machine, the user can choose one of its models; the choice is saved
-in the user settings.
-"""
-
-from __future__ import annotations
+"""The first start: what is missing without a model, and the offer of a sandbox."""
 
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from clew.providers.local import LocalServer, find_local_servers, list_usual_servers
+from clew.providers.local import find_local_servers, list_usual_servers
 from clew.session.session import Session
 from clew.system.config.environment import freeze
 from clew.system.config.load import assign
@@ -21,36 +15,19 @@ from clew.system.files import is_there
 MISSING = """\
 No model configured. Choose one of these:
   API key:      run clew login, or set ANTHROPIC_API_KEY
+  Other keys:   run clew login SERVICE (openai, gemini, openrouter ...), or set its variable
   Local model:  {what}
   Demo:         run clew demo (scripted, offline)"""
-NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
+NONE = "start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
 
 
-async def show_ways(
-    session: Session, say: Callable[[str], None], ask: Callable[[str], Awaitable[str | None]] | None
-) -> bool:
-    """Show how to configure a model and offer local models; return True if settings were changed."""
-    standing = session.rules.standing
-    servers = await find_local_servers(list_usual_servers(freeze(standing.environ).text("ollama")))
-    offers = [(server, model) for server in servers for model in server.models]
-    what = ", ".join(f"{server.name} at {server.url}" for server in servers) or NONE
-    lines = [MISSING.format(what=what)]
-    if ask is not None:
-        lines += (f"  {n} = {model} ({server.name})" for n, (server, model) in enumerate(offers, 1))
-    say("\n".join(lines))
-    if not offers or ask is None:
-        return False
-    answer = (await ask("  Number of the model to use from now on (Enter to skip): ") or "").strip()
-    if not (answer.isdecimal() and 0 < int(answer) <= len(offers)):
-        return False
-    keep(session, *offers[int(answer) - 1])
-    return True
-
-
-def keep(session: Session, server: LocalServer, model: str) -> None:
-    places = session.rules.standing.places
-    assign(places, "user", "env.ANTHROPIC_BASE_URL", server.url)
-    assign(places, "user", "model", model)
+async def show_ways(session: Session, say: Callable[[str], None]) -> None:
+    """Show how to configure a model, and name the models of servers on this machine."""
+    environ = session.rules.standing.environ
+    servers = await find_local_servers(list_usual_servers(freeze(environ).text("ollama")))
+    models = [f"{server.service}/{model}" for server in servers for model in server.models]
+    what = f"run clew --model {models[0]}" if models else NONE
+    say(MISSING.format(what=what))
 
 
 # The offer of a sandbox at the first interactive start; the answer is saved in user settings.

@@ -4,7 +4,12 @@ from typing import get_args
 
 import msgspec
 
-from clew.commands.slash.pages import describe_effort, describe_model, list_models
+from clew.commands.slash.pages import (
+    describe_abilities,
+    describe_effort,
+    describe_model,
+    list_models,
+)
 from clew.core.input import Show
 from clew.fronts.dialog import Choice
 from clew.fronts.terminal.choosing import Chooser
@@ -41,10 +46,13 @@ class ModelChooser(Chooser):
 
 async def pick_model(stage: Stage, session: Session) -> Show:
     """Let the user choose a model and the effort, and apply both from the next request on."""
-    models = list_models(session)
+    models = await list_models(session)
     choices = [
-        Choice(label=f"{entry.name}  {alias}", hint=" · ".join(filter(None, describe_model(entry))))
-        for alias, entry in models
+        Choice(
+            label=name if entry.id == name else f"{entry.name}  {name}",
+            hint=" · ".join(filter(None, (*describe_model(entry), describe_abilities(entry)))),
+        )
+        for name, entry in models
     ]
     current_id = session.model.id
     at = next((n for n, (_, entry) in enumerate(models) if entry.id == current_id), 0)

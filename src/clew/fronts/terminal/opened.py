@@ -166,8 +166,12 @@ async def while_open(
     try:
         set_up(front, session, programs, options)
         session.parts.store_copy.heard = partial(tell, front, session)
-        if await settled(dialogs, session) or await has_way(front, dialogs, session):
+        if await settled(dialogs, session):
             return options  # reopen, because the new settings apply from the start of a session
+        if session.model_access.lacks_key:
+            from clew.fronts.terminal.first_run import show_ways
+
+            await show_ways(session, lambda words: note(front, words))
         if is_new and await offer_sandbox(session, dialogs.sandbox):
             return options
         return await conversed(front, session, options)
@@ -264,7 +268,9 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
     """Return the possible arguments of a command, each with a description."""
     match command:
         case "model":
-            return sorted(session.model_access.speaking.catalog.aliases.items())
+            from clew.commands.slash.pages import name_models
+
+            return name_models(session)
         case "permissions" | "allowed-tools":
             return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
         case "help":
@@ -272,15 +278,6 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
         case "mcp":
             return [(server.name, "") for server in session.parts.mcp.clients()]
     return []
-
-
-async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> bool:
-    """If no API key is set, let the user choose a model; return whether one was chosen."""
-    if not session.model_access.lacks_key:
-        return False
-    from clew.fronts.terminal.first_run import show_ways
-
-    return await show_ways(session, lambda words: note(front, words), dialogs.line)
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:

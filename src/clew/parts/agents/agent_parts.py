@@ -25,8 +25,8 @@ from clew.agent.context.system_prompt import agent_prompt
 from clew.agent.conversation import Inbox
 from clew.agent.deps import Arrivals, Deps, ModelAccess, Question, TurnSurroundings, Verdict
 from clew.agent.judging import Judging
-from clew.agent.models import binds_thinking, target_named, target_of
 from clew.agent.requests import Measure, Requests
+from clew.agent.services import binds_thinking, target_named
 from clew.agent.story import Story
 from clew.agent.subagents.offer import list_refusals, mode_of, select_tools
 from clew.agent.subagents.specs import AgentSpec
@@ -162,7 +162,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
     )
     return Requests(
         beginning.request,
-        target_of(birth.model, service.provider.endpoint),
+        target_named(service, birth.model.id),
         lambda: beginning.tools_of(toolbox.definitions()),
         ()
         if birth.loaded is None

@@ -123,8 +123,14 @@ class AllAgents:
         name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
             main = self._crew.context.requests.template.model
-            name = choose_small_model(environment, self._crew.context.ground.service, main)
-        return name if name and name != "inherit" else self._crew.context.requests.template.model
+            ground = self._crew.context.ground
+            settings = ground.rules.standing.settings
+            name = choose_small_model(environment, settings, ground.service, main)
+        own_model = self._crew.context.requests.template.model
+        if not name or name == "inherit":
+            return own_model
+        # Definitions that name a Claude model also work in sessions without a key for it.
+        return name if self._crew.context.ground.service.can_ask(name) else own_model
 
     # -- life cycle
 
@@ -140,7 +146,7 @@ class AllAgents:
                 servers=self._servers(spec),
                 description=wish.description,
                 tool_use_id=tool_use_id,
-                model=self._crew.context.ground.service.catalog.entry(self.model(spec, wish.model)),
+                model=await self._crew.context.ground.service.prepare(self.model(spec, wish.model)),
                 cwd=by.cwd() if tree is None else place_in(tree, by.cwd()),
                 name=wish.name,
                 parent_id=by.parent_id,

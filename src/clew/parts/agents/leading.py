@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.context.facts import Fact
-from clew.agent.models import DEFAULT_MODEL, choose_small_model
+from clew.agent.models import choose_small_model
 from clew.agent.options import Options
 from clew.agent.subagents.offer import mode_of
 from clew.agent.subagents.specs import AgentCatalog, AgentSpec
@@ -69,7 +69,10 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
     model = spec.model
     if model == SMALL:
         model = choose_small_model(
-            ground.environment, ground.service, options.model or DEFAULT_MODEL
+            ground.environment,
+            ground.began.settings,
+            ground.service,
+            options.model or ground.service.default_model,
         )
     # A resumed session keeps the model that it used before.
     return replace(

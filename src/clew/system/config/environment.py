@@ -13,6 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clew.core.catalog.services import ROWS, SERVICES, find_keyed_row, has_variable
 from clew.core.regex import lazy_pattern
 
 Kind = Literal["text", "secret", "number", "switch"]
@@ -27,6 +28,15 @@ class Variable(Struct, frozen=True, kw_only=True):
     meaning: str
     default: str | None = None
 
+    @property
+    def is_model_key(self) -> bool:
+        """True for a key of a model service."""
+        return self.field in ("api_key", "auth_token") or self.field.startswith(SERVICE_KEY)
+
+
+# The fields for the keys of services begin like this.
+SERVICE_KEY = "key of "
+
 
 def variable(
     field: str, kind: Kind, names: str, meaning: str, default: str | None = None
@@ -36,9 +46,30 @@ def variable(
     )
 
 
+def variables_of_services(known: frozenset[str]) -> tuple[Variable, ...]:
+    """Return the variables that the table of services names, except those that are known."""
+    variables: dict[str, Variable] = {}
+    for row in SERVICES:
+        named = [
+            (name, SERVICE_KEY, "secret", f"API key of {row.title}") for name in row.key_variables
+        ]
+        named += [(name, "URL of ", "text", f"URL of {row.title}") for name in row.url_variables]
+        for value, names in row.fills.items():
+            named += [
+                (name, "place of ", "text", f"{value.capitalize()} of {row.title}")
+                for name in names
+            ]
+        for name, prefix, kind, meaning in named:
+            if name not in known and name not in variables:
+                variables[name] = variable(
+                    prefix + name, "secret" if kind == "secret" else "text", name, meaning
+                )
+    return tuple(variables.values())
+
+
 # fmt: off
 # The environment variables that clew reads, with `freeze`.
-VARIABLES: tuple[Variable, ...] = (
+OWN_VARIABLES: tuple[Variable, ...] = (
     # The model service.
     variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "API key of the Messages API"),
     variable("auth_token", "secret", "CLEW_AUTH_TOKEN ANTHROPIC_AUTH_TOKEN",
@@ -181,6 +212,8 @@ AMBIENT: tuple[Variable, ...] = (
 )
 # fmt: on
 
+OWN_NAMES = frozenset(name for v in OWN_VARIABLES for name in v.names)
+VARIABLES = (*OWN_VARIABLES, *variables_of_services(OWN_NAMES))
 BY_FIELD = {v.field: v for v in VARIABLES}
 ON = frozenset({"1", "true", "yes", "on"})
 OFF = frozenset({"", "0", "false", "no", "off"})
@@ -232,6 +265,10 @@ def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     hidden = set((environment.text("hidden_from_programs") or "").split(","))
     if environment.switch("keeps_keys_from_programs"):
         hidden |= {name for field in KEYS for name in BY_FIELD[field].names}
+        # Programs may need the keys of other services, but not the one that this session uses.
+        row = find_keyed_row(ROWS, environ, lambda row: has_variable(row, environ))
+        if row is not None and not environment.text("api_key"):
+            hidden |= set(row.key_variables)
     return {name: value for name, value in environ.items() if name not in hidden}
 
 

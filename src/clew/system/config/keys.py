@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.system.config.environment import VARIABLES, Environment
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
@@ -62,6 +62,26 @@ async def find_key(
     return ApiKey(source="login", secret=stored_key) if stored_key else None
 
 
+def find_service_key(
+    environ: Mapping[str, str],
+    variables: tuple[str, ...],
+    service: str,
+    places: Places,
+    keyring: Any = None,
+) -> str | None:
+    """Return the key of one service: from its own variables, the keyring, or `clew login`."""
+    for name in variables:
+        if value := environ.get(name, "").strip():
+            return value
+    stored_key = ask_keyring(keyring, SERVICE, account_of(service))
+    return stored_key or read_login(places.credentials, service)
+
+
+def account_of(service: str) -> str:
+    """Return the name of a service's key in the keyring. Anthropic's has no name of a service."""
+    return f"{ACCOUNT}:{service}" if service else ACCOUNT
+
+
 def find_keyring() -> Any:
     """Return the optional `keyring` module, or None if it is not installed."""
     try:
@@ -83,7 +103,7 @@ def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
 
 def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return all API keys and tokens in the environment variables, under any of their names."""
-    names = [n for v in VARIABLES if v.field in ("api_key", "auth_token") for n in v.names]
+    names = [n for v in VARIABLES if v.is_model_key for n in v.names]
     return tuple(environ[name] for name in names if environ.get(name))
 
 
@@ -103,9 +123,27 @@ def write_secrets(path: Path, secrets: Json) -> None:
     replace(path, json.dumps(secrets, indent=2) + "\n", mode=0o600)
 
 
-def read_login(path: Path) -> str | None:
-    key = read_secrets(path).get("apiKey")
+def read_login(path: Path, service: str = "") -> str | None:
+    """Return the saved key of a service, or of Anthropic."""
+    saved = read_secrets(path)
+    key = object_of(saved.get("services")).get(service) if service else saved.get("apiKey")
     return key if isinstance(key, str) and key else None
+
+
+def write_login(path: Path, secret: str | None, service: str = "") -> None:
+    """Save the key of a service, or of Anthropic; `None` deletes it. Other keys stay."""
+    saved = read_secrets(path)
+    services = {k: v for k, v in object_of(saved.get("services")).items() if k != service}
+    if service and secret is not None:
+        services[service] = secret
+    keys: Json = {k: v for k, v in saved.items() if k not in ("apiKey", "services")}
+    main_key = saved.get("apiKey") if service else secret
+    keys |= {"apiKey": main_key} if main_key else {}
+    keys |= {"services": services} if services else {}
+    if keys:
+        write_secrets(path, keys)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def abbreviate_key(secret: str) -> str:

@@ -58,6 +58,10 @@ class Places(Struct, frozen=True, kw_only=True):
     def api_versions(self) -> Path:
         return self.own / "api-versions.json"
 
+    @property
+    def known_models(self) -> Path:
+        return self.own / "models.tsv"
+
     def settings_file(self, scope: str) -> Path:
         """Return the settings file that commands write for a scope."""
         return {

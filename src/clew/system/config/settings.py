@@ -82,6 +82,8 @@ KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
     key("model", STRING, "Model ID or alias"),
     key("models", OBJECT, "Custom models and their properties"),
+    key("smallModel", STRING, "Model for small side tasks"),
+    key("services", OBJECT, "Custom services and their properties", executes=True),
     key("fallbackModel", STRING, "Models to use while the first one is overloaded"),
     key("apiVersion", STRING, "Messages API version (default: the version the server reports)"),
     key("cacheDiagnostics", BOOLEAN,

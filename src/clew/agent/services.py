@@ -1,0 +1,325 @@
+"""Opens the services of a session: the first one from variables, keys or this machine, and others.
+
+The older variables select the first service. Without them, it is the first service of the table that
+has a key, or else a server on this machine. Decides nothing about a request.
+
+Decision: docs/decisions/332-services.md
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
+from clew.core.catalog.models import Model
+from clew.core.catalog.services import CUSTOM, ROWS, ServiceRow, find_keyed_row, read_services
+from clew.core.json_object import Json
+from clew.core.normalize.target import Target
+from clew.providers.answer import Answering, Gate
+from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
+from clew.providers.base import Cap, ProviderFunction
+from clew.providers.credentials import (
+    make_endpoint,
+    open_memory,
+    run_helper,
+    with_diagnostics,
+    with_version,
+)
+from clew.providers.endpoint import Endpoint
+from clew.providers.message_threads import Threads
+from clew.providers.opening import RowKeys, find_provider_class, is_usable, make_row_endpoint
+from clew.providers.preferences import Preferences, read_preferences, wants_threads
+from clew.providers.router import Router, ServedCatalog
+from clew.providers.watchdog import SilenceLimits, read_limits
+from clew.system.config.environment import Environment
+from clew.system.config.paths import Places
+from clew.system.config.settings import read_object
+from clew.system.process.spawn import Launcher
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import read_network
+from clew.system.transport.seam import Transport
+
+SMALL_MODEL = "haiku"
+DEFAULT_MODEL = "sonnet"
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """The services that the requests of a session are sent to, with the preferences for them."""
+
+    provider: Router
+    catalog: ModelCatalog
+    preferences: Preferences
+    limits: SilenceLimits
+    gate: Gate
+    # The models used if none is named; the one for small work depends on the service.
+    default_model: str = DEFAULT_MODEL
+    keys: RowKeys | None = None
+    # Settings that could not be read.
+    problems: tuple[str, ...] = ()
+
+    def answering(
+        self,
+        fallbacks: tuple[str, ...] = (),
+        *,
+        with_events: bool = False,
+        cap: Cap | None = None,
+    ) -> Answering:
+        """Return a driver for one response."""
+        return Answering(
+            self.provider,
+            new_tool_id=lambda: f"toolu_{uuid4().hex}",
+            policy=self.preferences.policy,
+            limits=self.limits,
+            fallbacks=fallbacks,
+            catalog=self.catalog,
+            gate=self.gate,
+            with_events=with_events,
+            cap=cap,
+        )
+
+    def can_ask(self, name: str) -> bool:
+        """Return whether a request to a model has the credentials that it needs."""
+        service, _ = self.catalog.locate(name)
+        if not service:
+            return not self.provider.first.endpoint.lacks_credentials
+        row = self.catalog.services[service]
+        return self.keys is None or is_usable(row, self.keys)
+
+    async def prepare(self, name: str) -> Model:
+        """Return a model's entry, after asking a server on this machine what it can do."""
+        service, model = self.catalog.locate(name)
+        row = self.catalog.services.get(service)
+        if row is None or not row.is_local:
+            return self.catalog.entry(name)
+        from clew.providers.local import find_wire
+        from clew.providers.model_lists import ask_about
+
+        endpoint, transport = self.provider.endpoint_for(name), self.provider.transport
+        wire = await find_wire(transport, endpoint.base_url)
+        if wire is not None and wire != endpoint.dialect:
+            self.provider.reopen(replace(row, wire=wire))
+        stated = await ask_about(row.kind or row.name, model, endpoint, transport)
+        self.catalog.learn(replace(self.catalog.entry(name), **facts_of(stated)))
+        return self.catalog.entry(name)
+
+    def choose_small(self, main: str) -> str:
+        """Return the model for small work in a session with this main model.
+
+        A service whose models are unknown, or a program's provider, does it with the main model.
+        """
+        service, _ = self.catalog.split(main)
+        if service:
+            small = self.catalog.services[service].small_model
+            return f"{service}/{small}" if small else main
+        first = self.provider.first
+        return main if first.is_function or not first.endpoint.speaks_messages else SMALL_MODEL
+
+
+def facts_of(stated: Model) -> Json:
+    """Return the facts that a server stated."""
+    names = ("context_window", "images", "pdfs", "tools", "thinking")
+    return {name: value for name in names if (value := getattr(stated, name)) is not None}
+
+
+def target_of(model: Model, endpoint: Endpoint) -> Target:
+    """Return what requests to the model may contain at this endpoint."""
+    target = replace(Target.of(model), api_version=endpoint.api_version)
+    if not endpoint.speaks_messages:
+        from clew.providers.wires import narrow_target  # Most sessions use the Messages API.
+
+        return narrow_target(target, model, endpoint)
+    return replace(
+        target,
+        deferred_tools=target.deferred_tools and endpoint.betas_allowed,
+        binding_control=target.binding_control and endpoint.betas_allowed,
+    )
+
+
+def target_named(service: Service, name: str) -> Target:
+    """Return what requests to the model with this name may contain."""
+    return target_of(service.catalog.entry(name), service.provider.endpoint_for(name))
+
+
+def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
+    """Return whether the model binds its thinking to the preceding messages."""
+    model = catalog.find(name)
+    return model is not None and model.binds_thinking is True
+
+
+class ServiceOpener:
+    """Opens the services of one session, all over the same transport."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        environment: Environment,
+        settings: Json,
+        places: Places,
+        launcher: Launcher,
+        transport: Transport,
+    ) -> None:
+        self.environ = environ
+        self.environment = environment
+        self.settings = settings
+        self.places = places
+        self.launcher = launcher
+        self.transport = transport
+        self.keys = RowKeys(environ, places)
+        self.memory = open_memory(places)
+        self.catalog = CATALOG
+
+    def configured(self, provider: AnthropicProvider) -> AnthropicProvider:
+        provider.max_stream_bytes = self.environment.number("max_answer_bytes") or MAX_STREAM_BYTES
+        provider.remember_version = self.memory.learn
+        provider.remember_refusal = self.memory.learn_refusal
+        return provider
+
+    def open_row(self, row: ServiceRow) -> AnthropicProvider:
+        """Open a service of the table, and start to connect to it."""
+        endpoint = make_row_endpoint(row, self.environ, self.keys.find(row))
+        if endpoint.speaks_messages:
+            endpoint = with_version(endpoint, self.settings, self.memory)
+            endpoint = with_diagnostics(endpoint, self.settings, self.memory)
+        if self.environment.switch("betas_disabled"):
+            endpoint = replace(endpoint, betas_allowed=False)
+        catalog = ServedCatalog(self.catalog, row.name)
+        provider = find_provider_class(endpoint)(endpoint, self.transport, catalog=catalog)
+        if row.key_helper:
+            self.renew_by(provider, row.key_helper)
+        provider = self.configured(provider)
+        provider.warm()
+        return provider
+
+    def open_variables(self, endpoint: Endpoint, home: str) -> AnthropicProvider:
+        """Open the service that the older variables describe."""
+        catalog = ServedCatalog(self.catalog, home) if home else self.catalog
+        provider = find_provider_class(endpoint)(endpoint, self.transport, catalog=catalog)
+        if endpoint.key_helper:
+            self.renew_by(provider, endpoint.key_helper)
+        provider = self.configured(provider)
+        if wants_threads(self.environment, self.settings):
+            provider.threads = Threads()
+        provider.warm()
+        return provider
+
+    def renew_by(self, provider: AnthropicProvider, command: str) -> None:
+        """Let a command print the provider's key whenever one is needed."""
+        from clew.providers.renewal import renew_key  # Most users have no helper.
+
+        fetch = partial(run_helper, self.launcher, command, self.places.root, self.environ)
+        renew_key(provider, fetch)
+
+
+async def open_service(
+    environ: Mapping[str, str],
+    environment: Environment,
+    settings: Json,
+    places: Places,
+    launcher: Launcher,
+    opened: AsyncExitStack,
+    function: ProviderFunction | None = None,
+    *,
+    wanted: str | None = None,
+) -> Service:
+    """Open the services. `opened` closes their connections later; the TLS handshake starts at once.
+
+    A `function` of the program answers instead of a service. `wanted` is the model that the user
+    named, if any.
+    """
+    catalog: ModelCatalog = CATALOG
+    problems: tuple[str, ...] = ()
+    if read_object(settings, "models"):  # Most users add no models.
+        from clew.core.catalog.added import load_models
+
+        catalog, problems = load_models(settings)
+    transport = HttpTransport(read_network(environment))
+    opened.push_async_callback(transport.aclose)
+    preferences = read_preferences(environment, settings)
+    opener = ServiceOpener(environ, environment, settings, places, launcher, transport)
+    if function is not None:
+        from clew.providers.function import FunctionProvider
+
+        first: AnthropicProvider = FunctionProvider(function, transport, catalog=catalog)
+        router, default = Router(opener.configured(first), catalog), DEFAULT_MODEL
+    else:
+        rows, faults = read_services(read_object(settings, "services"))
+        problems = (*problems, *faults)
+        router, catalog, default = await open_router(opener, catalog, rows, wanted)
+    return Service(
+        provider=router,
+        catalog=catalog,
+        preferences=preferences,
+        limits=read_limits(environment),
+        gate=Gate(router.gate_key),
+        default_model=default,
+        keys=None if function is not None else opener.keys,
+        problems=(*problems, *preferences.problems),
+    )
+
+
+def read_updates(places: Places) -> str:
+    """Return the newer lines of the table of models that `clew models update` saved."""
+    try:
+        return places.known_models.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+async def open_router(
+    opener: ServiceOpener,
+    catalog: ModelCatalog,
+    rows: Mapping[str, ServiceRow],
+    wanted: str | None,
+) -> tuple[Router, ModelCatalog, str]:
+    """Return the services, the catalog of their models, and the default model."""
+    environ = opener.environ
+    endpoint = await make_endpoint(environ, opener.settings, opener.places, opener.launcher)
+    is_of_row = endpoint.service not in (CUSTOM, "", "anthropic")
+    home = endpoint.service if is_of_row else ""
+    if endpoint.lacks_credentials:
+        row = find_keyed_row(rows, environ, opener.keys.has)
+        home = "" if row is None else row.name
+        if not home and not (wanted and catalog.split(wanted)[0]):
+            found = await find_local_home(opener, rows, wanted)
+            if found is not None:
+                rows, home = {**rows, found.name: found}, found.name
+    rows = without_keys_of(endpoint, rows)
+    if endpoint.service == CUSTOM:
+        # IDs at a gateway may look like names of services, which therefore need their own keys.
+        rows = {n: r for n, r in rows.items() if n not in ROWS or opener.keys.has(r)}
+    opener.catalog = catalog.at(rows, home, read_updates(opener.places))
+    row_model = rows[home].model if home else ""
+    if home and not is_of_row:
+        first = opener.open_row(rows[home])
+    else:
+        first = opener.open_variables(endpoint, home)
+    default = f"{home}/{row_model}" if row_model else DEFAULT_MODEL
+    return Router(first, opener.catalog, opener.open_row, home), opener.catalog, default
+
+
+def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mapping[str, ServiceRow]:
+    """Return the services, in which Anthropic does not have the keys of another endpoint."""
+    if endpoint.is_default:
+        return rows
+    own = rows["anthropic"]
+    taken = own.key_variables if endpoint.speaks_messages else ("CLEW_API_KEY",)
+    left = tuple(name for name in own.key_variables if name not in taken)
+    return {**rows, "anthropic": replace(own, key_variables=left)}
+
+
+async def find_local_home(
+    opener: ServiceOpener, rows: Mapping[str, ServiceRow], wanted: str | None
+) -> ServiceRow | None:
+    """Return the row of a server on this machine that has the wanted model, or any model."""
+    from clew.providers.local import find_local_servers, list_usual_servers
+
+    for server in await find_local_servers(list_usual_servers(opener.environ.get("OLLAMA_HOST"))):
+        model = wanted if wanted in server.models else next(iter(server.models), None)
+        if model is not None and (wanted is None or model == wanted):
+            row = rows[server.service]
+            return replace(row, url=server.url, wire=server.wire, model=model, small_model=model)
+    return None

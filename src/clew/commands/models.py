@@ -1,0 +1,154 @@
+"""`clew models`: list what keys and servers on this machine make available; update clew's table."""
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from clew.agent.offers import ServiceOffer, list_offers
+from clew.agent.services import open_service
+from clew.commands.slash.pages import describe_abilities, describe_model
+from clew.commands.styled import print_pieces
+from clew.core.catalog.litellm import write_lines
+from clew.core.catalog.models import Model, find_price
+from clew.core.messages.errors import UserError
+from clew.permissions.session_rules import load_current_rules
+from clew.system.clock import get_timestamp
+from clew.system.command_groups import Group
+from clew.system.config.environment import freeze
+from clew.system.config.paths import find_places
+from clew.system.files import replace
+from clew.system.process.spawn import Launcher
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import read_network
+from clew.system.transport.seam import HttpRequest, TransportError
+
+MAX_BYTES = 64 << 20
+WAIT_S = 60.0
+
+
+async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
+    """Return what each usable service offers, and the problems in the settings."""
+    current = load_current_rules(os.environ, Path.cwd())
+    environment = freeze(current.environ)
+    async with AsyncExitStack() as opened:
+        launcher = Launcher()
+        opened.push_async_callback(launcher.aclose)
+        service = await open_service(
+            current.environ, environment, current.settings, current.places, launcher, opened
+        )
+        offers = await list_offers(service, environment.text("ollama"))
+    return offers, service.problems
+
+
+def print_offers(offers: list[ServiceOffer], words: list[str]) -> None:
+    if not offers:
+        print_pieces("No service has a key, and no model server runs on this machine.")
+        print_pieces(("quiet", "Save a key with clew login SERVICE, or set its variable."))
+        return
+    for offer in offers:
+        models = [pair for pair in offer.models if all(word in pair[0].lower() for word in words)]
+        if not models:
+            continue
+        listed = "" if offer.is_listed else "  (did not list its models; from clew's table)"
+        print_pieces(("strong", offer.title), ("quiet", listed))
+        width = max(len(name) for name, _ in models)
+        for name, model in models:
+            facts = [*describe_model(model), describe_abilities(model)]
+            print_pieces(f"  {name:<{width}}  ", ("quiet", " · ".join(filter(None, facts))))
+        if offer.unknown and not words:
+            print_pieces(("quiet", f"  and {offer.unknown} that clew does not know"))
+
+
+def as_json(name: str, model: Model) -> dict[str, object]:
+    price = find_price(model.prices, get_timestamp())
+    return {
+        "name": name,
+        "contextWindow": model.context_window,
+        "maxOutput": model.max_output,
+        "inputPrice": None if price is None else float(price.rates.input),
+        "outputPrice": None if price is None else float(price.rates.output),
+        "images": model.images,
+        "pdfs": model.pdfs,
+        "tools": model.tools,
+        "retired": model.retired or None,
+    }
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] == ["update"]:
+        return update(argv[1:])
+    parser = Group(
+        prog="clew models",
+        description="List the models of services with a key, and of servers on this machine, with prices per million "
+        "tokens, context windows and abilities. `clew models update FROM` replaces clew's table of prices and limits.",
+    )
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="Only models whose names contain all words"
+    )
+    parser.add_argument("--json", action="store_true", help="Print JSON")
+    options = parser.parse_args(argv)
+    offers, problems = asyncio.run(find_offers())
+    words = [word.lower() for word in options.words]
+    for problem in problems:
+        sys.stderr.write(f"clew models: {problem}\n")
+    if options.json:
+        rows = [
+            {"service": offer.service or "anthropic"} | as_json(name, model)
+            for offer in offers
+            for name, model in offer.models
+            if all(word in name.lower() for word in words)
+        ]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    else:
+        print_offers(offers, words)
+    return 0
+
+
+def update(argv: list[str]) -> int:
+    parser = Group(
+        prog="clew models update",
+        description="Read newer prices and limits of models from litellm's file "
+        "model_prices_and_context_window.json. Nothing is read from the network unless you name a URL.",
+    )
+    parser.add_argument("source", metavar="FROM", help="A file, or an https URL")
+    options = parser.parse_args(argv)
+    try:
+        data = asyncio.run(read_source(options.source))
+        models = json.loads(data)
+        lines = write_lines(models) if isinstance(models, dict) else []
+    except (OSError, TransportError, TimeoutError, ValueError, UserError) as error:
+        sys.stderr.write(f"clew models update: {options.source}: {str(error) or 'no response'}\n")
+        return 1
+    if not lines:
+        sys.stderr.write(f"clew models update: {options.source}: no models in litellm's format\n")
+        return 1
+    places = find_places(os.environ, Path.cwd())
+    places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace(places.known_models, "\n".join(lines) + "\n")
+    sys.stdout.write(f"saved {len(lines)} models in {places.known_models}\n")
+    return 0
+
+
+async def read_source(source: str) -> bytes:
+    """Return the content of a file, or of an https URL that the user named."""
+    if "://" not in source:
+        return await asyncio.to_thread(Path(source).read_bytes)
+    transport = HttpTransport(read_network(freeze(os.environ)))
+    exchange = transport.exchange(HttpRequest(method="GET", url=source, headers=(), body=b""))
+    try:
+        async with asyncio.timeout(WAIT_S):
+            head = await exchange.open()
+            if head.status != 200:
+                raise UserError(f"HTTP {head.status}")
+            data = bytearray()
+            while piece := await exchange.read():
+                data += piece
+                if len(data) > MAX_BYTES:
+                    raise UserError(f"more than {MAX_BYTES} bytes")
+            return bytes(data)
+    finally:
+        await exchange.close()
+        await transport.aclose()

@@ -1,0 +1,93 @@
+"""Opens a service of the table: its endpoint, its key, and the provider of its wire.
+
+Owns which key is sent where: a key from a row's variables, or saved under the row's name, goes to
+the address of that row only.
+"""
+
+from collections.abc import Mapping
+
+from clew.core.catalog.services import ServiceRow, fill_in
+from clew.core.messages.errors import UserError
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.endpoint import Endpoint
+from clew.system.config.keys import find_keyring, find_service_key
+from clew.system.config.paths import Places
+
+LOOPBACK = "127.0.0.1"
+
+
+class RowKeys:
+    """Finds the keys of services in variables, the keyring and the file of `clew login`."""
+
+    def __init__(self, environ: Mapping[str, str], places: Places) -> None:
+        self._environ = environ
+        self._places = places
+        self._keyring = find_keyring()
+
+    def find(self, row: ServiceRow) -> str | None:
+        variables = row.key_variables
+        # The name of the key that `clew login` saves without the name of a service.
+        name = "" if row.name == "anthropic" else row.name
+        return find_service_key(self._environ, variables, name, self._places, self._keyring)
+
+    def has(self, row: ServiceRow) -> bool:
+        return self.find(row) is not None
+
+
+def find_url(row: ServiceRow, environ: Mapping[str, str]) -> str:
+    """Return the URL of a service: from its own variable, or of its row."""
+    url = next((environ[name].strip() for name in row.url_variables if environ.get(name)), "")
+    if not url:
+        return row.url
+    if row.is_local and "://" not in url:
+        host, colon, port = url.rpartition(":")
+        if not colon or not port.isdecimal():
+            host, port = url, str(row.port)
+        url = f"http://{LOOPBACK if host in ('', '0.0.0.0') else host}:{port}"
+    return url.rstrip("/")
+
+
+def make_row_endpoint(row: ServiceRow, environ: Mapping[str, str], key: str | None) -> Endpoint:
+    """Return the endpoint of a service. What is missing is its `hindrance` or its `advice`."""
+    try:
+        values = fill_in(row, environ)
+    except UserError as error:
+        values, hindrance = {}, str(error)
+    else:
+        hindrance = ""
+
+    def filled(text: str) -> str:
+        for name, value in values.items():
+            text = text.replace("{" + name + "}", value)
+        return text
+
+    return Endpoint(
+        service=row.name,
+        kind=row.kind,
+        base_url=filled(find_url(row, environ)),
+        api_key=key,
+        headers=tuple((name, filled(value)) for name, value in row.headers.items()),
+        betas_allowed=row.betas,
+        dialect=row.wire,
+        key_header=row.key_header,
+        paths={kind: filled(path) for kind, path in row.paths.items()},
+        frames=row.frames,
+        body_version=row.body_version,
+        quirks=row.quirks,
+        advice=row.described_key if not row.is_local and not row.key_helper and not key else "",
+        hindrance=hindrance,
+    )
+
+
+def is_usable(row: ServiceRow, keys: RowKeys) -> bool:
+    """Return whether requests to a service can be tried: it has a key, or needs none."""
+    return row.is_local or bool(row.key_helper) or keys.has(row)
+
+
+def find_provider_class(endpoint: Endpoint) -> type[AnthropicProvider]:
+    """Return the provider class for the endpoint's protocol."""
+    if endpoint.speaks_messages:
+        return AnthropicProvider
+    from clew.providers.wires import find_provider
+
+    return find_provider(endpoint)

@@ -1,0 +1,174 @@
+"""The services of one session: each request goes to the service that its model's name selects.
+
+A service is opened when the first request goes to it. Owns the names: a service gets its own model
+IDs, and responses carry the full names (`openai/gpt-6-sol`). A key goes only to the service that it
+belongs to, because each service has its own endpoint and headers. Must never choose a service that
+no name selects.
+
+Decision: docs/decisions/332-services.md
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from clew.core.catalog.lookup import ModelCatalog
+from clew.core.catalog.models import Model, make_unknown_model
+from clew.core.catalog.services import ServiceRow
+from clew.core.json_object import Json
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.base import Attempt, Description, Failure, ModelRequest
+from clew.providers.endpoint import Endpoint
+from clew.providers.message_threads import Threads
+from clew.system.transport.seam import Transport
+
+OpenRow = Callable[[ServiceRow], AnthropicProvider]
+
+
+class ServedCatalog(ModelCatalog):
+    """The models of one service under the IDs that the service itself uses."""
+
+    def __init__(self, catalog: ModelCatalog, service: str) -> None:
+        super().__init__((), {})
+        self._catalog = catalog
+        self._service = service
+
+    def find(self, name: str) -> Model | None:
+        found = self._catalog.find(f"{self._service}/{name}")
+        return None if found is None else replace(found, id=self._plain(found.id))
+
+    def entry(self, name: str) -> Model:
+        return self.find(name) or make_unknown_model(name)
+
+    def _plain(self, full_name: str) -> str:
+        return full_name.removeprefix(f"{self._service}/")
+
+
+class Router:
+    """All services of a session as one provider. `first` gets the names without a service."""
+
+    def __init__(
+        self,
+        first: AnthropicProvider,
+        catalog: ModelCatalog,
+        open_row: OpenRow | None = None,
+        home: str = "",
+    ) -> None:
+        self.first = first
+        self._catalog = catalog
+        self._open_row = open_row
+        self._home = home
+        self._opened: dict[str, AnthropicProvider] = {"": first}
+        if home:
+            self._opened[home] = first
+        elif first.endpoint.is_default:
+            self._opened["anthropic"] = first
+
+    def _service(self, name: str) -> tuple[str, str]:
+        """Return the service of a model, or an empty string for the first, and its ID there."""
+        if self._open_row is None:
+            return "", name
+        return self._catalog.locate(name)
+
+    def serving(self, name: str) -> AnthropicProvider:
+        """Return the provider for a model, opened if need be."""
+        return self._provider(self._service(name)[0])
+
+    def _provider(self, service: str) -> AnthropicProvider:
+        provider = self._opened.get(service)
+        if provider is None:
+            assert self._open_row is not None
+            provider = self._open_row(self._catalog.services[service])
+            self._opened[service] = provider
+        return provider
+
+    def reopen(self, row: ServiceRow) -> None:
+        """Use another form of a service from now on."""
+        assert self._open_row is not None
+        provider = self._open_row(row)
+        self._opened[row.name] = provider
+        if row.name == self._home:
+            self.first = self._opened[""] = provider
+
+    def endpoint_for(self, name: str) -> Endpoint:
+        return self.serving(name).endpoint
+
+    def gate_key(self, name: str) -> str:
+        """Return which limit of requests applies to a model: each service has its own."""
+        return self._service(name)[0]
+
+    def providers(self) -> Iterator[AnthropicProvider]:
+        """Yield the providers opened so far."""
+        yield from dict.fromkeys(self._opened.values())
+
+    @property
+    def is_function(self) -> bool:
+        return self.first.is_function
+
+    @property
+    def transport(self) -> Transport:
+        return self.first.transport
+
+    def threads_for(self, name: str) -> Threads | None:
+        return self.serving(name).threads
+
+    def stream(self, request: ModelRequest) -> Attempt:
+        service, model = self._service(request.model)
+        attempt = self._provider(service).stream(replace(request, model=model))
+        # The names of Anthropic's models need no service.
+        return RenamedAttempt(attempt, service) if service not in ("", "anthropic") else attempt
+
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
+        service, model = self._service(request.model)
+        return await self._provider(service).count_tokens(replace(request, model=model))
+
+    def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
+        """Return notes on what was changed in a request because the model does not support it."""
+        service, model = self._service(request.model)
+        return self._provider(service).adjustments(replace(request, model=model))
+
+    def describe(self) -> Description:
+        return self.first.describe()
+
+    async def aclose(self) -> None:
+        for provider in self.providers():
+            await provider.aclose()
+
+
+class RenamedAttempt:
+    """An attempt whose message carries the full name of its model."""
+
+    def __init__(self, attempt: Attempt, service: str) -> None:
+        self._attempt = attempt
+        self._service = service
+
+    @property
+    def bytes_received(self) -> int:
+        return self._attempt.bytes_received
+
+    @property
+    def request_id(self) -> str | None:
+        return self._attempt.request_id
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._attempt.headers
+
+    @property
+    def refusal(self) -> Failure | None:
+        return self._attempt.refusal
+
+    def __aiter__(self) -> AsyncIterator[Json | Failure]:
+        return self
+
+    async def __anext__(self) -> Json | Failure:
+        event = await self._attempt.__anext__()
+        if isinstance(event, dict) and event.get("type") == "message_start":
+            message = event.get("message")
+            model = message.get("model") if isinstance(message, dict) else None
+            if isinstance(message, dict) and isinstance(model, str):
+                return event | {"message": message | {"model": f"{self._service}/{model}"}}
+        return event
+
+    async def aclose(self) -> None:
+        await self._attempt.aclose()
