@@ -63,7 +63,7 @@ def _offer_claude(service: Service) -> ServiceOffer | None:
 async def _offer_row(service: Service, row: ServiceRow) -> ServiceOffer:
     endpoint = service.provider.endpoint_for(f"{row.name}/x")
     listed = await list_offered(endpoint, service.provider.transport)
-    names = service.catalog.known.names(row.kind or row.name)
+    names = service.catalog.known.names(row.catalog_name)
     offered = [ListedModel(id=name) for name in names] if listed is None else listed
     today = get_timestamp()
     found = [(one, service.catalog.find(f"{row.name}/{one.id}")) for one in offered]

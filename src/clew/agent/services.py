@@ -31,7 +31,13 @@ from clew.providers.credentials import (
 )
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
-from clew.providers.opening import RowKeys, find_provider_class, is_usable, make_row_endpoint
+from clew.providers.opening import (
+    CLOUDS,
+    RowKeys,
+    find_provider_class,
+    is_usable,
+    make_row_endpoint,
+)
 from clew.providers.preferences import Preferences, read_preferences, wants_threads
 from clew.providers.router import Router, ServedCatalog
 from clew.providers.watchdog import SilenceLimits, read_limits
@@ -43,6 +49,8 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import Transport
 
+# The service that each of the older switches selects.
+PLATFORMS = {"bedrock": "bedrock-runtime", "vertex": "vertex", "foundry": "foundry"}
 SMALL_MODEL = "haiku"
 DEFAULT_MODEL = "sonnet"
 
@@ -58,6 +66,7 @@ class Service(Struct, frozen=True, kw_only=True):
     # The models used if none is named; the one for small work depends on the service.
     default_model: str = DEFAULT_MODEL
     keys: RowKeys | None = None
+    environ: Mapping[str, str] = {}
     # Settings that could not be read.
     problems: tuple[str, ...] = ()
 
@@ -87,7 +96,7 @@ class Service(Struct, frozen=True, kw_only=True):
         if not service:
             return not self.provider.first.endpoint.lacks_credentials
         row = self.catalog.services[service]
-        return self.keys is None or is_usable(row, self.keys)
+        return self.keys is None or is_usable(row, self.environ, self.keys)
 
     async def prepare(self, name: str) -> Model:
         """Return a model's entry, after asking a server on this machine what it can do."""
@@ -180,7 +189,12 @@ class ServiceOpener:
 
     def open_row(self, row: ServiceRow) -> AnthropicProvider:
         """Open a service of the table, and start to connect to it."""
-        endpoint = make_row_endpoint(row, self.environ, self.keys.find(row))
+        environ = self.environ
+        if row.authentication == "aws":
+            from clew.providers.clouds import with_region
+
+            environ = with_region(environ)
+        endpoint = make_row_endpoint(row, environ, self.keys.find(row))
         if endpoint.speaks_messages:
             endpoint = with_version(endpoint, self.settings, self.memory)
             endpoint = with_diagnostics(endpoint, self.settings, self.memory)
@@ -190,6 +204,18 @@ class ServiceOpener:
         provider = find_provider_class(endpoint)(endpoint, self.transport, catalog=catalog)
         if row.key_helper:
             self.renew_by(provider, row.key_helper)
+        elif row.authentication in CLOUDS and not endpoint.api_key:
+            from clew.providers.clouds import authorize_in_cloud  # Most services need only a key.
+
+            authorize_in_cloud(
+                provider,
+                row,
+                environ,
+                self.transport,
+                self.launcher,
+                self.places.root,
+                self.settings,
+            )
         provider = self.configured(provider)
         provider.warm()
         return provider
@@ -257,6 +283,7 @@ async def open_service(
         gate=Gate(router.gate_key),
         default_model=default,
         keys=None if function is not None else opener.keys,
+        environ=environ,
         problems=(*problems, *preferences.problems),
     )
 
@@ -278,9 +305,11 @@ async def open_router(
     """Return the services, the catalog of their models, and the default model."""
     environ = opener.environ
     endpoint = await make_endpoint(environ, opener.settings, opener.places, opener.launcher)
-    is_of_row = endpoint.service not in (CUSTOM, "", "anthropic")
-    home = endpoint.service if is_of_row else ""
-    if endpoint.lacks_credentials:
+    home = next((row for field, row in PLATFORMS.items() if opener.environment.switch(field)), "")
+    is_of_row = not home and endpoint.service not in (CUSTOM, "", "anthropic")
+    if is_of_row:
+        home = endpoint.service
+    elif not home and endpoint.lacks_credentials:
         row = find_keyed_row(rows, environ, opener.keys.has)
         home = "" if row is None else row.name
         if not home and not (wanted and catalog.split(wanted)[0]):

@@ -25,7 +25,6 @@ BEARER = "authorization"
 REQUEST_ID = lazy_pattern(r"req_[A-Za-z0-9]{1,64}")
 DIALECTS = ("messages", "chat", "responses", "gemini")
 # The usual header for the API key, by protocol. All others send it as a bearer token.
-PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 KEY_HEADERS = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 
 
@@ -64,8 +63,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     quirks: Mapping[str, Any] = {}
     # How to get a key, if the service needs one and the endpoint is not the default API.
     advice: str = ""
-    # Where the version of the Messages API stands in bodies instead of in a header.
-    body_version: str = ""
+    # Whether the version and betas of the Messages API stand in the body, and the model in the path.
+    is_platform: bool = False
     # The command that printed the key, which can print another one.
     key_helper: str = ""
     # Why nothing may be sent: the user selected a platform that clew does not support. Empty
@@ -189,13 +188,6 @@ def read_endpoint(environment: Environment) -> Endpoint:
 
 
 def _hindrance(environment: Environment, dialect: str) -> str:
-    for field, platform in PLATFORMS.items():
-        if environment.switch(field):
-            variable = environment.source(field)
-            return (
-                f"{variable} is set, but clew does not support {platform}: unset it, or set "
-                "it to 0 and ANTHROPIC_BASE_URL to the URL of a gateway"
-            )
     if dialect not in DIALECTS:
         return f"CLEW_DIALECT must be one of {', '.join(DIALECTS)}, got {dialect!r}"
     is_ours = (environment.source("base_url") or "").startswith("CLEW_")

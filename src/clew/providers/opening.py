@@ -6,7 +6,7 @@ the address of that row only.
 
 from collections.abc import Mapping
 
-from clew.core.catalog.services import ServiceRow, fill_in
+from clew.core.catalog.services import ServiceRow, fill_in, is_placed
 from clew.core.messages.errors import UserError
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.endpoint import Endpoint
@@ -72,21 +72,32 @@ def make_row_endpoint(row: ServiceRow, environ: Mapping[str, str], key: str | No
         key_header=row.key_header,
         paths={kind: filled(path) for kind, path in row.paths.items()},
         frames=row.frames,
-        body_version=row.body_version,
+        is_platform=row.is_platform,
         quirks=row.quirks,
         advice=row.described_key if not row.is_local and not row.key_helper and not key else "",
         hindrance=hindrance,
     )
 
 
-def is_usable(row: ServiceRow, keys: RowKeys) -> bool:
-    """Return whether requests to a service can be tried: it has a key, or needs none."""
-    return row.is_local or bool(row.key_helper) or keys.has(row)
+# Variables that say that the credentials of a cloud are to be used.
+CLOUDS: Mapping[str, tuple[str, ...]] = {
+    "aws": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    "google": ("GOOGLE_APPLICATION_CREDENTIALS", "ANTHROPIC_VERTEX_PROJECT_ID"),
+    "azure": (),
+}
+
+
+def is_usable(row: ServiceRow, environ: Mapping[str, str], keys: RowKeys) -> bool:
+    """Return whether requests to a service can be tried: it has credentials, or needs none."""
+    if row.is_local or row.key_helper or keys.has(row):
+        return True
+    in_use = any(environ.get(name) for name in CLOUDS.get(row.authentication, ()))
+    return in_use and is_placed(row, environ)
 
 
 def find_provider_class(endpoint: Endpoint) -> type[AnthropicProvider]:
     """Return the provider class for the endpoint's protocol."""
-    if endpoint.speaks_messages:
+    if endpoint.speaks_messages and not endpoint.is_platform:
         return AnthropicProvider
     from clew.providers.wires import find_provider
 

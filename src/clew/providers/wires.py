@@ -6,7 +6,7 @@ Only the modules of the wire in use are imported.
 from msgspec.structs import replace
 
 from clew.core.catalog.models import Model
-from clew.core.normalize.target import Reader, Target, family_of
+from clew.core.normalize.target import NO_FAMILY, Reader, Target, family_of
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.endpoint import Endpoint
 from clew.providers.foreign import name_service
@@ -15,6 +15,14 @@ from clew.providers.foreign import name_service
 def find_provider(endpoint: Endpoint) -> type[AnthropicProvider]:
     """Return the provider class for an endpoint's wire."""
     match endpoint.dialect:
+        case "messages":
+            from clew.providers.platform import PlatformProvider
+
+            return PlatformProvider
+        case "converse":
+            from clew.providers.converse import ConverseProvider
+
+            return ConverseProvider
         case "responses":
             from clew.providers.responses import ResponsesProvider
 
@@ -47,6 +55,12 @@ def _narrowed(target: Target, endpoint: Endpoint) -> Target:
             from clew.core.normalize.gemini import for_gemini
 
             return for_gemini(target)
+        case "converse":
+            from clew.core.normalize.dialects import for_converse
+
+            # Only Claude's thinking is signed, so only that can be sent back.
+            family = target.family if target.family == "claude" else NO_FAMILY
+            return replace(for_converse(target), family=family)
         case _:
             from clew.core.normalize.dialects import for_chat
             from clew.providers.chat import quirks_at

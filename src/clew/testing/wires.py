@@ -39,7 +39,7 @@ class WireService:
 
 @contextmanager
 def serving_wire(wire: str, *answers: Any) -> Iterator[WireService]:
-    """Run a service of a wire: `responses`, `gemini`, `chat`, `converse` or `frames`."""
+    """Run a service of a wire: `responses`, `gemini`, `chat`, `converse`, `messages` or `frames`."""
     service = WireService(list(answers))
     render, media_type = RENDERERS[wire]
 
@@ -348,9 +348,45 @@ def _converse(blocks: list[Json], number: int) -> list[bytes]:
     return [event_frame(kind, payload) for kind, payload in converse_events(blocks, number)]
 
 
+def message_events(blocks: list[Json], number: int) -> list[Json]:
+    """Return the events of the Messages API for an answer."""
+    usage = {"input_tokens": 50, "output_tokens": 0}
+    head: Json = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-x",
+            "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
+    events: list[Json] = [{"type": "message_start", "message": head}]
+    for index, block in enumerate(blocks):
+        empty = {"text": "", "thinking": "", "signature": "", "input": {}}
+        start = {name: empty.get(name, value) for name, value in block.items()}
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        delta: Json = {"type": "text_delta", "text": block.get("text", "")}
+        if block["type"] == "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    stop = {"stop_reason": "tool_use" if _calls(blocks) else "end_turn", "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 20}})
+    return [*events, {"type": "message_stop"}]
+
+
+def _frames(blocks: list[Json], number: int) -> list[bytes]:
+    events = message_events(blocks, number)
+    return [event_frame("chunk", {"bytes": _packed(event)}) for event in events]
+
+
+def _packed(event: Json) -> str:
+    return base64.b64encode(json.dumps(event).encode()).decode()
+
+
+def _messages(blocks: list[Json], number: int) -> list[bytes]:
+    events = message_events(blocks, number)
+    return [f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events]
+
+
 RENDERERS: dict[str, tuple[Callable[[list[Json], int], list[bytes]], str]] = {
     "responses": (_responses, EVENT_STREAM),
     "gemini": (_gemini, EVENT_STREAM),
     "chat": (_chat, EVENT_STREAM),
     "converse": (_converse, FRAMES),
+    "frames": (_frames, FRAMES),
+    "messages": (_messages, EVENT_STREAM),
 }

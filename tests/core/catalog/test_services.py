@@ -62,6 +62,8 @@ def test_claude_models_have_the_ids_of_each_service() -> None:
     assert CATALOG.find("anthropic/unheard-of") is None
     assert CATALOG.entry("bedrock/opus").id == "bedrock/anthropic.claude-opus-5-5"
     assert CATALOG.entry("bedrock/opus").max_output == 128_000
+    assert CATALOG.entry("vertex/opus").id == "vertex/claude-opus-5-5"
+    assert CATALOG.entry("vertex-gemini/gemini-4-argon").context_window == 1_048_576
     assert CATALOG.entry("openrouter/opus").id == "openrouter/anthropic/claude-opus-5.5"
     assert CATALOG.entry("openai/opus").id == "openai/opus"
 
@@ -140,6 +142,14 @@ def test_places_come_from_variables_or_defaults() -> None:
     with pytest.raises(UserError, match="AWS_REGION or AWS_DEFAULT_REGION"):
         fill_in(ROWS["bedrock"], {"AWS_REGION": " "})
     assert fill_in(ROWS["bedrock"], {"AWS_DEFAULT_REGION": "eu-west-1"}) == {"region": "eu-west-1"}
+    for region, host in (
+        ("global", "aiplatform.googleapis.com"),
+        ("eu", "aiplatform.eu.rep.googleapis.com"),
+        ("us-east5", "us-east5-aiplatform.googleapis.com"),
+    ):
+        environ = {"GOOGLE_CLOUD_PROJECT": "p", "CLOUD_ML_REGION": region}
+        assert fill_in(ROWS["vertex"], environ)["host"] == host
+    assert fill_in(ROWS["vertex"], {"GOOGLE_CLOUD_PROJECT": "p"})["region"] == "global"
     assert not is_placed(ROWS["azure"], {})
     assert is_placed(ROWS["azure"], {"AZURE_OPENAI_RESOURCE": "x"})
     assert ROWS["groq"].described_key == "run `clew login groq` or set GROQ_API_KEY"

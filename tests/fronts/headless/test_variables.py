@@ -81,9 +81,16 @@ def test_home_is_where_its_variables_say(tmp_path: Path, name: str) -> None:
     assert places.home == Path("/home/me")
 
 
-@pytest.mark.parametrize("field", ["bedrock", "vertex"])
-def test_a_service_that_clew_cannot_speak_to_gets_nothing_and_neither_does_another(
-    tmp_path: Path, field: str
+@pytest.mark.parametrize(
+    ("field", "missing"),
+    [
+        ("bedrock", "AWS_REGION"),
+        ("vertex", "ANTHROPIC_VERTEX_PROJECT_ID"),
+        ("foundry", "ANTHROPIC_FOUNDRY_RESOURCE"),
+    ],
+)
+def test_a_cloud_that_is_not_set_up_gets_nothing_and_neither_does_another(
+    tmp_path: Path, field: str, missing: str
 ) -> None:
     with serving({"scenario": 1, "answers": [{"text": "x"}]}) as server:
         for name in BY_FIELD[field].names:
@@ -100,7 +107,7 @@ def test_a_service_that_clew_cannot_speak_to_gets_nothing_and_neither_does_anoth
                 check=False,
             )
             assert done.returncode == 1
-            assert f"{name} is set, but clew does not support" in done.stdout + done.stderr
+            assert missing in done.stdout + done.stderr
         assert server.requests == []
         done = clew(tmp_path, server.url, "doctor", "--offline")
     assert "cannot speak" not in done.stdout

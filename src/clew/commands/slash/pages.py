@@ -266,7 +266,7 @@ def name_models(session: Session) -> list[tuple[str, str]]:
     speaking = session.model_access.speaking
     names = sorted(speaking.catalog.aliases.items())
     for row in speaking.usable_services():
-        for model in speaking.catalog.known.names(row.kind or row.name):
+        for model in speaking.catalog.known.names(row.catalog_name):
             names.append((f"{row.name}/{model}", row.title))
     return names
 

@@ -430,7 +430,7 @@ class ModelCatalog:
         full = f"{service}/{name}"
         if full in self._models:
             return self._models[full]
-        known = self.known.find(kind, name)
+        known = self.known.find(row.catalog_name, name)
         if known is not None:
             return replace(known, id=full)
         claude = self._by_id(name) if row.serves_claude else None

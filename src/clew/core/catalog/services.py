@@ -51,11 +51,13 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
     has_dotted_versions: bool = False
     # Whether a stream of the Messages API arrives in the frames of AWS.
     frames: bool = False
-    # Where the body of a Messages API request states its version instead of in a header.
-    body_version: str = ""
+    # Whether the version and betas of the Messages API stand in the body, and the model in the path.
+    is_platform: bool = False
     # The name under which AWS signs requests.
     signing_name: str = ""
     betas: bool = False
+    # The row whose models it offers, if those are not its own.
+    models_of: str = ""
     # The models used if none is named: for the conversation, and for small work.
     model: str = ""
     small_model: str = ""
@@ -72,6 +74,12 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
     @property
     def is_local(self) -> bool:
         return bool(self.port)
+
+    @property
+    def catalog_name(self) -> str:
+        """The name under which the catalog lists the service's models."""
+        base = ROWS.get(self.kind, self)
+        return base.models_of or base.name
 
     @property
     def serves_claude(self) -> bool:
@@ -112,7 +120,6 @@ GOOGLE = {
     "project": ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"),
     "region": ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION"),
 }
-AWS_VERSION = "bedrock-2023-05-31"
 PUBLISHERS = "/v1/projects/{project}/locations/{region}/publishers"
 
 # In the order in which the first service with a key is used if no model is named.
@@ -258,6 +265,46 @@ SERVICES: tuple[ServiceRow, ...] = (
         model="anthropic.claude-sonnet-5-5",
         small_model="anthropic.claude-haiku-5-5",
     ),
+    # anthropic/lib/bedrock/_client.py: the Messages API in the frames of AWS
+    _row(
+        "bedrock-runtime",
+        "Amazon Bedrock (InvokeModel)",
+        "messages",
+        "https://bedrock-runtime.{region}.amazonaws.com",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        authentication="aws",
+        key_header="authorization",
+        fills=REGION,
+        paths={
+            "ask": "/model/{model}/invoke-with-response-stream",
+            "whole": "/model/{model}/invoke",
+        },
+        claude_id="global.anthropic.{}",
+        frames=True,
+        is_platform=True,
+        signing_name="bedrock",
+        betas=True,
+        model="global.anthropic.claude-sonnet-5-5",
+        small_model="global.anthropic.claude-haiku-5-5",
+    ),
+    _row(
+        "converse",
+        "Amazon Bedrock (Converse)",
+        "converse",
+        "https://bedrock-runtime.{region}.amazonaws.com",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        authentication="aws",
+        key_header="authorization",
+        fills=REGION,
+        paths={
+            "ask": "/model/{model}/converse-stream",
+            "whole": "/model/{model}/converse",
+        },
+        claude_id="global.anthropic.{}",
+        signing_name="bedrock",
+        model="global.anthropic.claude-sonnet-5-5",
+        small_model="global.anthropic.claude-haiku-5-5",
+    ),
     # anthropic/lib/aws
     _row(
         "aws",
@@ -272,6 +319,42 @@ SERVICES: tuple[ServiceRow, ...] = (
         betas=True,
         model="claude-sonnet-5-5",
         small_model="claude-haiku-5-5",
+    ),
+    # anthropic/lib/vertex/_client.py
+    _row(
+        "vertex",
+        "Claude on Vertex AI",
+        "messages",
+        "https://{host}",
+        authentication="google",
+        fills=GOOGLE,
+        defaults={"region": "global"},
+        paths={
+            "ask": PUBLISHERS + "/anthropic/models/{model}:streamRawPredict",
+            "whole": PUBLISHERS + "/anthropic/models/{model}:rawPredict",
+            "count": PUBLISHERS + "/anthropic/models/count-tokens:rawPredict",
+        },
+        is_platform=True,
+        betas=True,
+        model="claude-sonnet-5-5",
+        small_model="claude-haiku-5-5",
+    ),
+    _row(
+        "vertex-gemini",
+        "Gemini on Vertex AI",
+        "gemini",
+        "https://{host}",
+        authentication="google",
+        fills=GOOGLE,
+        defaults={"region": "global"},
+        paths={
+            "ask": PUBLISHERS + "/google/models/{model}:streamGenerateContent?alt=sse",
+            "whole": PUBLISHERS + "/google/models/{model}:generateContent",
+            "count": PUBLISHERS + "/google/models/{model}:countTokens",
+        },
+        models_of="gemini",
+        model="gemini-4-argon",
+        small_model="gemini-3.8-flash",
     ),
     # openai/lib/azure.py
     _row(

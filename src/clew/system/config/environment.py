@@ -86,9 +86,11 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("betas_disabled", "switch", "CLEW_DISABLE_BETAS CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
         "Don't request beta features", "0"),
     variable("bedrock", "switch", "CLEW_USE_BEDROCK CLAUDE_CODE_USE_BEDROCK",
-        "Use Amazon Bedrock; not supported, so clew sends nothing", "0"),
+        "Use Claude on Amazon Bedrock (InvokeModel)", "0"),
     variable("vertex", "switch", "CLEW_USE_VERTEX CLAUDE_CODE_USE_VERTEX",
-        "Use Google's Agent Platform; not supported, so clew sends nothing", "0"),
+        "Use Claude on Vertex AI", "0"),
+    variable("foundry", "switch", "CLEW_USE_FOUNDRY CLAUDE_CODE_USE_FOUNDRY",
+        "Use Claude in Microsoft Foundry", "0"),
     variable("ollama", "text", "OLLAMA_HOST",
         "host:port of a local Ollama server, tried without an API key"),
     variable("store_token", "secret", "CLEW_STORE_TOKEN",
@@ -208,6 +210,17 @@ AMBIENT: tuple[Variable, ...] = (
     variable("colours", "text", "COLORTERM COLORFGBG", "Number of colors and background color"),
     variable("no_colours", "text", "NO_COLOR", "Disable colors"),
     variable("ssh", "text", "SSH_TTY", "Set in SSH sessions; shown by clew doctor"),
+    variable("aws_keys", "secret", "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN",
+        "Credentials of AWS"),
+    variable("aws_profile", "text",
+        "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE",
+        "Profile of the AWS tools, and the files of profiles"),
+    variable("aws_container", "text",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_CREDENTIALS_FULL_URI "
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE "
+        "AWS_EC2_METADATA_DISABLED", "Where a container or an instance of AWS finds credentials"),
+    variable("google_credentials", "text", "GOOGLE_APPLICATION_CREDENTIALS",
+        "File with credentials of Google Cloud"),
     variable("displays", "text", "WAYLAND_DISPLAY DISPLAY", "Set where pictures can be pasted"),
 )
 # fmt: on

@@ -76,7 +76,6 @@ def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
     return SettingKey(name=name, kind=kind, meaning=meaning, **fields)
 
 
-NO_CLOUDS = "clew does not call AWS or Google Cloud with their own credentials"
 # fmt: off
 KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
@@ -105,12 +104,9 @@ KEYS: tuple[SettingKey, ...] = (
     key("env", TEXTS, "Environment variables for the session and the programs it starts",
         executes=True, is_secret=True),
     key("apiKeyHelper", STRING, "Command that prints the API key", executes=True),
-    key("awsAuthRefresh", STRING, "Command that refreshes AWS credentials",
-        executes=True, unsupported=NO_CLOUDS),
-    key("awsCredentialExport", STRING, "Command that prints AWS credentials",
-        executes=True, unsupported=NO_CLOUDS),
-    key("gcpAuthRefresh", STRING, "Command that refreshes Google credentials",
-        executes=True, unsupported=NO_CLOUDS),
+    key("awsAuthRefresh", STRING, "Command that refreshes AWS credentials", executes=True),
+    key("awsCredentialExport", STRING, "Command that prints AWS credentials", executes=True),
+    key("gcpAuthRefresh", STRING, "Command that refreshes Google credentials", executes=True),
     key("otelHeadersHelper", STRING, "Command that prints telemetry headers",
         executes=True, unsupported="clew sends no telemetry"),
     key("cleanupPeriodDays", WHOLE, "Days after which an unused session is deleted",

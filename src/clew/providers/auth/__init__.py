@@ -1,0 +1,1 @@
+"""Credentials of clouds: signatures of AWS, tokens of Google and Azure."""
