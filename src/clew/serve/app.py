@@ -55,6 +55,7 @@ from clew.serve.requests import (
     split_lines,
 )
 from clew.serve.web.pages import WebPages
+from clew.serve.web.shares import Shares, check_share
 from clew.serve.web.shelf import Shelf
 
 # Proxies close silent connections, and the published viewer gives up after 45 s.
@@ -127,6 +128,7 @@ class SessionServer:
             *WebPages(self._database, self._feed, EventStream, self._shelf).routes(
                 self._checked, device
             ),
+            *Shares(self._database).routes(device),
             # the bridge protocol
             Route(code, device(self._list_sessions, "view"), methods=["GET"]),
             Route(code, device(self._create_session, "start"), methods=["POST"]),
@@ -165,6 +167,7 @@ class SessionServer:
     def _for_device(self, handler: Handler, scope: str) -> Answer:
         async def handle(request: Request) -> Response:
             device = await self._identify(request)
+            check_share(device, request)
             if scope:
                 device.require(scope)
             return await handler(device, request)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.serve.database import Transaction
+from clew.serve.frames import now_ms
 from clew.serve.log import OWNER, RefusedError, hash_secret
 
 SCOPES = ("view", "answer", "prompt", "start", "admin")
@@ -22,6 +23,8 @@ class Device(Struct, frozen=True, kw_only=True):
     name: str
     owner: str
     scopes: frozenset[str]
+    # The only session that a link opens; empty for a device.
+    session: str = ""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes:
@@ -49,15 +52,29 @@ def add_device(
 
 
 def find_device(transaction: Transaction, token: str) -> Device | None:
-    """Return the device with this token, unless it was revoked."""
+    """Return the device or the link with this token, unless it was revoked or has expired."""
     rows = transaction.run(
         "SELECT id, name, owner, scopes FROM device WHERE token=? AND revoked_at IS NULL",
         hash_secret(token),
     )
     if not rows:
-        return None
+        return find_share(transaction, token)
     device, name, owner, scopes = rows[0]
     return Device(id=device, name=name, owner=owner, scopes=frozenset(scopes.split(",")))
+
+
+def find_share(transaction: Transaction, token: str) -> Device | None:
+    rows = transaction.run(
+        "SELECT id, name, owner, scopes, session FROM share"
+        " WHERE token=? AND revoked_at IS NULL AND expires_at>=?",
+        hash_secret(token),
+        now_ms(),
+    )
+    if not rows:
+        return None
+    share, name, owner, scopes, session = rows[0]
+    granted = frozenset(scopes.split(","))
+    return Device(id=share, name=name, owner=owner, scopes=granted, session=session)
 
 
 def list_devices(transaction: Transaction) -> list[Json]:

@@ -18,7 +18,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.serve.database import Transaction
 
-Source: TypeAlias = Literal["worker", "client"]
+Source: TypeAlias = Literal["worker", "client", "server"]
 
 # A worker that sent no heartbeat for this long is shown as gone.
 LEASE_MS = 60_000

@@ -61,6 +61,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE event ADD COLUMN sender TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE session ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
     ),
+    # Links to one session.
+    (
+        """CREATE TABLE share (
+            id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL,
+            token TEXT NOT NULL UNIQUE, name TEXT NOT NULL, scopes TEXT NOT NULL,
+            made_by TEXT NOT NULL, expires_at INTEGER NOT NULL, revoked_at INTEGER)""",
+    ),
 )
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from clew.fronts.remote.signing import (
+    derive_share_key,
     is_signed,
     make_claim,
     make_key,
@@ -91,3 +92,30 @@ def test_a_signature_is_of_one_message_in_one_session() -> None:
     for wrong in ("", "AAAA", "not base32!"):
         with pytest.raises(ValueError, match=r"length|base32|ascii|padding|character|digit"):
             read_code(wrong)
+
+
+def test_the_key_of_a_link_signs_only_what_the_link_permits_and_until_it_expires() -> None:
+    keys = {"d1": "k1"}
+    prompt = {"type": "user", "uuid": "u1"}
+    stop = {"type": "control_request", "request": {"subtype": "interrupt"}}
+    mode = {"type": "control_request", "request": {"subtype": "set_permission_mode"}}
+    allow = {"type": "control_response", "response": {}}
+
+    def is_believed(payload: Any, share: str, made: str = "", now_ms: int = 50) -> bool:
+        key = derive_share_key("k1", "s1", made or share)
+        signed = sign(payload, "s1", "d1", key)
+        signed["clew_mac"] = signed["clew_mac"] | {"share": share}
+        return is_signed(signed, "s1", keys, now_ms)
+
+    answers = "id1.view,answer.100"
+    assert is_believed(allow, answers)
+    assert is_believed(stop, answers)
+    assert not is_believed(prompt, answers)
+    assert not is_believed(mode, answers)
+    assert is_believed(prompt, "id1.view,prompt.100")
+    assert not is_believed(allow, answers, now_ms=101)
+    # A link can't be changed into one that allows more, or lasts longer.
+    assert not is_believed(prompt, "id1.view,answer,prompt.100", made=answers)
+    assert not is_believed(allow, "id1.view,answer.900", made=answers, now_ms=101)
+    assert not is_believed(allow, "id1.view,answer.never")
+    assert not is_signed(sign(allow, "s1", "d9", "k1"), "s1", keys)

@@ -261,3 +261,44 @@ def test_text_is_never_markup_and_escapes_are_never_obeyed(
         assert output == "red  <script>window.hit = 4</script>"
         assert desk.texts(".a-red") == ["red"]
         desk.close()
+
+
+def test_a_session_is_shared_by_a_link_that_signs_and_is_taken_back(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    plan = calls(bash("touch one"), bash("touch two"))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker("--name", "Shared")
+        offer = yard.run("pair")
+        address = offer.until(lambda line: "#pair=" in line).strip()
+        desk, guest = Screen(browser, "desk"), Screen(browser, "phone")
+        desk.open(address)
+        offer.until(lambda line: "y or n" in line)
+        offer.type("y")
+        desk.wait(".entry")
+        desk.open_session("Shared")
+        desk.page.click("button:has-text('Share or hand over')")
+        desk.page.fill("dialog input >> nth=0", "Ben")
+        desk.page.select_option("dialog select >> nth=0", "view,answer")
+        desk.page.fill("dialog textarea", "The tests are next.")
+        desk.page.click("dialog button.primary")
+        link = desk.page.input_value("dialog input[readonly]")
+        desk.page.click("dialog button[aria-label=Close]")
+        guest.open(link)
+        guest.wait_text(".notice", "The tests are next.")
+        assert "share" not in guest.page.url
+        guest.wait_text(".barred", "not send prompts")
+        desk.wait_text(".people", "Ben")
+        desk.prompt("go")
+        # The machine takes only signed answers, and the link's key signs.
+        guest.wait(".card")
+        guest.press("Allow once")
+        desk.wait_text(".card pre.call", "touch two")
+        desk.wait_text(".tool .by", "Allowed by Ben")
+        assert (yard.work / "one").exists()
+        desk.page.click("button[aria-label='Take the link of Ben back']")
+        guest.wait_text("#problem", "taken back")
+        desk.press("Deny")
+        desk.wait(".turn")
+        for screen in (desk, guest):
+            screen.close()

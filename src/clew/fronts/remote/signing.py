@@ -46,10 +46,39 @@ def sign(payload: Json, session: str, device: str, key: str) -> Json:
     return payload | {MEMBER: {"device": device, "mac": compute_mac(payload, session, key)}}
 
 
-def is_signed(payload: Json, session: str, keys: Json) -> bool:
-    """Return whether a message carries the signature of a paired device for this session."""
+def derive_share_key(key: str, session: str, share: str) -> str:
+    """Return the key of a link that a device made: nobody else could make it."""
+    text = f"clew share\n{session}\n{share}"
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def allows(share: str, payload: Json, now_ms: int) -> bool:
+    """Return whether a link, `ID.RIGHTS.EXPIRY`, has not expired and permits a message."""
+    _, _, rest = share.partition(".")
+    rights, _, expiry = rest.partition(".")
+    request = object_of(payload.get("request"))
+    match payload.get("type"):
+        case "control_response":
+            needed = "answer"
+        case "control_request" if request.get("subtype") == "interrupt":
+            needed = "answer"
+        case _:
+            needed = "prompt"
+    return expiry.isdecimal() and int(expiry) >= now_ms and needed in rights.split(",")
+
+
+def is_signed(payload: Json, session: str, keys: Json, now_ms: int = 0) -> bool:
+    """Return whether a message carries the signature of a paired device for this session.
+
+    The key of a link that such a device made counts too, for what the link permits.
+    """
     mark = object_of(payload.get(MEMBER))
     key, mac = keys.get(str(mark.get("device"))), mark.get("mac")
+    share = mark.get("share")
+    if isinstance(share, str) and isinstance(key, str):
+        if not allows(share, payload, now_ms):
+            return False
+        key = derive_share_key(key, session, share)
     if not isinstance(key, str) or not isinstance(mac, str):
         return False
     plain = {name: value for name, value in payload.items() if name != MEMBER}

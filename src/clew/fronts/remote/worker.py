@@ -10,6 +10,7 @@ keeps it from being done twice.
 import asyncio
 import os
 import sys
+import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -449,7 +450,11 @@ class RemoteWorker:
         said = wire.read(payload)
         # Once a device was paired with this machine, nobody else is believed.
         keys = read_paired()
-        refusal = UNSIGNED if keys and not is_signed(payload, self.session_id, keys) else ""
+        refusal = (
+            UNSIGNED
+            if keys and not is_signed(payload, self.session_id, keys, time.time_ns() // 1_000_000)
+            else ""
+        )
         match said:
             case Said() if refusal or (keys and said.uuid is None):
                 self._put(self._notice(f"A remote prompt was refused: {refusal or UNNAMED}"))

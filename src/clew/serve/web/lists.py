@@ -92,21 +92,6 @@ def read_open_questions(transaction: Transaction, session: str) -> list[LoggedEv
     ]
 
 
-def read_answers(
-    transaction: Transaction, session: str, events: Sequence[LoggedEvent]
-) -> dict[str, str]:
-    """Return which device sent each answer among these events, by the event's ID."""
-    found = {}
-    for event in events:
-        if event.source == "client" and event.kind == "control_response":
-            rows = transaction.run(
-                "SELECT answered_by FROM question WHERE session=? AND answer=?", session, event.id
-            )
-            if rows:
-                found[event.id] = str(rows[0][0])
-    return found
-
-
 def show_events(
     transaction: Transaction, session: str, events: Sequence[LoggedEvent]
 ) -> list[Json]:
@@ -114,7 +99,6 @@ def show_events(
     closed: set[int] = set()
     if any(event.kind == "control_request" for event in events):
         closed = log.closed_questions(transaction, session)
-    by = read_answers(transaction, session, events)
     return [
         {
             "sequence_num": event.seq,
@@ -122,7 +106,7 @@ def show_events(
             "source": event.source,
             "status": event.status,
             "at_ms": event.created_at_ms,
-            "by": by.get(event.id, ""),
+            "by": event.sender,
             "payload": msgspec.Raw(event.body),
         }
         for event in events

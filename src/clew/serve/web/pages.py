@@ -102,6 +102,7 @@ class WebPages:
                 "name": device.name,
                 "scopes": sorted(device.scopes),
                 "has_shelf": self._shelf is not None,
+                "session": device.session,
             }
         )
 
@@ -109,6 +110,12 @@ class WebPages:
         return JSONResponse({"data": await self._read_list(device)})
 
     async def _read_list(self, device: Device) -> list[Json]:
+        found = await self._read_whole_list(device)
+        if device.session:
+            return [session for session in found if session["session_id"] == device.session]
+        return found
+
+    async def _read_whole_list(self, device: Device) -> list[Json]:
         """Return the list, read at most once in a while for all viewers of an owner."""
         kept = self._lists.get(device.owner)
         if kept is not None and time.monotonic() - kept[0] < LIST_S / 2:

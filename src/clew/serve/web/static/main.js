@@ -4,6 +4,7 @@ import { h, icon, iconButton, put, refill, say, span, visible } from './dom.js';
 import { ask, device, Link, loadDevice, pair, Refusal, setDevice, useToken } from './net.js';
 import { drawPromptMenu, drawSide, drawStart } from './local.js';
 import { SessionView } from './session.js';
+import { drawShares, useLink } from './share.js';
 
 const app = document.getElementById('app');
 const page = { sessions: [], view: null, hits: null, more: {} };
@@ -21,6 +22,15 @@ async function begin() {
 		if (given.has('quiet') && device && (await isKnown())) return enter();
 		if (await pairWith(given.get('pair'), { isQuiet: given.has('quiet') })) return enter();
 		return undefined;
+	}
+	if (given.has('share')) {
+		history.replaceState(null, '', `${location.pathname}#`);
+		try {
+			const session = await useLink(given.get('share'));
+			history.replaceState(null, '', `#/s/${session}`);
+		} catch (error) {
+			return showPairing(error.status === 401 ? 'This link has expired, or was taken back.' : error.message);
+		}
 	}
 	if (!device) return showPairing();
 	return enter();
@@ -120,7 +130,11 @@ function enter() {
 		h('div', { class: 'search' }, icon('search'), page.search), page.results);
 	refill(app, page.list, page.place);
 	ask('GET', '/v1/web/me').then((me) => {
-		if (!me.has_shelf) return;
+		if (!me.has_shelf) {
+			page.more.drawSide = drawShares;
+			page.view?.refresh();
+			return;
+		}
 		Object.assign(page.more, { drawPromptMenu, drawSide });
 		page.extra.append(drawStart(() => page.sessions));
 		page.view?.refresh();

@@ -125,6 +125,15 @@ function importKey(bytes) {
 	return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
 }
 
+export function keyOf(text) {
+	return importKey(utf8.encode(text));
+}
+
+/** Return what only this browser can make of a text. */
+export function derive(text) {
+	return hmacHex(device.key, text);
+}
+
 /** Return a message with this browser's signature, if it has a key. */
 export async function sign(payload, session) {
 	if (!device?.key) return payload;

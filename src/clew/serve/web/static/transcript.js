@@ -100,7 +100,7 @@ export class Transcript {
 				this.touch(known);
 				return;
 			}
-			const item = this.push({ kind: 'prompt', id: payload.uuid, text: readCommand(text), media, at, by: about.by || payload.origin?.by || '', status: about.source === 'client' ? about.status || 'sent' : 'processed' }, list);
+			const item = this.push({ kind: 'prompt', id: payload.uuid, text: readCommand(text), media, at, by: about.by || payload.origin?.device || '', status: about.source === 'client' ? about.status || 'sent' : 'processed' }, list);
 			if (list === this.items && payload.uuid) this.prompts.set(payload.uuid, item);
 		}
 	}

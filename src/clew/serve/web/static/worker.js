@@ -1,7 +1,7 @@
 // Keeps the page's own files for a time without a network. What sessions say is never kept here.
 
 const SHELF = 'clew-page';
-const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
+const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'share.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
 
 self.addEventListener('install', (event) => {
 	event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
