@@ -30,12 +30,13 @@ export class Rows {
 	prompt(item) {
 		const state = { sent: 'Waits for the machine', received: 'Received', waiting: 'Not sent yet', failed: item.why }[item.status];
 		const menu = item.id && this.act.menu?.(item);
-		return h('article', { class: 'prompt', 'aria-label': `Prompt${item.by ? ` by ${item.by}` : ''}`, tabindex: '-1' },
+		const by = item.by !== this.act.me() && item.by;
+		return h('article', { class: 'prompt', 'aria-label': `Prompt${by ? ` by ${by}` : ''}`, tabindex: '-1' },
 			h('span', { class: 'gutter', 'aria-hidden': 'true' }, '>'),
 			h('div', { class: 'body' },
 				item.text && h('div', { class: 'typed', dir: 'auto' }, visible(item.text)),
 				item.media?.map(drawMedia),
-				(state || item.by) && h('div', { class: `under ${item.status === 'failed' ? 'bad' : ''}` }, [item.by, state].filter(Boolean).join(' · '))),
+				(state || by) && h('div', { class: `under ${item.status === 'failed' ? 'bad' : ''}` }, [by, state].filter(Boolean).join(' · '))),
 			menu);
 	}
 

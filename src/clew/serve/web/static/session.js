@@ -27,7 +27,7 @@ export class SessionView {
 		this.model = new Transcript();
 		this.isWhole = false;
 		this.rows = new Rows({
-			cwd: () => this.cwd, isAsked: (call) => [...this.model.questions.values()].some((q) => q.request.tool_use_id === call),
+			cwd: () => this.cwd, me: () => device?.name, isAsked: (call) => [...this.model.questions.values()].some((q) => q.request.tool_use_id === call),
 			opened: () => this.scroller.later(), menu: (item) => this.drawMenu(item),
 		});
 		this.scroller = new Scroller({ label: 'Transcript', draw: (item) => this.rows.draw(item), atTop: () => this.readOlder(), moved: (sticks) => this.below.classList.toggle('gone', sticks) });
