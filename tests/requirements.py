@@ -373,7 +373,7 @@ RECORDS: tuple[Record, ...] = (
     Record("C5", "Two timers: UI \"waiting\" hint after 20 s", "done"),
     Record("C6", "status in {408,409,429,500,502,503,504,529}, honour x-should-retry and retry-after (seconds or HTTP date), full jitter, default 10 attempts", "done"),
     Record("C7", "One pipeline of fixed order; the validator is asserted, not the order", "done"),
-    Record("C8", "Memory files are concatenated, never overridden, in a fixed order; @path imports; AGENTS.md where there is no CLAUDE.md", "done"),
+    Record("C8", "Memory files are concatenated, never overridden, in a fixed order; @path imports; AGENTS.md before CLAUDE.md", "done"),
     Record("C9", "Scopes managed > CLI > local > project > user for scalars; permission rules are a union evaluated deny > ask > allow", "done"),
     Record("C10", "Append-only JSONL; derived state lives in a rebuildable index, not in a second truth; an importer for the old JSON form", "done"),
     Record("C11", "Do not persist progress in the transcript. If replay of progress is wanted, a separate <id>.progress.jsonl that may be deleted at any time", "done"),

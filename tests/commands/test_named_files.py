@@ -8,20 +8,20 @@ from tests.fronts.headless.clew_process import clew
 NOWHERE = "http://127.0.0.1:9"
 
 
-def test_a_memory_file_that_another_replaces_is_named(tmp_path: Path) -> None:
+def test_the_memory_command_names_the_agents_file_and_the_claude_file(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "AGENTS.md").write_text("agents", encoding="utf-8")
     (work / "CLAUDE.md").write_text("claude", encoding="utf-8")
 
-    def skipped() -> list[str]:
+    def explain() -> tuple[list[str], list[str]]:
         found = json.loads(clew(tmp_path, NOWHERE, "memory", "explain", "--json").stdout)
-        return [entry["path"] for entry in found["skipped"]]
+        names = ([Path(entry["path"]).name for entry in found[kind]] for kind in ("files", "skipped"))
+        return next(names), next(names)
 
-    assert skipped() == [str(work / "AGENTS.md")]
-    assert str(work / "AGENTS.md") in clew(tmp_path, NOWHERE, "memory", "explain").stdout
-    (work / "CLAUDE.md").write_text("@AGENTS.md", encoding="utf-8")
-    assert skipped() == []
+    assert explain() == (["AGENTS.md", "CLAUDE.md"], [])
+    (work / "CLAUDE.md").write_text("agents", encoding="utf-8")
+    assert explain() == (["AGENTS.md"], ["CLAUDE.md"])
 
 
 def test_the_doctor_names_broken_settings_and_unread_workflows(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from clew.agent.context.memory import (
     Memory,
     MemoryFile,
     MemoryGate,
-    Skipped,
     find_sources,
     load_memory,
     load_nested,
@@ -21,7 +20,7 @@ from clew.agent.context.memory import (
 from clew.core.normalize.tokens import estimate_text_tokens
 from clew.permissions.session_rules import load_current_rules
 from clew.system.command_groups import Group
-from clew.system.files import is_file, is_folder
+from clew.system.files import is_folder
 
 
 class ExplainedMemory(Struct, frozen=True, kw_only=True):
@@ -56,20 +55,6 @@ def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any
     return report if touched is None else report | {"whenRead": [measure(file) for file in touched]}
 
 
-def find_replaced(memory: Memory) -> list[Skipped]:
-    """Return each AGENTS.md that is not loaded because its folder has a CLAUDE.md."""
-    loaded = {os.path.realpath(file.path) for file in (*memory.files, *memory.rules)}
-    folders = dict.fromkeys(
-        Path(file.path).parent for file in memory.files if Path(file.path).name == "CLAUDE.md"
-    )
-    roots = (folder.parent if folder.name == ".claude" else folder for folder in folders)
-    return [
-        Skipped(path=str(path), why="CLAUDE.md in the same folder is loaded instead")
-        for path in dict.fromkeys(root / "AGENTS.md" for root in roots)
-        if is_file(path) and os.path.realpath(path) not in loaded
-    ]
-
-
 def main(argv: list[str]) -> int:
     parser = Group(prog="clew memory", description="Inspect memory files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -93,7 +78,6 @@ def main(argv: list[str]) -> int:
     touched = (
         None if options.file is None else load_nested(where, cache, memory, cwd / options.file)
     )
-    memory = msgspec.structs.replace(memory, skipped=(*memory.skipped, *find_replaced(memory)))
     if options.json:
         sys.stdout.write(msgspec.json.encode(explained(memory, touched)).decode() + "\n")
     else:

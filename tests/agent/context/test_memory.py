@@ -87,15 +87,21 @@ def test_files_speak_from_the_organisation_down_to_the_folder(place: Place) -> N
 
 
 @requirement("C8")
-def test_agents_files_speak_where_there_is_no_claude_file(place: Place) -> None:
+def test_agents_files_are_read_before_the_claude_file_of_their_folder(place: Place) -> None:
     place.write("work/project/AGENTS.md", "agents")
-    place.write("work/project/app/AGENTS.md", "unread")
+    place.write("work/project/app/AGENTS.md", "app for all")
     place.write("work/project/app/CLAUDE.md", "claude")
-    assert place.said() == ["agents", "claude"]
-    both = Sources(
-        **{f: getattr(place.sources, f) for f in Sources.__struct_fields__} | {"both": True}
-    )
-    assert place.said(load_memory(both, place.cache)) == ["agents", "claude", "unread"]
+    assert place.said() == ["agents", "app for all", "claude"]
+    assert place.load().skipped == ()
+
+
+def test_a_claude_file_with_the_content_of_the_agents_file_is_read_once(place: Place) -> None:
+    agents = place.write("work/project/AGENTS.md", "the same")
+    place.write("work/project/CLAUDE.md", "the same")
+    place.write("work/project/app/CLAUDE.md", "more")
+    memory = place.load()
+    assert place.said(memory) == ["the same", "more"]
+    assert [s.why for s in memory.skipped] == [f"same content as {agents}"]
 
 
 @requirement("C8", "W15")
@@ -162,7 +168,7 @@ def test_one_file_under_two_names_speaks_once(place: Place) -> None:
     os.link(place.root / "AGENTS.md", place.root / "CLAUDE.local.md")
     memory = place.load()
     assert place.said(memory) == ["agents"]
-    assert [s.why for s in memory.skipped] == ["already loaded"]
+    assert [s.why for s in memory.skipped] == ["already loaded"] * 2
 
 
 def test_the_config_home_inside_a_parent_folder_is_the_persons_and_not_the_projects(

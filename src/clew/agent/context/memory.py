@@ -1,9 +1,9 @@
 """Memory files: discovery, order of precedence and contents.
 
 Lowest precedence first: the managed files, the user's own, then those of every folder from the file
-system root down to the working folder (CLAUDE.md, `.claude/CLAUDE.md`, rules, CLAUDE.local.md;
-AGENTS.md replaces a missing CLAUDE.md). They are concatenated in this order. A file with
-`@override` drops all earlier ones except the managed ones. Files below the working folder are
+system root down to the working folder (AGENTS.md, CLAUDE.md, `.claude/CLAUDE.md`, rules,
+CLAUDE.local.md). They are concatenated in this order. A file with `@override` drops all earlier ones
+except the managed ones. Files below the working folder are
 loaded when something in their folder is read.
 
 This module must never import a file outside the project without approval, read a file twice, or
@@ -186,8 +186,6 @@ class Sources(Struct, frozen=True, kw_only=True):
     home: Path
     config_home: Path
     managed_folders: tuple[Path, ...] = ()
-    # Load both AGENTS.md and CLAUDE.md from a folder, if a setting requests it.
-    both: bool = False
     refuses: Refuses = _refuses_none
 
 
@@ -319,6 +317,8 @@ class _Loader:
         self._skipped: list[Skipped] = []
         self._to_approve: dict[str, None] = {}
         self._inodes: set[tuple[int, int]] = set()
+        # Each AGENTS.md, by the digest of its content.
+        self._agents: dict[str, Path] = {}
         self._bytes = 0
 
     def know(self, memory: Memory) -> None:
@@ -345,12 +345,11 @@ class _Loader:
 
     def project_folder(self, folder: Path) -> None:
         own = folder / ".claude"
-        has_claude = is_file(folder / "CLAUDE.md") or is_file(own / "CLAUDE.md")
+        # Before CLAUDE.md, so that what is written for clew and its relatives has precedence.
+        self._take(folder / "AGENTS.md", "project")
         self._take(folder / "CLAUDE.md", "project")
         if own != self._sources.config_home:
             self.folder_of(own, "project")
-        if not has_claude or self._sources.both:
-            self._take(folder / "AGENTS.md", "project")
         self._take(folder / "CLAUDE.local.md", "local")
 
     def _take_rules(self, folder: Path, layer: Layer) -> None:
@@ -397,6 +396,13 @@ class _Loader:
             self._skip(path, f"can't be read: {error.strerror or type(error).__name__}")
             return
         self._inodes.add((stat.st_dev, stat.st_ino))
+        # Many projects keep AGENTS.md and CLAUDE.md as copies of each other.
+        twin = self._agents.get(digest) if path.name == "CLAUDE.md" else None
+        if twin is not None:
+            self._skip(path, f"same content as {twin}")
+            return
+        if path.name == "AGENTS.md":
+            self._agents[digest] = path
         self._bytes += stat.st_size
         content = read_directives(text)
         if not content.paths:
