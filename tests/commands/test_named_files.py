@@ -16,7 +16,9 @@ def test_the_memory_command_names_the_agents_file_and_the_claude_file(tmp_path: 
 
     def explain() -> tuple[list[str], list[str]]:
         found = json.loads(clew(tmp_path, NOWHERE, "memory", "explain", "--json").stdout)
-        names = ([Path(entry["path"]).name for entry in found[kind]] for kind in ("files", "skipped"))
+        names = (
+            [Path(entry["path"]).name for entry in found[kind]] for kind in ("files", "skipped")
+        )
         return next(names), next(names)
 
     assert explain() == (["AGENTS.md", "CLAUDE.md"], [])
