@@ -341,6 +341,9 @@ settings and extensions:
   --setting-sources NAMES    Settings files to read: user,project,local
   --bare                     Load no settings, memory, hooks, servers or agents
                              from files
+  --safe-mode                Same as --bare
+  --restricted               No commands, WebFetch, settings files,
+                             bypassPermissions or changes outside
   --disable-slash-commands   Treat lines that begin with / as prompts
   --mcp-config JSON|FILE     Add MCP servers
   --strict-mcp-config        Use only the servers of --mcp-config

@@ -99,6 +99,7 @@ def test_a_flag_whose_argument_is_missing_says_what_it_needs(row: FlagRow) -> No
         ("--agents []", "--agents []: expected an object that maps names to definitions"),
         ("--agents {", "--agents {: invalid JSON: "),
         ("--json-schema none", "--json-schema none: neither JSON nor a JSON file: none: No such file"),
+        ("--restricted --permission-mode bypassPermissions", "--restricted and bypassPermissions mode can't be combined"),
         ("-x", "unknown option -x"),
         ("-px", "unknown option -x"),
         ("--system-prompt a --system-prompt-file b", "--system-prompt-file b: No such file or directory"),
@@ -133,6 +134,10 @@ def test_of_flags_that_overlap_one_counts() -> None:
     assert (found.setup, found.only_sets_up, found.is_print) == ("maintenance", True, True)
     found = parse(["--bare", "--setting-sources=user"])
     assert (found.sources, found.strict_mcp_config) == ((), True)
+    found = parse(["--safe-mode"])
+    assert (found.is_bare, found.sources, found.strict_mcp_config) == (True, (), True)
+    found = parse(["--restricted", "--tools=Read,Bash", "--disallowedTools=Write"])
+    assert (found.sources, found.deny) == ((), ("Write", "PowerShell", "Monitor", "WebFetch"))
     found = parse(["--plugin-dir-no-mcp=b", "--plugin-dir=a"])
     assert (found.plugin_folders, found.plugins_without_servers) == (("a", "b"), ("b",))
     assert parse(["--debug", "--debug-to-stderr", "--debug-file=x"]).debug == "-"

@@ -212,7 +212,12 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk("setting_sources", 'Sequence[Literal["user", "project", "local"]] | None')] = None
     # Whether settings files, memory files, hooks, MCP servers and agents from files are ignored.
     is_bare: Annotated[bool,
-        Flag("--bare", "Load no settings, memory, hooks, servers or agents from files")] = False
+        Flag("--bare", "Load no settings, memory, hooks, servers or agents from files"),
+        Flag("--safe-mode", "Same as --bare")] = False
+    # Whether the session may change files of the workspace only, and run no commands.
+    is_restricted: Annotated[bool,
+        Flag("--restricted",
+            "No commands, WebFetch, settings files, bypassPermissions or changes outside")] = False
     has_commands: Annotated[bool,
         Flag("--disable-slash-commands", "Treat lines that begin with / as prompts",
             value=False)] = True

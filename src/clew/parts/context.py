@@ -164,6 +164,7 @@ async def prepare_ground(
             deny=options.deny,
             directories=options.directories,
             managed=options.managed,
+            is_restricted=options.is_restricted,
         ),
         sources=SOURCES if options.sources is None else options.sources,
     )

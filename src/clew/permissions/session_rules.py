@@ -215,6 +215,13 @@ def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) ->
     return {**environ, **variables, "HOME": named_home if named_home.startswith("/") else home}
 
 
+# The settings that --restricted adds under `permissions`.
+RESTRICTIONS = {
+    "blockWritesOutsideWorkingDirectories": True,
+    "disableBypassPermissionsMode": "disable",
+}
+
+
 def read_command_line(
     text: str | None,
     *,
@@ -222,16 +229,21 @@ def read_command_line(
     deny: Sequence[str] = (),
     directories: Sequence[str] = (),
     managed: str | None = None,
+    is_restricted: bool = False,
 ) -> CommandLineSettings | None:
     """Return the settings given on the command line, or None if there are none.
 
-    They consist of settings as JSON or a file name, additional rules, and the restrictions that the
-    host passes as managed settings.
+    They consist of settings as JSON or a file name, additional rules, the restrictions that the
+    host passes as managed settings, and those of --restricted.
     """
     data, file, body = ({}, None, "") if text is None else read_given(text)
     forbidden = {} if managed is None else read_given(managed, "--managed-settings")[0]
     own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
-    added = {name: [*joinable(data, name), *values] for name, values in own if values}
+    added: dict[str, Any] = {
+        name: [*joinable(data, name), *values] for name, values in own if values
+    }
+    if is_restricted:
+        added |= RESTRICTIONS
     if added:
         data = data | {"permissions": read_object(data, "permissions") | added}
     command_line = CommandLineSettings(data=data, file=file, text=body, managed=forbidden)

@@ -19,6 +19,8 @@ from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 
 # Options whose unknown values are ignored if a host gives them, as hosts expect.
 IGNORED_FOR_HOSTS = ("--effort",)
+# The tools that --restricted removes unless --tools names them: they run commands, or fetch any URL.
+RESTRICTED_TOOLS = ("Bash", "PowerShell", "Monitor", "WebFetch")
 # An error message does not repeat longer arguments.
 MOST_SHOWN = 60
 
@@ -211,6 +213,9 @@ def check(flags: Given) -> None:
     for name in ("--system-prompt", "--append-system-prompt"):
         if flags[name] is not None and flags[f"{name}-file"] is not None:
             raise CommandLineError(f"{name} and {name}-file can't be combined; use one of them")
+    modes = (flags["--permission-mode"], flags["--dangerously-skip-permissions"])
+    if flags["--restricted"] and "bypassPermissions" in modes:
+        raise CommandLineError("--restricted and bypassPermissions mode can't be combined")
     if streams and not flags["--verbose"]:
         raise CommandLineError("--output-format stream-json requires --verbose")
     if flags["--input-format"] == "stream-json" and not streams:
@@ -229,8 +234,11 @@ def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
         options["may_bypass"] = True
     nobody = flags["--permission-prompts"] == "none"
     options["asks"] = None if nobody else flags["--permission-prompt-tool"]
-    if flags["--bare"]:
+    if flags["--bare"] or flags["--safe-mode"]:
         options |= {"sources": (), "strict_mcp_config": True}
+    if flags["--restricted"]:
+        left_out = [name for name in RESTRICTED_TOOLS if name not in (flags["--tools"] or ())]
+        options |= {"sources": (), "deny": (*fields.get("deny", ()), *left_out)}
     if flags["--debug"] is not None and "debug" not in fields:
         options["debug"] = ""
     with_and_without = (flags["--plugin-dir"], flags["--plugin-dir-no-mcp"])

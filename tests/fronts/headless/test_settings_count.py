@@ -88,6 +88,33 @@ def test_no_mode_and_no_rule_lets_files_outside_be_written(tmp_path: Path) -> No
     assert not (tmp_path / "out.txt").exists()
 
 
+def test_a_restricted_session_runs_no_commands_and_changes_only_the_workspace(
+    tmp_path: Path,
+) -> None:
+    calls = [
+        {"tool": "Bash", "input": {"command": "touch ran.txt"}},
+        {"tool": "Write", "input": {"file_path": "in.txt", "content": "x"}},
+        {"tool": "Write", "input": {"file_path": str(tmp_path / "out.txt"), "content": "x"}},
+    ]
+    plan = {"scenario": 1, "answers": [{"content": calls}, {"text": "Done."}]}
+    own = tmp_path / "config" / "settings.json"
+    own.parent.mkdir()
+    own.write_text('{"permissions": {"allow": ["Bash"]}, "language": "plattdüütsch"}', "utf-8")
+    allow = ("--allowedTools", "Write", "--restricted")
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "go", *allow)
+        offered = {tool["name"] for tool in server.requests[0].body["tools"]}
+        told = json.dumps(server.requests[0].body["system"], ensure_ascii=False)
+    assert done.stdout == "Done.\n", done.stderr
+    assert "Read" in offered
+    assert not offered & {"Bash", "PowerShell", "Monitor", "WebFetch"}
+    assert "plattdüütsch" not in told
+    made = [
+        name for name in ("work/ran.txt", "work/in.txt", "out.txt") if (tmp_path / name).exists()
+    ]
+    assert made == ["work/in.txt"]
+
+
 def test_commits_and_pull_requests_mention_what_the_settings_say(tmp_path: Path) -> None:
     lines = {"commit": "Made-with: clew", "pr": "Made by clew."}
     with serving(FINE, strict=True) as server:
