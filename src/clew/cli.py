@@ -81,6 +81,12 @@ def run_host(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_import_config(argv: list[str]) -> int:
+    from clew.commands.importing.main import main
+
+    return main(argv)
+
+
 def run_keys(argv: list[str]) -> int:
     from clew.fronts.terminal.keys import main
 
@@ -184,6 +190,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "doctor": (run_doctor, "Check this installation and suggest fixes"),
     "hooks": (run_hooks, "List and test hooks"),
     "host": (run_host, "Start remote sessions of this machine on request"),
+    "import-config": (run_import_config, "Import servers, rules and more from other agents"),
     "keys": (run_keys, "List key bindings and check yours"),
     "link": (run_link, "Let programs that look for claude start clew"),
     "login": (run_login, "Save an API key in a file only you can read"),
@@ -252,6 +259,8 @@ commands:
   doctor       Check this installation and suggest fixes
   hooks        List and test hooks
   host         Start remote sessions of this machine on request
+  import-config
+               Import servers, rules and more from other agents
   keys         List key bindings and check yours
   link         Let programs that look for claude start clew
   login        Save an API key in a file only you can read

@@ -1,0 +1,1 @@
+"""`clew import-config`: take over what other agents' configurations say."""
