@@ -1,6 +1,7 @@
 """Sessions in one process, as a server has them: memory and CPU of 200 at once, and 5,000 in a row.
 
-Every session has three turns with a tool, a question to the program, and a command.
+Every session asks the program about a command in each turn, and runs it: three turns at once, one
+in a row.
 """
 
 import asyncio
@@ -99,7 +100,7 @@ async def permit(_: clew.Call) -> clew.Permit:
     return clew.Permit()
 
 
-async def talk(folder: str, name: str, everyone: asyncio.Barrier | None = None) -> None:
+async def talk(folder: str, name: str, turns: int, everyone: asyncio.Barrier | None = None) -> None:
     work = f"{folder}/{name}"
     os.mkdir(work)  # noqa: PTH102
     options = clew.ClewOptions(
@@ -112,7 +113,7 @@ async def talk(folder: str, name: str, everyone: asyncio.Barrier | None = None) 
         model="example",
     )
     async with clew.ClewClient(options) as client:
-        for _ in range(TURNS):
+        for _ in range(turns):
             async with client.turn("Go on") as turn:
                 result = await turn.finish()
             assert result.text == "Done."
@@ -125,7 +126,7 @@ async def at_once(folder: str, count: int) -> list[Seen]:
     everyone = asyncio.Barrier(count + 1)
     async with asyncio.TaskGroup() as group:
         for number in range(count):
-            group.create_task(talk(folder, str(number), everyone))
+            group.create_task(talk(folder, str(number), TURNS, everyone))
         await everyone.wait()
         seen = look()
         await everyone.wait()
@@ -135,7 +136,7 @@ async def at_once(folder: str, count: int) -> list[Seen]:
 async def in_a_row(folder: str, count: int) -> list[Seen]:
     seen: list[Seen] = []
     for number in range(1, count + 1):
-        await talk(folder, str(number))
+        await talk(folder, str(number), 1)
         if number in (WARM, count):
             seen.append(look())
     return seen

@@ -90,7 +90,10 @@ async def touch(request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any
         yield f"{sum(not result.get('is_error') for result in results)} done"
 
 
-async def test_a_deferred_approval_is_given_after_the_program_has_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prompt", ["Go on", ""])
+async def test_a_deferred_approval_is_given_after_the_program_has_ended(
+    tmp_path: Path, prompt: str
+) -> None:
     asked: list[clew.Call] = []
 
     async def later(call: clew.Call) -> clew.Permit | clew.Defer:
@@ -115,7 +118,7 @@ async def test_a_deferred_approval_is_given_after_the_program_has_ended(tmp_path
     resumed = options(
         tmp_path, provider=touch, model="own", can_use_tool=now, resume=result.session_id
     )
-    async with clew.ClewClient(resumed) as client, client.turn("Go on") as turn:
+    async with clew.ClewClient(resumed) as client, client.turn(prompt) as turn:
         assert (await turn.finish()).text == "2 done"
     assert [(work / name).read_text("utf-8") for name in ("one", "two")] == ["one\n", "two\n"]
     assert session.deferred_calls() == []

@@ -33,7 +33,7 @@ async def test_bytes_give_the_conversation_of_the_file(tmp_path: Path) -> None:
         model="scripted",
     )
     async with clew.ClewClient(options) as client:
-        for prompt in ("One", "Look", "/compact", "Look", "Two"):
+        for prompt in ("One " * 200, "Look", "/compact", "Look", "Two"):
             async with client.turn(prompt) as turn:
                 result = await turn.finish()
     path = clew.Session.open(result.session_id, cwd=tmp_path, home=tmp_path / "home").path
