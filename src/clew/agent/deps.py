@@ -285,6 +285,8 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     # Observes requests and explains cache misses.
     cache: Watch
     catalog: ModelCatalog
+    # Returns a warning if the service read much less than was sent, or an empty string.
+    find_cut: Callable[[ModelRequest, Json], str] = lambda *_: ""
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):

@@ -551,6 +551,8 @@ class Hearing:
                 self._add(entries)
                 self._note_cost(entries[0])
                 await self._emit(Recorded(entries=entries))
+                if warning := self._deps.model.find_cut(self._request, ended.message):
+                    await self._emit(Noticed(messages=(warning,)))
                 return self._reply(ended)
             case GaveUp(failure=Failure(kind="budget") as failure):
                 return TurnReply(

@@ -14,14 +14,16 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.agent.requests import estimate_input_tokens
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.catalog.services import CUSTOM, ROWS, ServiceRow, find_keyed_row, read_services
 from clew.core.json_object import Json
+from clew.core.ledger.spending import tokens_of
 from clew.core.normalize.target import Target
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.base import Cap, ProviderFunction
+from clew.providers.base import Cap, ModelRequest, ProviderFunction
 from clew.providers.credentials import (
     make_endpoint,
     open_memory,
@@ -114,6 +116,23 @@ class Service(Struct, frozen=True, kw_only=True):
         stated = await ask_about(row.kind or row.name, model, endpoint, transport)
         self.catalog.learn(replace(self.catalog.entry(name), **facts_of(stated)))
         return self.catalog.entry(name)
+
+    def find_cut(self, request: ModelRequest, message: Json) -> str:
+        """Return a warning if a server on this machine cut the first request, or an empty string.
+
+        Later requests are not checked, because servers count cached tokens in different ways.
+        """
+        service, _ = self.catalog.locate(request.model)
+        row = self.catalog.services.get(service)
+        is_first = all(message["role"] != "assistant" for message in request.messages)
+        if row is None or not row.is_local or not is_first:
+            return ""
+        from clew.providers.silent import describe_cut
+
+        counted = tokens_of(message.get("usage")).prompt
+        return describe_cut(
+            counted, estimate_input_tokens(request), row.title, row.kind or row.name
+        )
 
     def choose_small(self, main: str) -> str:
         """Return the model for small work in a session with this main model.

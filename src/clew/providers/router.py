@@ -8,7 +8,7 @@ no name selects.
 Decision: docs/decisions/332-services.md
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Attempt, Description, Failure, ModelRequest
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
+from clew.providers.wrapped import WrappedAttempt
 from clew.system.transport.seam import Transport
 
 OpenRow = Callable[[ServiceRow], AnthropicProvider]
@@ -114,7 +115,15 @@ class Router:
 
     def stream(self, request: ModelRequest) -> Attempt:
         service, model = self._service(request.model)
-        attempt = self._provider(service).stream(replace(request, model=model))
+        if request.tools and self._catalog.entry(request.model).tools is False:
+            # Most models can call tools.
+            from clew.providers.text_tools import TextToolsAttempt, in_text
+
+            plain = in_text(replace(request, model=model))
+            attempt: Attempt = self._provider(service).stream(plain)
+            attempt = TextToolsAttempt(attempt, request.tools)
+        else:
+            attempt = self._provider(service).stream(replace(request, model=model))
         # The names of Anthropic's models need no service.
         return RenamedAttempt(attempt, service) if service not in ("", "anthropic") else attempt
 
@@ -135,31 +144,12 @@ class Router:
             await provider.aclose()
 
 
-class RenamedAttempt:
+class RenamedAttempt(WrappedAttempt):
     """An attempt whose message carries the full name of its model."""
 
     def __init__(self, attempt: Attempt, service: str) -> None:
-        self._attempt = attempt
+        super().__init__(attempt)
         self._service = service
-
-    @property
-    def bytes_received(self) -> int:
-        return self._attempt.bytes_received
-
-    @property
-    def request_id(self) -> str | None:
-        return self._attempt.request_id
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._attempt.headers
-
-    @property
-    def refusal(self) -> Failure | None:
-        return self._attempt.refusal
-
-    def __aiter__(self) -> AsyncIterator[Json | Failure]:
-        return self
 
     async def __anext__(self) -> Json | Failure:
         event = await self._attempt.__anext__()
@@ -169,6 +159,3 @@ class RenamedAttempt:
             if isinstance(message, dict) and isinstance(model, str):
                 return event | {"message": message | {"model": f"{self._service}/{model}"}}
         return event
-
-    async def aclose(self) -> None:
-        await self._attempt.aclose()

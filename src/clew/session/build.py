@@ -291,6 +291,7 @@ def model_of(
         for_fallback=requests.for_fallback,
         cache=parts.cache,
         catalog=service.catalog,
+        find_cut=service.find_cut,
     )
 
 

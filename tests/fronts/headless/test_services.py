@@ -246,3 +246,55 @@ def test_a_model_of_a_gateway_keeps_its_name(tmp_path: Path) -> None:
         done = clew(tmp_path, server.url, "-p", "hi", "--model", "openai/gpt-6-sol")
         assert done.stdout == "Hi.\n", done.stderr
         assert server.requests[0].body["model"] == "openai/gpt-6-sol"
+
+
+def test_a_local_server_that_cuts_the_prompt_is_found_out(tmp_path: Path) -> None:
+    usage = {"input_tokens": 2048, "output_tokens": 3}
+    plan = {
+        "scenario": 1,
+        "answers": [{"when": {"has_tool": "Read"}, "text": "Hm?", "usage": usage}],
+    }
+    with serving(plan) as server:
+        environ = {"OLLAMA_HOST": server.url.removeprefix("http://")}
+        done = run(tmp_path, environ, "-p", "hi")
+        assert "Ollama read only 2,048 of about" in done.stdout + done.stderr
+        assert "OLLAMA_CONTEXT_LENGTH" in done.stdout + done.stderr
+
+
+def test_a_model_without_tools_calls_them_in_text(tmp_path: Path) -> None:
+    call = '```tool_call\n{"name": "Read", "input": {"file_path": "a.txt"}}\n```'
+    with serving_wire("chat", words(f"I look.\n{call}"), words("It says alpha.")) as service:
+        mine = {"like": "vllm", "wire": "chat", "url": service.url, "key": "env:MINE"}
+        models = {"mine/small": {"tools": False}}
+        settings = json.dumps({"services": {"mine": mine}, "models": models})
+        environ = {"MINE": "key-0123456789"}
+        done = run(
+            tmp_path, environ, "-p", "read a.txt", "--model", "mine/small", "--settings", settings
+        )
+        assert done.stdout == "It says alpha.\n", done.stderr
+        first, second = service.requests
+        assert "tools" not in first
+        assert "tool_call" in json.dumps(first["messages"][0])
+        assert "Result of Read" in json.dumps(second["messages"][-1])
+        assert "alpha" in json.dumps(second["messages"][-1])
+
+
+def test_only_the_wire_in_use_is_imported(tmp_path: Path) -> None:
+    with serving_wire("responses", words("Hi.")) as service:
+        environ = of_openai(service) | {"PYTHONPROFILEIMPORTTIME": "1"}
+        done = run(tmp_path, environ, "-p", "hi")
+        assert done.stdout == "Hi.\n", done.stderr
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "clew.providers.responses" in imported
+    unused = {
+        "clew.providers.chat", "clew.providers.gemini", "clew.providers.converse",
+        "clew.providers.clouds", "clew.providers.text_tools", "clew.providers.model_lists",
+        "clew.agent.offers", "clew.core.stream.chat", "clew.core.stream.gemini",
+    }  # fmt: skip
+    assert imported & unused == set()
+    plan = {"scenario": 1, "answers": [{"text": "Hi."}]}
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    more = {"clew.core.catalog.known_models", "clew.providers.wires", "clew.providers.foreign"}
+    assert imported & (unused | more | {"clew.providers.responses"}) == set()

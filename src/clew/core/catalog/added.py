@@ -102,6 +102,7 @@ class UserModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
     system_in_messages: bool | None = None
     images: bool | None = None
     pdfs: bool | None = None
+    tools: bool | None = None
     betas: tuple[str, ...] | None = None
     price: UserPrice | None = None
 

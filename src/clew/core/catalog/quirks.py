@@ -27,6 +27,10 @@ ThoughtsBack: TypeAlias = Literal[
 ]
 
 
+# The members in which services send reasoning. If a delta has several, they are equal.
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text")
+
+
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one service accepts through chat completions."""
 

@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from clew.core.catalog.quirks import Quirks
+from clew.core.catalog.quirks import THOUGHTS, Quirks
 from clew.core.normalize import shapes
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
 from clew.core.normalize.identifiers import IdMap, is_plain_id, shorten_name
 from clew.core.normalize.target import NO_FAMILY, Target
-from clew.core.stream.chat import THOUGHTS
 
 # OpenAI's chat completions: the request format and its rules.
 

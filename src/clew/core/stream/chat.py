@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.catalog.quirks import THOUGHTS
 from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.stream.converting import ConvertingDecoder, convert_body
 from clew.core.stream.events import StreamFault
@@ -37,8 +38,6 @@ STOPS = {
 }
 # Finish reasons of responses that failed: OpenRouter and Mistral (`error`), DeepSeek, Z.ai.
 FAILED = frozenset({"error", "insufficient_system_resource", "network_error"})
-# The fields that servers use for a model's thinking. If a delta has several, they are equal.
-THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text")
 _NOT_OF_A_CALL = frozenset({"index", "id", "type", "function"})
 # Members of a detail of OpenRouter's `reasoning_details` that are sent in pieces.
 _DETAIL_TEXTS = ("text", "summary", "data")
