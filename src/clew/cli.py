@@ -69,6 +69,12 @@ def run_doctor(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_handover(argv: list[str]) -> int:
+    from clew.commands.handover import main
+
+    return main(argv)
+
+
 def run_hooks(argv: list[str]) -> int:
     from clew.commands.hooks import main
 
@@ -188,6 +194,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "cost": (run_cost, "Show costs by session, model, day, tool and more"),
     "demo": (run_demo, "Play a scripted conversation without a key or network"),
     "doctor": (run_doctor, "Check this installation and suggest fixes"),
+    "handover": (run_handover, "Continue a session with another agent"),
     "hooks": (run_hooks, "List and test hooks"),
     "host": (run_host, "Start remote sessions of this machine on request"),
     "import-config": (run_import_config, "Import servers, rules and more from other agents"),
@@ -257,6 +264,7 @@ commands:
   cost         Show costs by session, model, day, tool and more
   demo         Play a scripted conversation without a key or network
   doctor       Check this installation and suggest fixes
+  handover     Continue a session with another agent
   hooks        List and test hooks
   host         Start remote sessions of this machine on request
   import-config

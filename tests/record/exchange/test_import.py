@@ -13,7 +13,7 @@ from clew.core.messages.kinds import find_faults
 from clew.core.normalize.origin import find_own_items
 from clew.core.normalize.target import Reader, family_of
 from clew.record.exchange.formats import codex, one_file, pi
-from clew.record.exchange.formats.conversion import Builder, Converted
+from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally, make_picture
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.commands.sessions.place import Place
@@ -518,8 +518,10 @@ def test_token_counts_of_codex_belong_to_the_response_before_them() -> None:
     count = {"type": "token_count", "info": {"last_token_usage": used, "total_token_usage": used}}
     event = {"timestamp": AT, "type": "event_msg", "payload": count}
     hello = spoken("user", "hello")
-    found = of_codex(hello, event, spoken("assistant", "hi", "output_text"), event, event)
-    (answer,) = [m for m in found.messages if m["type"] == "assistant"]
+    said = [spoken("assistant", words, "output_text") for words in ("oh", "hi")]
+    found = of_codex(hello, event, *said, event, event)
+    before, answer = [m for m in found.messages if m["type"] == "assistant"]
+    assert before["message"]["usage"]["output_tokens"] == 0
     usage = answer["message"]["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 4)
     assert found.tally.left_out == {"token count without a response of its own": 2}
@@ -541,6 +543,90 @@ def test_a_rollout_with_the_conversation_only_in_events_comes_in() -> None:
     ]  # fmt: skip
     old = {"session": {"id": "x"}, "items": [{"role": "user", "content": "hello"}]}
     assert outline(convert_one(of_value(old), "codex")) == ["user text: hello"]
+
+
+def test_items_of_codex_that_are_not_messages_have_a_place() -> None:
+    found = of_codex(
+        rollout()[0],
+        item("reasoning", summary=[]),
+        item("tool_search_call", call_id="s1", arguments={"query": "x"}),
+        item("tool_search_output", call_id="s1", tools=[{"name": "found"}]),
+        item("agent_message", content=[{"type": "input_text", "text": "from another"}]),
+        item("message", role="assistant", content=[
+            {"type": "input_text", "text": "I read."},
+            {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
+        ]),
+        item("message", role="assistant", content=[
+            {"type": "output_text", "text": "two"}, {"type": "output_text", "text": "parts"}]),
+        item("message", role="assistant", content="one string"),
+        {"type": "compacted", "payload": {"message": "", "replacement_history": [
+            {"content": [{"text": "first"}]}, {"content": [{"text": "so far"}]}]}},
+        {"type": "compacted", "payload": {"message": ""}},
+    )  # fmt: skip
+    told = outline(found)
+    assert told[:4] == [
+        'assistant tool_use: {"query": "x"}', 'user tool_result: [{"name":"found"}]',
+        "user (meta) text: from another", "assistant text: I read.",
+    ]  # fmt: skip
+    assert told[-3:-1] == ["assistant text: one string", "compact_boundary"]
+    assert told[-1].endswith("so far")
+    assert found.tally.left_out == {
+        "no content": 1, "compaction with an encrypted summary (the history is kept)": 1,
+    }  # fmt: skip
+
+
+def test_messages_of_both_apis_have_a_place_part_by_part() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    inline = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1,
+             "prompt_tokens_details": {"cached_tokens": 4}}  # fmt: skip
+    found = of_one_file(
+        {
+            "system": "be good",
+            "messages": [
+                {"role": "user", "content": [url, inline, {"type": "file", "data": "x"}]},
+                {"role": "user", "content": [
+                    make_picture("image/png", "aGk="), {"type": "text", "text": "see"}]},
+                {"role": "assistant", "usage": usage, "content": [
+                    {"type": "redacted_thinking", "data": "x"}, inline,
+                    {"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "t"},
+                    {"type": "odd"}]},
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"function": {}}, {"function": {"name": "x", "arguments": "not json"}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "gone"}]},
+            ],
+        }
+    )  # fmt: skip
+    assert outline(found) == [
+        "user image: image/png", "user image: image/png", "user image: image/png",
+        "user text: see", "assistant thinking: hm", "assistant text: t",
+        'assistant tool_use: {"input": "not json"}',
+    ]  # fmt: skip
+    assert found.messages[-2]["message"]["usage"]["input_tokens"] == 5
+    assert found.tally.losses == {
+        "instructions of the other program": 1,
+        "content that is neither text nor an embedded picture": 1,
+        "encrypted thinking": 1,
+        "tool result without its call": 1,
+    }
+
+
+def test_a_session_that_begins_with_a_compaction_begins_with_its_summary() -> None:
+    head = {"type": "session", "id": "s"}
+    told = of_pi(
+        head,
+        {"type": "compaction", "summary": "so far"},
+        {"type": "branch_summary", "summary": "left"},
+    )
+    assert outline(told) == ["user (meta) text: so far", "user (meta) text: left"]
+    assert not pi.recognizes(of_lines({"type": "session"}))
+    assert not pi.recognizes(of_lines(head, {"type": "turn/start"}))
+
+
+def test_a_rejected_item_is_left_out_after_all() -> None:
+    tally = ItemTally(kept=2)
+    tally.reject("invalid", 1)
+    assert (tally.kept, tally.left_out, tally.items) == (1, {"invalid": 1}, 2)
 
 
 def test_branches_of_pi_hang_on_their_own_message() -> None:

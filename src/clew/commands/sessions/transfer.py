@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from clew.commands.sessions.everything import describe_session, import_everything
 from clew.commands.sessions.output import (
     CANNOT,
     FINE,
@@ -23,11 +24,10 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
-from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError, UserError, describe_error
 from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size
-from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all
+from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all, keep_export
 from clew.record.exchange.export import (
     FORMATS,
     LEFT_OUT,
@@ -88,6 +88,7 @@ def run_export(options: argparse.Namespace) -> int:
     if is_there(target) and not options.force:
         raise CannotError(f"{target} already exists; use --force to overwrite it")
     write(target, data)
+    keep_export(Path(find_home()), path, form, data)
     _say_left_out(path, form, options)
     if options.json:
         say_json({"path": str(target.absolute()), "format": form, "sizeBytes": len(data)})
@@ -118,6 +119,12 @@ def require_importers() -> None:
 
 def run_import(options: argparse.Namespace) -> int:
     require_importers()
+    if options.all == bool(options.file):
+        raise CannotError("name files or use --all")
+    if options.all:
+        return import_everything(options)
+    if options.dry_run:
+        raise CannotError("--dry-run requires --all")
     brought: list[ImportedSession] = []
     refused: list[tuple[str, str]] = []
     with Bar("importing") as bar:
@@ -138,7 +145,7 @@ def run_import(options: argparse.Namespace) -> int:
     if options.json:
         say_json(
             {
-                "imported": [_describe(session) for session in brought],
+                "imported": [describe_session(session) for session in brought],
                 "refused": [{"file": name, "reason": why} for name, why in refused],
             }
         )
@@ -155,23 +162,6 @@ def _reasons(
         yield name, f"{prefix}{session.reason}"
 
 
-def _describe(session: ImportedSession) -> Json:
-    tally = session.tally
-    return {
-        "sessionId": session.session_id,
-        "path": str(session.path),
-        "kind": session.kind,
-        "title": session.title,
-        "messages": session.messages,
-        "agents": session.agents,
-        "items": tally.items,
-        "kept": tally.kept,
-        "changed": tally.changed,
-        "leftOut": tally.left_out,
-        "lost": session.losses,
-    }
-
-
 def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> None:
     for session in brought:
         say(
@@ -183,6 +173,8 @@ def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> Non
             say(
                 f"  {format_count(tally.items, 'item')}: {tally.kept:,} kept, {changed:,} changed, {left_out:,} left out"
             )
+        if session.restored:
+            say(f"  {format_count(session.restored, 'message')} restored from the exported session")
         for name, reasons in (("changed", tally.changed), ("left out", tally.left_out)):
             for reason, times in sorted(reasons.items()):
                 say(f"  {name}: {reason}: {times:,}")
@@ -302,7 +294,7 @@ WORDS = {
         argument("output", nargs="?", help="File to write (default: standard output)"),
         argument(
             "--format",
-            choices=tuple(FORMATS),
+            choices=FORMATS,
             help="Format (default: by the file name, or Markdown)",
         ),
         switch("--redact", "Remove secrets, folders, names, addresses and pictures"),
@@ -313,7 +305,9 @@ WORDS = {
     ),
     "import": GroupWord(
         run_import,
-        argument("file", nargs="+", help="File or database of clew or another agent"),
+        argument("file", nargs="*", help="File or database of clew or another agent"),
+        switch("--all", "Import the sessions of every agent on this machine"),
+        switch("--dry-run", "With --all: only show what would be imported"),
         switch("--new-id", "Import as a copy with a new ID"),
     ),
     "push": GroupWord(

@@ -20,7 +20,8 @@ from clew.record.exchange.export import METADATA
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally
 from clew.record.exchange.formats.frame import Source
 from clew.record.exchange.formats.registry import find_format
-from clew.record.exchange.source import read_json, read_lines, read_source
+from clew.record.exchange.origins import ExportRecord, find_origin, keep_origin
+from clew.record.exchange.source import make_source, read_json, read_lines, read_source
 from clew.record.transcript import light
 from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.belongings import give_agents, rename_session, write_file
@@ -55,7 +56,10 @@ PAGE = "this is a page for reading; import JSON or JSONL instead (see clew sessi
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """An imported session: its path, its format, and what became of the source's items."""
+    """An imported session: its path, its format, and what became of the source's items.
+
+    `restored` is the number of messages that came back from the record of an export.
+    """
 
     session_id: str
     path: Path
@@ -64,6 +68,7 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     messages: int
     agents: int
     tally: ItemTally
+    restored: int = 0
 
     @property
     def losses(self) -> dict[str, int]:
@@ -72,12 +77,16 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 
 
 class RefusedSession(Struct, frozen=True, kw_only=True):
-    """A session of a file that was not imported, and why. `is_known` means that it already was."""
+    """A session of a file that was not imported, and why. `is_known` means that it already was.
+
+    `is_empty` means that it has no messages.
+    """
 
     source_id: str
     kind: str
     reason: str
     is_known: bool = False
+    is_empty: bool = False
 
 
 def bring(
@@ -91,9 +100,18 @@ def bring(
 
 
 def bring_all(
-    home: Path, path: Path, cwd: str, *, now: Callable[[], str], has_new_id: bool
+    home: Path,
+    path: Path,
+    cwd: str,
+    *,
+    now: Callable[[], str],
+    has_new_id: bool,
+    into: Path | None = None,
 ) -> tuple[list[ImportedSession], list[RefusedSession]]:
-    """Import all sessions of a file. Raises `SessionError` if it is in no known format."""
+    """Import all sessions of a file. Raises `SessionError` if it is in no known format.
+
+    With `into`, the sessions are written to this folder, as a rehearsal.
+    """
     source = read_source(path)
     found = find_format(source)
     if found is None:
@@ -107,17 +125,31 @@ def bring_all(
             converted.tally.leave_out(BAD_LINE, source.bad_lines)
         try:
             written = _write(
-                home, converted, cwd, now, source=path, seed=_seed(source), has_new_id=has_new_id
+                home,
+                converted,
+                cwd,
+                now,
+                source=path,
+                seed=_seed(source),
+                has_new_id=has_new_id,
+                into=into,
             )
             imported.append(written)
         except KnownSessionError as error:
+            extended = None if into else _extend(error.path, converted, now)
+            if extended is not None:
+                imported.append(extended)
+                continue
             known = RefusedSession(
                 source_id=converted.source_id, kind=found.name, reason=str(error), is_known=True
             )
             refused.append(known)
         except SessionError as error:
             reason = RefusedSession(
-                source_id=converted.source_id, kind=found.name, reason=str(error)
+                source_id=converted.source_id,
+                kind=found.name,
+                reason=str(error),
+                is_empty=not converted.messages,
             )
             refused.append(reason)
     if not imported and not refused:
@@ -125,8 +157,62 @@ def bring_all(
     return imported, refused
 
 
+def keep_export(home: Path, path: Path, form: str, data: bytes) -> str:
+    """Record an export, so that the session comes back whole; return its ID in the program."""
+    source = make_source(Path(f"export.{form}"), data)
+    found = find_format(source)
+    if found is None or found.name != form:
+        return ""
+    (converted,) = found.convert(source, _begin(found.name, source))
+    keep_origin(home, path, converted)
+    return converted.source_id
+
+
 class KnownSessionError(SessionError):
-    """The session was imported before."""
+    """The session at `path` was imported before."""
+
+    def __init__(self, session_id: str, path: Path) -> None:
+        super().__init__(
+            f"session {session_id} already exists: {path}; use --new-id to import a copy"
+        )
+        self.path = path
+
+
+def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
+    """Add the messages that a session got since it was imported; None if there are none.
+
+    A session that was changed in clew gets none.
+    """
+    lines, _ = read_lines(path.read_bytes())
+    written = [line["uuid"] for line in lines if _is_ours(line) and "uuid" in line]
+    known, new = converted.messages[: len(written)], converted.messages[len(written) :]
+    if not written or not new or [message["uuid"] for message in known] != written:
+        return None
+    home = path.parent.parent.parent
+    loaded = load(path)
+    first = loaded.messages[0]
+    cwd, branch = text_of(first.get("cwd")), text_of(first.get("gitBranch"))
+    paths = SessionPaths(home=home, cwd=cwd, session_id=path.stem)
+    paths.switch(path.stem, path.parent)
+    log = Log()
+    writer = Writer(
+        session_id=path.stem, cwd=cwd, version=VERSION, git_branch=branch, entrypoint="import"
+    )
+    recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
+    recorder.resume(loaded)
+    _record(recorder, new, converted.parents, converted.tally)
+    for trouble in log.close().troubles:
+        raise OSError(str(trouble))
+    outline = light.read_outline(path)
+    return ImportedSession(
+        session_id=path.stem,
+        path=path,
+        kind=converted.kind,
+        title=outline.title if outline else "",
+        messages=len(new),
+        agents=0,
+        tally=converted.tally,
+    )
 
 
 EMPTY = "the file contains no message"
@@ -190,9 +276,7 @@ def _session_id(home: Path, wanted: str, seed: str, *, has_new_id: bool) -> str:
     )
     paths = find_session(home, session_id)
     if paths:
-        raise KnownSessionError(
-            f"session {session_id} already exists: {paths[0]}; use --new-id to import a copy"
-        )
+        raise KnownSessionError(session_id, paths[0])
     return session_id
 
 
@@ -205,6 +289,7 @@ def _write(
     source: Path,
     seed: str,
     has_new_id: bool,
+    into: Path | None,
 ) -> ImportedSession:
     """Record the converted messages as a session."""
     if not converted.messages:
@@ -213,8 +298,8 @@ def _write(
     if light.is_uuid(converted.source_id) or converted.kind in _BY_ID:
         wanted = converted.source_id
     session_id = _session_id(home, wanted, converted.seed or seed, has_new_id=has_new_id)
-    folder, cwd = _folder(home, converted.cwd, current_cwd)
-    base = get_own_dir(home) / "importing"
+    folder, cwd = _folder(into or home, converted.cwd, current_cwd)
+    base = get_own_dir(into or home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
@@ -233,7 +318,13 @@ def _write(
             "sessionId": converted.source_id,
             "path": str(source.absolute()),
         }
-        _record(recorder, converted.messages, converted.parents, converted.tally)
+        origin = find_origin(home, converted)
+        if origin is not None:
+            restored = SessionPlace(session_id=session_id, project_dir=Path(staging))
+            _restore(origin, restored)
+            recorder.resume(load(restored.transcript))
+        messages = converted.messages[origin.count if origin else 0 :]
+        _record(recorder, messages, converted.parents, converted.tally)
         for agent in converted.agents:
             try:
                 own = AgentRecorder(recorder, agent.agent_id)
@@ -249,9 +340,17 @@ def _write(
             raise OSError(str(trouble))
         if not is_there(recorder.transcript):
             raise SessionError("the file contains no message")
-        return _settle(
-            SessionPlace(session_id=session_id, project_dir=Path(staging)), folder, converted
-        )
+        place = SessionPlace(session_id=session_id, project_dir=Path(staging))
+        return _settle(place, folder, converted, restored=origin.count if origin else 0)
+
+
+def _restore(origin: ExportRecord, place: SessionPlace) -> None:
+    """Write what the session was when it was exported."""
+    lines = ((raw, read_json(raw)) for raw in origin.lines if raw.strip())
+    write_file(
+        place.transcript, [rename_session(raw, line, place.session_id) for raw, line in lines]
+    )
+    give_agents(origin.path, place)
 
 
 class _ImportRecorder(Recorder):
@@ -328,7 +427,9 @@ def _copy(
         return _settle(place, folder, converted)
 
 
-def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> ImportedSession:
+def _settle(
+    staged: SessionPlace, folder: Path, converted: Converted, *, restored: int = 0
+) -> ImportedSession:
     """Read the staged session back and move it into place.
 
     The transcript is moved last, because the other files belong to no session without it.
@@ -353,4 +454,5 @@ def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> Importe
         messages=len(loaded.messages),
         agents=agents,
         tally=converted.tally,
+        restored=restored,
     )

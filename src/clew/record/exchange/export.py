@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, text_of
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
 from clew.record.exchange.account import (
@@ -21,6 +21,8 @@ from clew.record.exchange.account import (
     Redaction,
     pieces_of,
 )
+from clew.record.exchange.targets.registry import TARGETS
+from clew.record.exchange.targets.turns import ExportedSession, make_turns
 from clew.record.transcript import light
 from clew.record.transcript.agents import encode_metadata, list_agents, read_metadata
 from clew.record.transcript.links import ROOT, Node
@@ -28,6 +30,7 @@ from clew.record.transcript.load import load
 from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.siblings import with_siblings
 from clew.record.transcript.source import TranscriptSource
+from clew.version import VERSION as PROGRAM_VERSION
 
 # The account of a session's files: the live conversation and its subagents. Never writes.
 
@@ -244,9 +247,10 @@ def _agent_object(path: Path, *, is_all: bool) -> Json:
     }
 
 
-FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
+_OWN_FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
+FORMATS = (*_OWN_FORMATS, *TARGETS)
 LEFT_OUT = "history before the last summary is omitted; add --all to include it"
-_BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
+_BY_SUFFIX = {suffix: name for name, suffix in _OWN_FORMATS.items()} | {".htm": "html"}
 
 
 def form_of(target: Path | None) -> str:
@@ -265,7 +269,8 @@ def export_session(
         return b"".join(lines(path, redaction, subagents=subagents))
     if form == "json":
         return encode(whole(path, redaction, subagents=subagents, is_all=is_all)) + b"\n"
-
+    if form in TARGETS:
+        return TARGETS[form](session_of(path, redaction, is_all=is_all), PROGRAM_VERSION)
     account = account_of(path, redaction, subagents=subagents, is_all=is_all)
     if form == "html":
         from clew.record.exchange.pages import render_html
@@ -274,6 +279,24 @@ def export_session(
     from clew.record.exchange.pages import render_markdown
 
     return render_markdown(account).encode("utf-8", "replace")
+
+
+def session_of(path: Path, redaction: Redaction | None, *, is_all: bool = False) -> ExportedSession:
+    """Return a session's conversation as exports to other programs need it."""
+    messages = messages_of(path, is_all=is_all)
+    if redaction is not None:
+        messages = [redaction.value(message) for message in messages]
+    outline = light.read_outline(path)
+    title = outline.title if outline else ""
+    first = next((m for m in messages if type(m.get("cwd")) is str), {})
+    branch = text_of(first.get("gitBranch"))
+    return ExportedSession(
+        session_id=path.stem,
+        title=title if redaction is None else redaction.text(title),
+        cwd=text_of(first.get("cwd")),
+        branch="" if branch == "HEAD" else branch,
+        turns=tuple(make_turns(messages)),
+    )
 
 
 def begins_late(path: Path, form: str, *, subagents: bool) -> bool:

@@ -27,7 +27,11 @@ def read_source(path: Path) -> Source:
         is_database = file.read(len(_SQLITE)) == _SQLITE
     if is_database:
         return _database(path)
-    data = path.read_bytes()
+    return make_source(path, path.read_bytes())
+
+
+def make_source(path: Path, data: bytes) -> Source:
+    """Return the source of a file with this content."""
     document = read_json(data)
     # Lines of an indented value may be objects themselves.
     lines, bad = ([document], 0) if type(document) is dict else ([], 0)

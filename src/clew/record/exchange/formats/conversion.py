@@ -314,28 +314,22 @@ class Builder:
 
     def charge(self, usage: Json) -> bool:
         """Give the newest response its usage; return False if none is without usage."""
-        for message in reversed(self.out.messages):
-            if message["type"] != "assistant":
+        charged = ""
+        for index, entry in reversed(list(enumerate(self.out.messages))):
+            if entry["type"] != "assistant":
+                if charged:
+                    break
                 continue
-            body = message["message"]
-            if any(body["usage"].get(key) for key in ("input_tokens", "output_tokens")):
-                return False
-            self._charge(body["id"], complete_usage(usage))
-            return True
-        return False
-
-    def _charge(self, message_id: str, usage: Json) -> None:
-        is_found = False
-        for index in range(len(self.out.messages) - 1, -1, -1):
-            entry = self.out.messages[index]
-            is_its = entry["type"] == "assistant" and entry["message"]["id"] == message_id
-            if is_its:
-                body = entry["message"] | {"usage": usage}
-                self.out.messages[index] = entry | {"message": body}
-            elif is_found:
+            body = entry["message"]
+            used = [body["usage"].get(key) for key in ("input_tokens", "output_tokens")]
+            if any(used) or charged not in ("", body["id"]):
                 break
-            is_found = is_found or is_its
-        self.keep()
+            charged = body["id"]
+            body = body | {"usage": complete_usage(usage)}
+            self.out.messages[index] = entry | {"message": body}
+        if charged:
+            self.keep()
+        return bool(charged)
 
     def make_call(self, name: str, arguments: Any) -> Json:
         """Return a call whose ID the source does not have."""

@@ -5,7 +5,7 @@ ends a branch. A saved chat is a list of contents with `role` and `parts`, in an
 list of prompts (`logs.json`) has no responses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
@@ -22,6 +22,8 @@ from clew.record.exchange.formats.messages import NO_TEXT, plain
 
 _KINDS = frozenset({"user", "gemini", "model", "info", "error", "warning"})
 NOTICE = "notice on the screen"
+# What the program tells the model before the first prompt.
+_CONTEXT = "<session_context>"
 OLDER = "earlier version of a message"
 
 
@@ -93,8 +95,17 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         yield build.finished()
         return
     is_one = type(value) is dict and len(source.lines) <= 1
-    records = [value, *value["messages"]] if is_one else list(source.lines)
+    records = [value, *value["messages"]] if is_one else list(_flatten(source.lines))
     yield _convert_records(records, source, begin)
+
+
+def _flatten(lines: Iterable[Json]) -> Iterator[Json]:
+    """Yield the records, with the messages that a record sets as records of their own."""
+    for line in lines:
+        yield line
+        for message in list_of(object_of(line.get("$set")).get("messages")):
+            if type(message) is dict:
+                yield message
 
 
 def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
@@ -154,7 +165,13 @@ def _message(build: Builder, message: Json) -> None:
     kind = message.get("type")
     parts = _parts(message.get("content"))
     if kind == "user":
-        build.user([b for part in parts if (b := read_part(build, part))], at)
+        answers = [part for part in parts if type(part.get("functionResponse")) is dict]
+        for part in answers:
+            _answer(build, part, at)
+        others = [part for part in parts if "functionResponse" not in part]
+        blocks = [b for part in others if (b := read_part(build, part))]
+        is_context = bool(blocks) and text_of(blocks[0].get("text")).startswith(_CONTEXT)
+        build.user(blocks, at, is_meta=is_context)
     elif kind in ("gemini", "model"):
         thoughts = [make_thinking(t) for t in map(_thought, list_of(message.get("thoughts"))) if t]
         said = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
@@ -173,6 +190,17 @@ def _message(build: Builder, message: Json) -> None:
                 build.result(block["id"], plain(content), at, is_error=is_error)
     else:
         build.lose(NOTICE)
+
+
+def _answer(build: Builder, part: Json, at: str) -> None:
+    """Add the result of a call, unless the record of the call has it."""
+    call_id = text_of(part["functionResponse"].get("id"))
+    if build.is_open(call_id):
+        body = object_of(part["functionResponse"].get("response"))
+        blocks = list(read_response(build, part))
+        build.result(call_id, plain(blocks), at, is_error="error" in body)
+    else:
+        build.lose("result that is in the record of its call too")
 
 
 def _thought(thought: Any) -> str:

@@ -5,6 +5,8 @@
 """
 
 from collections.abc import Iterator
+from hashlib import md5
+from pathlib import PurePath
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
@@ -59,7 +61,10 @@ def _is_wire(source: Source) -> bool:
 
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
-    build = begin(_read_state(source, "session_id"))
+    folder = PurePath(source.folder)
+    is_named = folder.parent.parent.name == "sessions"
+    build = begin(_read_state(source, "session_id") or (folder.name if is_named else ""))
+    build.out.cwd = _find_project(source, folder.parent.name)
     build.out.title = _read_state(source, "custom_title") or _read_state(source, "title")
     if _is_context(source):
         for line in source.lines:
@@ -83,6 +88,18 @@ def _read_state(source: Source, name: str) -> str:
             continue
         if found := text_of(state.get(name)):
             return found
+    return ""
+
+
+def _find_project(source: Source, digest: str) -> str:
+    """Return the project's folder, of which the name of the folder above is a digest."""
+    try:
+        listed = object_of(decode(source.beside("../../../kimi.json") or b"")).get("work_dirs")
+    except ValueError:
+        return ""
+    for path in (text_of(object_of(project).get("path")) for project in list_of(listed)):
+        if md5(path.encode("utf-8", "replace"), usedforsecurity=False).hexdigest() == digest:
+            return path
     return ""
 
 

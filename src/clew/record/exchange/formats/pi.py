@@ -15,7 +15,7 @@ from clew.record.exchange.formats.conversion import (
 from clew.record.exchange.formats.frame import Begin, Format, Source
 
 # pi's tools and parameters, and clew's names for them where both mean the same.
-_TOOLS = {
+TOOLS = {
     "bash": ("Bash", {}),
     "read": ("Read", {"path": "file_path"}),
     "write": ("Write", {"path": "file_path"}),
@@ -133,7 +133,7 @@ def _said(build: Builder, message: Json) -> list[Json]:
                     build.lose("thinking signature (the text is shown but not sent)")
             case "toolCall":
                 name = text_of(part.get("name"))
-                ours, renamed = _TOOLS.get(name, (name, {}))
+                ours, renamed = TOOLS.get(name, (name, {}))
                 arguments = object_of(part.get("arguments"))
                 value = {renamed.get(key, key): item for key, item in arguments.items()}
                 blocks.append(call(text_of(part.get("id")), ours, value))

@@ -1,15 +1,36 @@
-"""Convert sessions of Mistral Vibe: `messages.jsonl` beside `meta.json`, or one JSON object. Pure."""
+"""Convert sessions of Mistral Vibe: a journal, `messages.jsonl`, or one JSON object. Pure.
+
+A journal (`journal/*.jsonl`, since version 3) has the steps of the program: prompts, completions and
+tool results among them. `meta.json` is beside `messages.jsonl`, and above the journal.
+"""
 
 from collections.abc import Iterator
 
-from clew.core.json_object import Json, object_of, text_of
-from clew.core.messages.encoding import decode
-from clew.record.exchange.formats.conversion import Converted
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.messages.encoding import decode, encode
+from clew.record.exchange.formats.conversion import (
+    Builder,
+    Converted,
+    call,
+    make_text,
+    make_thinking,
+)
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import is_message, take_message
+from clew.record.exchange.formats.messages import (
+    is_message,
+    plain,
+    read_arguments,
+    read_block,
+    read_usage,
+    take_message,
+)
+
+STEP = "step of the program that repeats the conversation"
 
 
 def recognizes(source: Source) -> bool:
+    if _is_journal(source):
+        return True
     value = object_of(source.document)
     if type(value.get("messages")) is list and len(source.lines) <= 1:
         metadata = object_of(value.get("metadata"))
@@ -22,13 +43,19 @@ def recognizes(source: Source) -> bool:
     )
 
 
+def _is_journal(source: Source) -> bool:
+    lines = source.lines[:20]
+    return bool(lines) and all("recovery_journal_record_version" in line for line in lines)
+
+
 def _is_own(message: object) -> bool:
     return is_message(message) or (type(message) is dict and message.get("role") == "assistant")
 
 
 def _read_metadata(source: Source) -> Json:
     try:
-        metadata = object_of(decode(source.beside("meta.json") or b""))
+        found = source.beside("meta.json") or source.beside("../meta.json") or b""
+        metadata = object_of(decode(found))
     except ValueError:
         return {}
     return metadata if "session_id" in metadata and "environment" in metadata else {}
@@ -45,6 +72,12 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     build.out.title = text_of(metadata.get("title"))
     build.time(metadata.get("start_time"))
     model = text_of(object_of(metadata.get("config")).get("active_model"))
+    if _is_journal(source):
+        for line in _read_journal(source):
+            build.item()
+            _step(build, line, model)
+        yield build.finished()
+        return
     for message in map(object_of, value["messages"] if is_one else source.lines):
         build.item(message.get("message_id"))
         at = build.time(message.get("timestamp"))
@@ -57,6 +90,69 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         else:
             take_message(build, message, at, model=model)
     yield build.finished()
+
+
+def _read_journal(source: Source) -> Iterator[Json]:
+    """Yield the lines of this file and of the later files of the journal."""
+    yield from source.lines
+    for name in source.find("*.jsonl"):
+        if name > source.name:
+            for raw in (source.beside(name) or b"").split(b"\n"):
+                try:
+                    yield object_of(decode(raw))
+                except ValueError:
+                    continue
+
+
+def _step(build: Builder, line: Json, model: str) -> None:
+    payload = object_of(line.get("payload"))
+    begun = object_of(object_of(payload.get("input")).get("determinism"))
+    at = build.time(begun.get("time_unix_ms"))
+    params = object_of(payload.get("params"))
+    result = object_of(payload.get("result"))
+    inner = object_of(result.get("result"))
+    if line.get("type") == "command_reserved" and payload.get("method") == "turn/start":
+        parts = [object_of(part) for part in list_of(params.get("message"))]
+        blocks = [b for part in parts if (b := read_block(build, part))]
+        build.user(blocks, at, is_meta=params.get("injected") is True)
+    elif line.get("type") == "action_result" and result.get("type") == "completion_succeeded":
+        said = [_said(object_of(part)) for part in list_of(inner.get("parts"))]
+        used = object_of(inner.get("usage"))
+        cached, given = used.get("cached_input_tokens"), used.get("input_tokens")
+        usage = read_usage(used)
+        if usage is not None and isinstance(cached, int) and isinstance(given, int):
+            usage |= {"input_tokens": max(0, given - cached), "cache_read_input_tokens": cached}
+        build.answer([block for block in said if block], at, model=model, usage=usage)
+    elif line.get("type") == "action_result" and text_of(result.get("call_id")):
+        _result(build, result, inner, at)
+    else:
+        build.lose(STEP)
+
+
+def _said(part: Json) -> Json | None:
+    match part.get("type"):
+        case "text":
+            return make_text(text_of(part.get("text")))
+        case "reasoning":
+            texts = [text_of(object_of(p).get("text")) for p in list_of(part.get("content"))]
+            return make_thinking("\n".join(texts))
+        case "tool_call":
+            arguments = read_arguments(part.get("arguments_json"))
+            return call(text_of(part.get("id")), text_of(part.get("name")), arguments)
+        case _:
+            return None
+
+
+def _result(build: Builder, result: Json, inner: Json, at: str) -> None:
+    parts = [object_of(part) for part in list_of(inner.get("content"))]
+    content = plain([b for part in parts if (b := read_block(build, part))])
+    found = object_of(inner.get("structured_content"))
+    if not content and type(found.get("stdout")) is str:
+        content = found["stdout"] + text_of(found.get("stderr"))
+    elif not content:
+        content = encode(found or inner).decode("utf-8", "replace")
+    failed = inner.get("type") != "success" or found.get("returncode") not in (None, 0)
+    build.result(text_of(result["call_id"]), content, at, is_error=failed)
 
 
 FORMAT = Format(name="vibe", title="Mistral Vibe", recognizes=recognizes, convert=convert)

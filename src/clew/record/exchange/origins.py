@@ -1,0 +1,77 @@
+"""Records of exports: what a session was, to restore it when it comes back from another program.
+
+A record is a file under `<config home>/clew/origins/`. Its first line names the session and has a
+digest of each message that the export converts to; the lines of the transcript follow. A session
+that begins with the same messages gets the lines of the transcript for them. A record is only read
+for the session that it names, and never changed.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.messages.encoding import decode, encode
+from clew.record.exchange.formats.conversion import Converted
+from clew.record.transcript.belongings import write_file
+from clew.record.transcript.paths import get_own_dir
+from clew.system.files import is_there
+
+
+class ExportRecord(Struct, frozen=True, kw_only=True):
+    """The record of an export: the session's file then, and its first `count` messages now."""
+
+    path: Path
+    count: int
+    lines: tuple[bytes, ...]
+
+
+def _place(home: Path, kind: str, source_id: str) -> Path:
+    name = sha256(source_id.encode("utf-8", "replace")).hexdigest()[:32]
+    return get_own_dir(home) / "origins" / f"{kind}-{name}.jsonl"
+
+
+def digest_messages(messages: Iterable[Json]) -> list[str]:
+    """Return a digest of what each message says, without its ID and time."""
+    return [
+        sha256(
+            encode([message.get("type"), object_of(message.get("message")).get("content")])
+        ).hexdigest()[:16]
+        for message in messages
+    ]
+
+
+def keep_origin(home: Path, path: Path, converted: Converted) -> None:
+    """Record the session at `path`, of which an export converts to `converted`."""
+    place = _place(home, converted.kind, converted.source_id)
+    if is_there(place):
+        return
+    head = {
+        "type": "origin",
+        "format": converted.kind,
+        "sourceId": converted.source_id,
+        "path": str(path.absolute()),
+        "messages": digest_messages(converted.messages),
+    }
+    beside = place.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    write_file(beside, [encode(head) + b"\n", path.read_bytes()])
+    beside.replace(place)
+
+
+def find_origin(home: Path, converted: Converted) -> ExportRecord | None:
+    """Return the record of an export that this session begins with, or None."""
+    if not converted.source_id:
+        return None
+    try:
+        first, *lines = _place(home, converted.kind, converted.source_id).read_bytes().split(b"\n")
+        head = object_of(decode(first))
+    except (OSError, ValueError):
+        return None
+    known = list_of(head.get("messages"))
+    found = digest_messages(converted.messages[: len(known)])
+    if not known or found != known:
+        return None
+    return ExportRecord(path=Path(text_of(head.get("path"))), count=len(known), lines=tuple(lines))

@@ -1,0 +1,27 @@
+"""The formats of other programs that a session can be exported to, and how each is resumed. Pure."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from clew.record.exchange.targets.codex import codex_id, encode_codex
+from clew.record.exchange.targets.messages import encode_anthropic, encode_atif, encode_openai
+from clew.record.exchange.targets.opencode import encode_opencode, opencode_id
+from clew.record.exchange.targets.pi import encode_pi, pi_id
+from clew.record.exchange.targets.turns import ExportedSession
+
+Encode: TypeAlias = Callable[[ExportedSession, str], bytes]
+
+TARGETS: dict[str, Encode] = {
+    "anthropic": encode_anthropic,
+    "atif": encode_atif,
+    "codex": encode_codex,
+    "openai": encode_openai,
+    "opencode": encode_opencode,
+    "pi": encode_pi,
+}
+# The ID that an export has in the program, for the programs that continue it.
+IDS: dict[str, Callable[[ExportedSession], str]] = {
+    "codex": codex_id,
+    "opencode": opencode_id,
+    "pi": pi_id,
+}
