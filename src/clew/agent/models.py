@@ -22,6 +22,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.state import ModelChosen
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.messages.errors import UserError
+from clew.core.normalize.target import Target
 from clew.permissions.decision import Ask, Finding
 from clew.providers.base import Cap, Effort, ModelRequest, Thinking
 from clew.providers.preferences import limit_effort
@@ -161,6 +162,11 @@ class Speaking:
         self._requests.change(template, target_named(self._service, self.model.id))
         self._spending.change(ModelChosen(model=self.model.id))
         return self.model
+
+    @property
+    def target(self) -> Target:
+        """What requests to the current model may contain."""
+        return target_named(self._service, self.model.id)
 
     def usable_services(self) -> list[ServiceRow]:
         """Return the services of the table that have credentials."""

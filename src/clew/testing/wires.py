@@ -355,13 +355,26 @@ def message_events(blocks: list[Json], number: int) -> list[Json]:
             "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
     events: list[Json] = [{"type": "message_start", "message": head}]
     for index, block in enumerate(blocks):
-        empty = {"text": "", "thinking": "", "signature": "", "input": {}}
+        empty = {"text": "", "thinking": "", "input": {}}
         start = {name: empty.get(name, value) for name, value in block.items()}
+        if block["type"] == "thinking":
+            start["signature"] = ""
         events.append({"type": "content_block_start", "index": index, "content_block": start})
-        delta: Json = {"type": "text_delta", "text": block.get("text", "")}
-        if block["type"] == "tool_use":
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        match block["type"]:
+            case "tool_use":
+                text = json.dumps(block["input"])
+                deltas: list[Json] = [{"type": "input_json_delta", "partial_json": text}]
+            case "thinking":
+                secret = secret_of("messages", number, index)
+                deltas = [
+                    {"type": "thinking_delta", "thinking": block["thinking"]},
+                    {"type": "signature_delta", "signature": secret},
+                ]
+            case _:
+                deltas = [{"type": "text_delta", "text": block["text"]}]
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        ]
         events.append({"type": "content_block_stop", "index": index})
     stop = {"stop_reason": "tool_use" if _calls(blocks) else "end_turn", "stop_sequence": None}
     events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 20}})

@@ -233,7 +233,7 @@ async def model(session: Session, name: str) -> Outcome:
     if name:
         chosen = await session.model_access.switching.to(name)
         unheard = "" if chosen.known else " (unknown to clew: no price or context size)"
-        return Show(text=f"Model set to {chosen.id}{unheard}")
+        return Show(text=f"Model set to {chosen.id}{unheard}{describe_change(session)}")
     choices = await list_models(session)
     rows = [
         PickRow(line=f"/model {name}", label=f"{label_model(name, entry)}  {describe_facts(entry)}")
@@ -243,6 +243,15 @@ async def model(session: Session, name: str) -> Outcome:
     at = next((n for n, (_, entry) in enumerate(choices) if entry.id == current_id), 0)
     text = f"Current model: {current_id}, effort {describe_effort(session)}"
     return Pick(title="Select a model", rows=tuple(rows), text=text, at=at)
+
+
+def describe_change(session: Session) -> str:
+    """Return what stays behind on a change of the model, to be added to a line about it."""
+    from clew.agent.switching import describe_switch  # Few sessions change the model.
+
+    speaking = session.model_access.speaking
+    words = describe_switch(session.story.history, speaking.target, speaking.model)
+    return f" · {words}" if words else ""
 
 
 # How many models of one service the list shows. `/model` takes the names of all others too.

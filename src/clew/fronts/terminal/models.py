@@ -6,6 +6,7 @@ import msgspec
 
 from clew.commands.slash.pages import (
     describe_abilities,
+    describe_change,
     describe_effort,
     describe_model,
     list_models,
@@ -63,4 +64,5 @@ async def pick_model(stage: Stage, session: Session) -> Show:
     chosen = await session.model_access.switching.to(models[answer.chosen[0]][0])
     level = None if chooser.effort == AUTO else msgspec.convert(chooser.effort, Effort)
     session.model_access.speaking.effort(level)
-    return Show(text=f"Model set to {chosen.id}, effort {chooser.effort}")
+    change = describe_change(session)
+    return Show(text=f"Model set to {chosen.id}, effort {chooser.effort}{change}")

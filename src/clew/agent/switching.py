@@ -1,0 +1,62 @@
+"""Say in one line what cannot go along when a session goes on with another model.
+
+Nothing is lost: the transcript keeps what a service attached to its responses, and that service gets
+it back when the session returns to it.
+"""
+
+from collections.abc import Iterable
+
+from clew.agent.requests import anchored
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json, list_of, object_of
+from clew.core.messages.history import History
+from clew.core.messages.text import format_count, format_tokens
+from clew.core.normalize.select import find_beginning
+from clew.core.normalize.shapes import THINKING
+from clew.core.normalize.target import Target, family_of
+
+
+def describe_switch(history: History, target: Target, model: Model) -> str:
+    """Return what stays behind, and how full the model's window is; empty for an empty history."""
+    entries = [history[place] for place in range(find_beginning(history), len(history))]
+    if not entries:
+        return ""
+    parts = []
+    if thoughts := sum(_count_lost_thoughts(entry, target) for entry in entries):
+        parts.append(f"{format_count(thoughts, 'thought')} cannot go along")
+    images = sum(block.get("type") == "image" for block in _all_blocks(entries))
+    if images and not target.images:
+        parts.append(f"{format_count(images, 'image')} cannot go along")
+    documents = sum(block.get("type") == "document" for block in _all_blocks(entries))
+    if documents and not target.documents:
+        parts.append(f"{format_count(documents, 'document')} cannot go along")
+    counts, _, _ = anchored(history)
+    if counts is not None and model.context_window is not None:
+        window, used = format_tokens(model.context_window), format_tokens(counts.total)
+        parts.append(f"context window {window}, about {used} in use")
+    return "; ".join(parts)
+
+
+def _count_lost_thoughts(entry: Json, target: Target) -> int:
+    """Return how many thoughts of a response the next model does not get."""
+    message = object_of(entry.get("message"))
+    if entry.get("type") != "assistant":
+        return 0
+    thoughts = [
+        b for b in map(object_of, list_of(message.get("content"))) if b.get("type") in THINKING
+    ]
+    if target.reader is not None and target.reader.wrote(entry.get("origin")):
+        return 0
+    if target.reader is None or target.family == "claude":
+        is_same = family_of(message.get("model")) == target.family
+        return sum(not is_same or not (b.get("signature") or b.get("data")) for b in thoughts)
+    return len(thoughts)
+
+
+def _all_blocks(entries: Iterable[Json]) -> Iterable[Json]:
+    """Yield all blocks of messages, those inside results too."""
+    for entry in entries:
+        for block in map(object_of, list_of(object_of(entry.get("message")).get("content"))):
+            yield block
+            if block.get("type") == "tool_result":
+                yield from map(object_of, list_of(block.get("content")))
