@@ -292,6 +292,7 @@ session:
   -c, --continue             Continue the newest session of this folder
   -r, --resume [SESSION]     Resume a session by ID, title or file (no value:
                              pick from a list)
+  --from-pr NUMBER|URL       Resume the session that created this pull request
   --fork-session             Fork: continue in a copy with a new session ID
   --resume-session-at UUID   Resume after this message and drop later ones
   --resume-drops-turn UUID   Like --resume-session-at, if only this prompt's

@@ -31,7 +31,7 @@ from clew.agent.hooked import (
 )
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
-from clew.agent.shipping import count_shipped
+from clew.agent.shipping import count_shipped, find_pull_request
 from clew.agent.tools.base import ToolOutcome
 from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
@@ -450,6 +450,9 @@ class ToolExecutor:
         shipped = count_shipped(call, outcome.content)
         if shipped is not None:
             self._deps.spending.change(shipped)
+            link = find_pull_request(outcome.content) if shipped.pull_requests else None
+            if link is not None:
+                self._deps.story.recorder.pr_link(**link)
 
     async def _finish(
         self, call: PendingCall, outcome: ToolOutcome, *, content: Any = None

@@ -120,6 +120,16 @@ def rules(text: str) -> tuple[str, ...]:
     return tuple(rule for rule in (*texts, rule) if rule)
 
 
+def pull_request(text: str) -> str:
+    """Return the name by which `--resume` finds the session of a pull request."""
+    number = text.removeprefix("#")
+    if number.isdigit():
+        return f"#{number}"
+    if not text.startswith(("https://", "http://")):
+        raise ValueError("expected a number or a URL")
+    return text.rstrip("/")
+
+
 def uuid(text: str) -> str:
     """Return a session ID in lowercase."""
     if not is_uuid(text):

@@ -89,6 +89,8 @@ class Options(Struct, frozen=True, kw_only=True):
     resume: Annotated[str | None,
         Flag("-r, --resume [SESSION]",
             "Resume a session by ID, title or file (no value: pick from a list)", value=""),
+        Flag("--from-pr NUMBER|URL", "Resume the session that created this pull request",
+            values.pull_request),
         Sdk()] = None
     fork: Annotated[bool,
         Flag("--fork-session", "Fork: continue in a copy with a new session ID"),

@@ -6,6 +6,7 @@ Commands are counted as they are written. A command that failed counts as nothin
 from typing import TYPE_CHECKING, Any
 
 from clew.core.ledger.state import Shipped
+from clew.core.regex import lazy_pattern
 
 if TYPE_CHECKING:
     from clew.agent.calls import BoundCall
@@ -16,6 +17,10 @@ NOTHING = ("nothing to commit", "nothing added to commit", "no changes added to 
 NO_COMMIT = frozenset({"--amend", "--dry-run", "--help", "-h"})
 # The commands that create a pull request, and the ends of the names of such MCP tools.
 REQUESTS = {"gh": ("pr", "create"), "glab": ("mr", "create"), "hub": ("pull-request",)}
+# The address of a pull request at GitHub, GitLab, Bitbucket and servers like them.
+ADDRESS = lazy_pattern(
+    r"https?://[\w.:-]+/([\w./-]+?)/(?:-/)?(?:pulls?|merge_requests|pull-requests)/(\d{1,9})\b"
+)
 REQUEST_TOOLS = ("__create_pull_request", "__create_merge_request")
 
 
@@ -32,6 +37,17 @@ def count_shipped(call: "BoundCall", content: Any) -> Shipped | None:
     commits = max(0, sum(map(_commits, commands)) - without)
     requests = sum(map(_requests, commands))
     return Shipped(commits=commits, pull_requests=requests) if commits or requests else None
+
+
+def find_pull_request(content: Any) -> dict[str, Any] | None:
+    """Return the address of the pull request that a result names last, in wire spelling."""
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    said = "\n".join(str(block.get("text")) for block in blocks if isinstance(block, dict))
+    found = [*ADDRESS.finditer(said)]
+    if not found:
+        return None
+    last = found[-1]
+    return {"prUrl": last[0], "prNumber": int(last[2]), "prRepository": last[1]}
 
 
 def _commits(command: "Simple") -> bool:

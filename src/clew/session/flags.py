@@ -185,12 +185,13 @@ def row_reader(row: FlagRow) -> Any:
 def check(flags: Given) -> None:
     """Raise `CommandLineError` for flags that can't be combined."""
     streams = flags["--output-format"] == "stream-json"
-    is_resumed = flags["--continue"] or flags["--resume"] is not None
+    names_session = flags["--resume"] is not None or flags["--from-pr"] is not None
+    is_resumed = flags["--continue"] or names_session
     needs = (
         ("--fork-session", is_resumed, "a session to copy: --continue or --resume"),
         (
             "--resume-session-at",
-            flags["--continue"] or flags["--resume"],
+            flags["--continue"] or flags["--resume"] or flags["--from-pr"],
             "a session: --continue or --resume",
         ),
         ("--resume-drops-turn", flags["--resume-session-at"], "--resume-session-at"),
@@ -203,8 +204,11 @@ def check(flags: Given) -> None:
         flags["--print"] or flags["--output-format"] not in (None, "text")
     ):
         raise CommandLineError("--permission-prompts none requires --print")
-    if flags["--continue"] and flags["--resume"] is not None:
-        raise CommandLineError("--continue and --resume can't be combined; use one of them")
+    if flags["--resume"] is not None and flags["--from-pr"] is not None:
+        raise CommandLineError("--resume and --from-pr can't be combined; use one of them")
+    if flags["--continue"] and names_session:
+        name = "--resume" if flags["--from-pr"] is None else "--from-pr"
+        raise CommandLineError(f"--continue and {name} can't be combined; use one of them")
     if flags["--session-mirror"] and flags["--no-session-persistence"] is not None:
         raise CommandLineError("--session-mirror and --no-session-persistence can't be combined")
     for name in ("--print", "--output-format", "--no-session-persistence"):

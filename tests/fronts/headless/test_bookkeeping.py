@@ -1,6 +1,7 @@
 """System entries that a session records about itself, read from its transcript; no request has them."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -298,3 +299,38 @@ def test_a_host_that_asks_for_it_is_told_what_each_group_of_calls_did(tmp_path: 
         ("Read 1 file, ran 1 command, 1 failed", 4),
         ("Ran 1 command", 1),
     ]
+
+
+def test_the_session_that_created_a_pull_request_is_resumed_by_its_number_or_address(
+    tmp_path: Path,
+) -> None:
+    address = "https://github.com/acme/tools/pull/42"
+    program = tmp_path / "work" / "gh"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho {address}\n", encoding="utf-8")
+    program.chmod(0o755)
+    answers = iter([uses({"tool": "Bash", "input": {"command": "./gh pr create --title x"}})])
+    with serving(lambda _: next(answers, {"text": "Done."})) as server:
+
+        def run(*args: str) -> "subprocess.CompletedProcess[str]":
+            return clew(tmp_path, server.url, "-p", "on", *args)
+
+        run("--allowedTools", "Bash")
+        (path,) = transcripts(tmp_path)
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        (link,) = [line for line in lines if line["type"] == "pr-link"]
+        assert (link["prUrl"], link["prNumber"], link["prRepository"]) == (
+            address,
+            42,
+            "acme/tools",
+        )
+        run()
+        for name in ("42", "#42", address):
+            size = path.stat().st_size
+            assert run("--from-pr", name).returncode == 0
+            assert path.stat().st_size > size
+        missing = run("--from-pr", "43")
+        assert missing.returncode == 1
+        assert "no session of this folder created pull request #43" in missing.stderr
+        assert run("--from-pr", "x").returncode == 2
+        assert run("--from-pr", "1", "--continue").returncode == 2

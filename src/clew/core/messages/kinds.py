@@ -79,7 +79,7 @@ _KINDS = (
     _ours(records.AgentColor, BESIDE, "the host that chose it", "the prompt on the screen"),
     _ours(records.AgentSetting, BESIDE, "a session run as an agent", "resume"),
     _ours(records.WorktreeState, BESIDE, "a session in a worktree", "resume"),
-    _read(records.PrLink, "other programs", "kept"),
+    _ours(records.PrLink, BESIDE, "a call that created a pull request", "--from-pr"),
     _read(records.ToolsUsed, "other programs", "kept"),
     _read(records.Latch, "other programs", "kept"),
     _read(records.RequestShape, "other programs", "kept"),

@@ -203,6 +203,7 @@ class PrLink(Entry):
 
     url = TextField("prUrl")
     number = CountField("prNumber")
+    repository = TextField("prRepository")
 
 
 class ToolsUsed(Entry):

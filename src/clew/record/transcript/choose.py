@@ -4,12 +4,14 @@ Only names, file ends and titles are read; no session is loaded. Two paths can s
 so the `cwd` in the entries decides.
 """
 
+import json
 import os
 import re
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
+from clew.core.json_object import text_of
 from clew.core.messages.errors import SessionError
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import (
@@ -32,6 +34,7 @@ from clew.record.transcript.recovery import copies_of
 from clew.system.files import is_file, is_folder, why_closed
 
 # Lists that abbreviate an ID show eight characters; a shorter string is more likely a word.
+_PULL_REQUEST = re.compile(r"#\d+|https?://.+")
 _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 
 
@@ -104,6 +107,8 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
     paths = _by_id(home, cwd, name) or _by_title(home, cwd, name) or _by_beginning(home, cwd, name)
     if len(paths) == 1:
         return paths[0]
+    if not paths and _PULL_REQUEST.fullmatch(name):
+        return _by_pull_request(home, cwd, name)
     if not paths:
         closed = why_closed(get_project_dir(home, cwd))
         if closed is not None:
@@ -113,6 +118,27 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
         )
     listed = "\n  ".join(str(path) for path in paths)
     raise SessionError(f"{name!r} matches several sessions; name one of these files:\n  {listed}")
+
+
+def _names_of_link(raw: bytes) -> tuple[str, ...]:
+    """Return the names of the pull request that a line of a transcript links, if it links one."""
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return ()  # The line is still being written.
+    if type(line) is not dict or line.get("type") != "pr-link":
+        return ()
+    return f"#{line.get('prNumber')}", text_of(line.get("prUrl"))
+
+
+def _by_pull_request(home: Path, cwd: str, name: str) -> Path:
+    """Return the newest session of this folder that created a pull request: `#12`, or a URL."""
+    for path in list_session_files(get_project_dir(home, cwd)):
+        with path.open("rb") as lines:
+            is_linked = any(name in _names_of_link(raw) for raw in lines if b'"pr-link"' in raw)
+        if is_linked:
+            return path
+    raise SessionError(f"no session of this folder created pull request {name}")
 
 
 def folder_of(home: Path, cwd: str, path: Path) -> Path:

@@ -95,6 +95,10 @@ class SideLines(ABC):
         """Set the type of agent that the session uses from here on."""
         self._note("agent-setting", agentSetting=name)
 
+    def pr_link(self, **link: Any) -> None:
+        """Record a pull request that the session created, in wire spelling."""
+        self._note("pr-link", **link)
+
     def worktree_state(self, worktree: Message | None) -> None:
         """Set the worktree that the session works in from here on; None if it has none."""
         self._note("worktree-state", worktreeSession=worktree)
