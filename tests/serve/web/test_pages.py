@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from clew.record.exchange.pages import STYLE
 from clew.serve.web.assets import POLICY, list_assets
 from tests.serve.served import Served, served
 
@@ -17,6 +18,7 @@ MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|"
     r"createContextualFragment|setHTML|javascript:|@import|\son[a-z]+=|style=|<script>"
 )
+COLOR = r"--([a-z-]+):\s*light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)"
 MOST_BYTES, MOST_SENT_BYTES = 170_000, 60_000
 
 
@@ -183,3 +185,18 @@ async def test_words_are_found_in_prompts_answers_and_commands(tmp_path: Path) -
 
 def quote(text: str) -> str:
     return "".join(f"%{byte:02x}" for byte in text.encode())
+
+
+# The names of the exported page for the tokens of the page in the browser.
+EXPORTED = {"mine": "accent-wash", "box": "sunk", "link": "accent", "new": "good"}
+
+
+def test_the_exported_page_has_the_same_colors() -> None:
+    text = list_assets()["tokens.css"][0].decode()
+    tokens = {name: pair for name, *pair in re.findall(COLOR, text)}
+    light, dark = STYLE.split("@media(prefers-color-scheme:dark)")
+    for number, part in enumerate((light, dark.split("}}")[0])):
+        named = re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", part)
+        assert len(named) > 10
+        for name, value in named:
+            assert tokens[EXPORTED.get(name, name)][number] == value, name

@@ -91,11 +91,11 @@ def _on_one_line(text: str) -> str:
 
 
 STYLE = """
-:root{color-scheme:light dark;--ink:#1d2126;--soft:#5c6670;--paper:#fdfdfc;--line:#dfe3e6;
---mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8;--new:#1a6b33;
+:root{color-scheme:light dark;--ink:#1b1e22;--soft:#5a6068;--paper:#fbfbf9;--line:#e3e3dd;
+--mine:#eef2fd;--box:#f3f3ef;--bad:#b3261e;--mark:#ffe08a;--link:#2f55c8;--new:#1b6e3c;
 --keyword:#8a1c7c;--number:#87550a;--type:#0b6470}
-@media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4ae;--paper:#16191c;
---line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec;--new:#7fd49a;
+@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--soft:#9aa2ab;--paper:#101214;
+--line:#282c31;--mine:#1a2234;--box:#0b0d0e;--bad:#ff8f85;--mark:#6b5200;--link:#8fb0ff;--new:#7fd49a;
 --keyword:#d79be0;--number:#d7af87;--type:#84d0d3}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}

@@ -34,7 +34,10 @@ export class Scroller {
 
 	scrolled() {
 		const { scrollTop, scrollHeight, clientHeight } = this.element;
+		const stuck = this.sticks;
 		this.sticks = scrollHeight - scrollTop - clientHeight < 48;
+		// While the end grows, all that is near it is drawn already.
+		if (stuck && this.sticks) return;
 		this.moved?.(this.sticks);
 		this.later();
 	}

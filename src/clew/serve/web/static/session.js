@@ -9,7 +9,7 @@ import { Rows } from './rows.js';
 import { Scroller } from './scroller.js';
 import { Transcript } from './transcript.js';
 
-const FIRST_EVENTS = 120;
+const FIRST_EVENTS = 60;
 const PAGE_EVENTS = 300;
 // With more missing than this, it is quicker to begin again from the end.
 const FAR_BEHIND = 1500;
@@ -88,6 +88,8 @@ export class SessionView {
 	async load() {
 		const page = await ask('GET', `/v1/web/sessions/${this.id}/events?limit=${FIRST_EVENTS}`);
 		this.reset();
+		// What is older follows once the end is on the screen.
+		this.isReading = true;
 		this.about = page.session;
 		this.first = page.first;
 		this.isWhole = !page.more;
@@ -107,7 +109,13 @@ export class SessionView {
 			this.shown++;
 		}
 		this.showAll();
-		requestAnimationFrame(() => performance.mark('shown'));
+		requestAnimationFrame(() => {
+			performance.mark('shown');
+			setTimeout(() => {
+				this.isReading = false;
+				this.scroller.refresh();
+			}, 100);
+		});
 	}
 
 	reset() {
@@ -215,10 +223,17 @@ export class SessionView {
 	}
 
 	showNew() {
-		const isLive = this.isLive;
+		const { isLive } = this;
+		// A growing answer takes a third of the time at most, so that the rest of the page stays smooth.
+		if (isLive && performance.now() < this.restsUntil) {
+			this.later(true);
+			return;
+		}
 		this.isLive = undefined;
 		if (isLive) {
+			const begin = performance.now();
 			this.showLive();
+			this.restsUntil = begin + 3 * (performance.now() - begin);
 			return;
 		}
 		const model = this.model;
