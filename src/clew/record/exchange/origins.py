@@ -4,6 +4,8 @@ A record is a file under `<config home>/clew/origins/`. Its first line names the
 digest of each message that the export converts to; the lines of the transcript follow. A session
 that begins with the same messages gets the lines of the transcript for them. A record is only read
 for the session that it names, and never changed.
+
+Decision: docs/decisions/327-sessions-of-other-agents.md
 """
 
 from collections.abc import Iterable

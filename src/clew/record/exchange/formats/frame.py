@@ -2,6 +2,8 @@
 
 A module per format defines `FORMAT`; registry.py lists them. A source is what a file contains. A
 format must accept only what it can convert: a source that two formats recognize is refused.
+
+Decision: docs/decisions/327-sessions-of-other-agents.md
 """
 
 from collections.abc import Callable, Iterable, Sequence
