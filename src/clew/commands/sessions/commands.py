@@ -35,6 +35,12 @@ def load_diff() -> Words:
     return WORDS
 
 
+def load_merge() -> Words:
+    from clew.commands.sessions.merge import WORDS
+
+    return WORDS
+
+
 def load_repair() -> Words:
     from clew.commands.sessions.repair import WORDS
 
@@ -68,6 +74,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "repair": (load_repair, "Repair a damaged session (keeps the original)"),
     "tree": (load_show, "Show the prompts of all branches, and the forks"),
     "diff": (load_diff, "Compare two branches or sessions (exit 1 if they differ)"),
+    "merge": (load_merge, "Merge two continuations of a session (exit 1 on conflicts)"),
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),
     "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),

@@ -9,6 +9,7 @@ from clew.commands.styled import print_pieces
 from clew.core.json_object import Json
 from clew.core.messages.text import format_count
 from clew.record.library.branches import SAID, find_prompt_above, read_branch
+from clew.record.library.merging import origin_of
 from clew.record.rewind.restore import resolve_message
 from clew.system.command_groups import GroupWord, argument
 
@@ -18,10 +19,10 @@ AT = "@"
 
 def run_diff(options: argparse.Namespace) -> int:
     sides = [_messages_of(name) for name in (options.a, options.b)]
-    uuids = [{_origin(message) for message in side} for side in sides]
-    shared = [m for m in sides[0] if _origin(m) in uuids[1]]
-    only_a = [m for m in sides[0] if _origin(m) not in uuids[1]]
-    only_b = [m for m in sides[1] if _origin(m) not in uuids[0]]
+    uuids = [{origin_of(message) for message in side} for side in sides]
+    shared = [m for m in sides[0] if origin_of(m) in uuids[1]]
+    only_a = [m for m in sides[0] if origin_of(m) not in uuids[1]]
+    only_b = [m for m in sides[1] if origin_of(m) not in uuids[0]]
     if options.json:
         say_json(
             {
@@ -57,13 +58,6 @@ def _messages_of(name: str) -> list[Json]:
         if prompt is not None and prompt.uuid == end:
             end = prompt.end
     return [m for m in read_branch(path, end).messages if m.get("type") in SAID]
-
-
-def _origin(message: Json) -> str:
-    """Return the UUID that a message has in every copy: forks keep it, a graft names it."""
-    grafted = message.get("graftedFrom")
-    origin = grafted.get("messageUuid") if isinstance(grafted, dict) else None
-    return origin if isinstance(origin, str) else str(message["uuid"])
 
 
 def _lines(messages: list[Json]) -> Iterator[str]:
