@@ -14,7 +14,8 @@ from clew.agent.subagents.offer import find_retold_tasks, tells_it_runs
 from clew.agent.tasks.notice import RUNS
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
 from clew.core.json_object import Json
-from clew.record.transcript.copies import header_of, read_side_lines
+from clew.record.transcript.copies import read_side_lines
+from clew.record.transcript.header import read_header
 from clew.record.transcript.loaded import LoadedSession
 from clew.system.files import read_content
 from clew.system.process.output import ProcessOutput
@@ -112,7 +113,7 @@ class PastCommands:
 
 def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
     """Return the ID of the session that was copied, and the calls whose commands ran in it."""
-    of = header_of(loaded.path).get("forkedFrom")
+    of = read_header(loaded.path).get("forkedFrom")
     uuids = [message.get("uuid") for message in loaded.messages]
     if not isinstance(of, dict) or of.get("messageUuid") not in uuids:
         return "", ()

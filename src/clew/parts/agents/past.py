@@ -37,7 +37,7 @@ from clew.record.transcript.agents import (
     write_metadata,
 )
 from clew.record.transcript.belongings import LEFT_IN
-from clew.record.transcript.copies import header_of
+from clew.record.transcript.header import read_header
 from clew.record.transcript.paths import AGENT, SessionPlace, get_project_dir
 from clew.record.transcript.recovery import lines_of, load_with_unsaved
 from clew.system.files import is_folder
@@ -46,7 +46,7 @@ from clew.system.process.output import ProcessOutput
 
 def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
     """Return an agent's folder, adjusted if its session was moved together with the project."""
-    began = header_of(place.transcript).get("cwd")
+    began = read_header(place.transcript).get("cwd")
     is_along = place.project_dir == get_project_dir(home, new_cwd)
     if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
         return cwd

@@ -14,7 +14,7 @@ from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import format_count
 from clew.record.transcript import light
 from clew.record.transcript.chain import build
-from clew.record.transcript.copies import header_of
+from clew.record.transcript.header import read_header
 from clew.record.transcript.leaf import Marker
 from clew.record.transcript.links import ROOT, Links, Node
 from clew.record.transcript.load import load
@@ -264,7 +264,7 @@ def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
 
 def _lineage(path: Path) -> Json | None:
     """Return the session and message that a session was forked from, according to its first line."""
-    origin = header_of(path).get("forkedFrom")
+    origin = read_header(path).get("forkedFrom")
     is_whole = type(origin) is dict and all(
         type(origin.get(key)) is str for key in ("sessionId", "messageUuid")
     )

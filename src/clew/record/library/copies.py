@@ -24,11 +24,11 @@ from clew.record.transcript.belongings import (
 from clew.record.transcript.copies import copy_messages
 from clew.record.transcript.entries import encode
 from clew.record.transcript.files import Files
+from clew.record.transcript.header import FORMAT, require_known_format
 from clew.record.transcript.links import Node
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.policy import find_block_ids
-from clew.record.transcript.record import FORMAT
 from clew.version import VERSION
 
 
@@ -185,6 +185,7 @@ def _grafted(
 
 def append_beside(path: Path, line: Json) -> None:
     """Append a side line in a single write, even if another process has the session open."""
+    require_known_format(path)
     files = Files()
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:

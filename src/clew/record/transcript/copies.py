@@ -17,6 +17,7 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode_object
 from clew.record.transcript import light
+from clew.record.transcript.header import read_header
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
 from clew.record.transcript.load import load
@@ -27,18 +28,6 @@ from clew.system.files import is_folder, is_link, try_lock
 
 # Where a session was copied from, according to the first line of its file, and which session was
 # repaired from another.
-
-
-LONGEST_HEADER_BYTES = 1 << 16
-
-
-def header_of(path: Path) -> dict[str, Any]:
-    """Return the first line of a file, or an empty object if it is unreadable or not clew's."""
-    try:
-        with path.open("rb") as file:
-            return decode_object(file.readline(LONGEST_HEADER_BYTES))
-    except OSError:
-        return {}
 
 
 def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
@@ -60,7 +49,7 @@ def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list
 
 
 def _made_of(path: Path) -> list[str]:
-    header = header_of(path)
+    header = read_header(path)
     return [_id_in(header.get(key)) for key in ("forkedFrom", "repairedFrom")]
 
 
@@ -75,7 +64,7 @@ def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
     """
     wanted = {node.uuid for node in loaded.chain.nodes() if not node.is_boundary}
     for other in light.list_session_files(path.parent):
-        made_of = header_of(other).get("repairedFrom")
+        made_of = read_header(other).get("repairedFrom")
         if type(made_of) is not dict or made_of.get("sessionId") != path.stem:
             continue
         if wanted <= set(load(other, reads_all=True).chain.links.index):

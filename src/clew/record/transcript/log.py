@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from clew.record.transcript.files import Files
+from clew.record.transcript.header import require_known_format
 from clew.record.transcript.logfile import LogFile, Trouble
 
 # The most data that may wait for a sync that no caller requested; until then it also stays in
@@ -120,7 +121,11 @@ class Log:
         return answer.result(timeout_s)
 
     def claim(self, path: Path, timeout_s: float = CLOSE_TIMEOUT_S) -> bool:
-        """Lock an existing transcript; False if another process has it open."""
+        """Lock an existing transcript; False if another process has it open.
+
+        Raise `SessionError` if a newer clew wrote it.
+        """
+        require_known_format(path)
         answer: Future[bool] = Future()
         self._put(_Claim(path, answer))
         return answer.result(timeout_s)

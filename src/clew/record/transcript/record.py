@@ -17,6 +17,7 @@ from clew.core.messages import factories
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
+from clew.record.transcript.header import FORMAT
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log, Saved
 from clew.record.transcript.logfile import Trouble
@@ -35,7 +36,6 @@ from clew.record.transcript.running import Registration
 from clew.record.transcript.side_lines import Message, SideLines
 from clew.record.transcript.strand import Strand
 
-FORMAT = 1
 # The longest time that `flush` waits.
 FLUSH_S = 0.1
 # Titles are written again before this much data follows them, because lists read only the last 64

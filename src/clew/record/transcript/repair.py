@@ -32,10 +32,11 @@ from clew.record.transcript.belongings import (
     write_file,
 )
 from clew.record.transcript.check import RULES, BrokenRule
-from clew.record.transcript.copies import find_repaired_copy, header_of, open_staging
+from clew.record.transcript.copies import find_repaired_copy, open_staging
 from clew.record.transcript.entries import find_entries
 from clew.record.transcript.examine import Examination, examine, session_id_of
 from clew.record.transcript.files import Files
+from clew.record.transcript.header import FORMAT, read_header
 from clew.record.transcript.leaf import OWED
 from clew.record.transcript.links import ROOT, Links, Node
 from clew.record.transcript.load import load
@@ -43,7 +44,6 @@ from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.policy import find_block_ids
 from clew.record.transcript.reading import read_lines
-from clew.record.transcript.record import FORMAT
 from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
 from clew.version import VERSION
@@ -363,7 +363,7 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
 
     If the original has a header, the copy's is based on that.
     """
-    first = header_of(examination.path)
+    first = read_header(examination.path)
     header = examination.loaded.side.current.get("clew-session") or {
         "type": "clew-session",
         "format": FORMAT,

@@ -1,0 +1,34 @@
+"""The first line of clew's own transcripts: the version of the format, and the session's origin.
+
+A transcript of a newer format can be read but not continued, because an older clew would not know
+what its lines mean.
+"""
+
+from pathlib import Path
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode_object
+from clew.core.messages.errors import SessionError
+
+FORMAT = 1
+LONGEST_HEADER_BYTES = 1 << 16
+
+
+def read_header(path: Path) -> Json:
+    """Return the first line of a file, or an empty object if it is unreadable or not clew's."""
+    try:
+        with path.open("rb") as file:
+            return decode_object(file.readline(LONGEST_HEADER_BYTES))
+    except OSError:
+        return {}
+
+
+def require_known_format(path: Path) -> None:
+    """Raise `SessionError` if a newer clew wrote the session, so that it can only be read."""
+    header = read_header(path)
+    found = header.get("format") if header.get("type") == "clew-session" else None
+    if isinstance(found, int) and found > FORMAT:
+        raise SessionError(
+            f"session {path.stem} was written by clew {header.get('version', '')} in a newer format "
+            f"({found}; this clew knows {FORMAT}), so it can be read but not changed; update clew"
+        )
