@@ -5,7 +5,6 @@ error is discarded, because it may contain the key.
 """
 
 import contextlib
-import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,9 +17,10 @@ from clew.core.json_object import Json, object_of
 from clew.providers.endpoint import Endpoint, read_endpoint, why_not_version
 from clew.system.config.environment import freeze
 from clew.system.config.keys import find_key, find_keyring
+from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_switch, read_text
-from clew.system.files import hold_lock, replace
+from clew.system.files import hold_lock
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
@@ -82,14 +82,10 @@ class VersionMemory:
         if about:
             versions[address] = about
         latest = dict(list(versions.items())[-MAX_ENDPOINTS:])
-        replace(self._path, json.dumps(latest, indent=2) + "\n")
+        write_own(self._path, latest)
 
     def _known(self) -> Json:
-        try:
-            versions = json.loads(self._path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return versions if isinstance(versions, dict) else {}
+        return read_own(self._path)
 
     def _is_fresh(self, learned: Any) -> bool:
         try:

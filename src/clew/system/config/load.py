@@ -26,6 +26,7 @@ from clew.system.config.layers import (
     select_active,
 )
 from clew.system.config.mask import mask
+from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import (
     BY_NAME,
@@ -64,12 +65,7 @@ class TrustRecord(Struct, frozen=True, kw_only=True):
 
 def read_trust_record(places: Places) -> TrustRecord:
     """Read the file of trust decisions. What cannot be read is not trusted."""
-    try:
-        data = json.loads(places.trust.read_text("utf-8"))
-    except (OSError, ValueError):
-        return TrustRecord()
-    if not isinstance(data, dict):
-        return TrustRecord()
+    data = read_own(places.trust)
     rules = data.get("rules")
     by_folder = rules.items() if isinstance(rules, dict) else ()
     return TrustRecord(
@@ -89,7 +85,7 @@ def read_texts(value: Any) -> frozenset[str]:
 def write_trust_record(places: Places, record: TrustRecord) -> None:
     rules = {folder: sorted(texts) for folder, texts in sorted(record.rules.items()) if texts}
     data = {"folders": sorted(record.folders)} | ({"rules": rules} if rules else {})
-    replace(places.trust, json.dumps(data, indent=2) + "\n", mode=0o600)
+    write_own(places.trust, data)
 
 
 def read_trusted(places: Places) -> frozenset[str]:

@@ -1,0 +1,50 @@
+"""JSON files of clew's own in the config home: trust, keys, plugins, MCP logins and the like.
+
+Each has the version of its format. A file of a newer version can be read but not changed, because an
+older clew would lose what it does not know.
+"""
+
+import errno
+import json
+from pathlib import Path
+
+from clew.core.json_object import Json
+from clew.system.files import read_content, replace
+
+VERSION = 1
+KEY = "version"
+
+
+def read_own(path: Path) -> Json:
+    """Return the object in a file, without its version. What cannot be read is empty."""
+    return {name: value for name, value in read_whole(path).items() if name != KEY}
+
+
+def read_version(path: Path) -> int:
+    """Return the version of a file's format; 0 if there is no file, or a file without a version."""
+    version = read_whole(path).get(KEY)
+    return version if isinstance(version, int) else 0
+
+
+def read_whole(path: Path) -> Json:
+    try:
+        data = json.loads(read_content(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def write_own(path: Path, data: Json) -> None:
+    """Replace a file that only its owner can read.
+
+    Raise `OSError`, as for a read-only file, if a newer clew wrote it.
+    """
+    found = read_version(path)
+    if found > VERSION:
+        raise OSError(errno.EROFS, describe_newer(found), str(path))
+    replace(path, json.dumps({KEY: VERSION} | data, indent=2) + "\n", mode=0o600)
+
+
+def describe_newer(found: int) -> str:
+    """Return the reason why a file of a newer version is not changed."""
+    return f"a newer clew wrote this file (format {found}; this clew knows {VERSION}); update clew"
