@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge dist lock secret-rules check clean
 
 help: ## print this list of targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 	@$(PIP) --no-deps --require-hashes -r locks/e2e.txt >$(VENV)/published.log 2>&1 || { cat $(VENV)/published.log; exit 1; }
 	@touch $@
 
-e2e: $(VENV)/.published ## run end-to-end tests with published programs
+e2e: $(VENV)/.published $(VENV)/.dist ## run end-to-end tests with published programs
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
 	@$(PYTEST) -m e2e tests --timeout 900
@@ -114,11 +114,20 @@ secret-rules: $(READY) ## update the secret rules from gitleaks (FROM=CHECKOUT)
 	@test -f "$(FROM)/config/gitleaks.toml" || { echo "FROM must be a checkout of gitleaks: make secret-rules FROM=FOLDER"; exit 1; }
 	@$(PY) -m scripts.secret_rules "$(FROM)"
 
+$(VENV)/.dist: $(READY) locks/dist.txt
+	@echo "installing the generator of component lists (once)"
+	@$(PIP) --no-deps --require-hashes -r locks/dist.txt >$(VENV)/dist.log 2>&1 || { cat $(VENV)/dist.log; exit 1; }
+	@touch $@
+
+dist: $(VENV)/.dist ## build what is released in dist/: wheel, sdist, clew.pyz, component list
+	@$(PY) -m scripts.dist
+
 lock: $(READY) ## update the locked dependencies in locks/
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o locks/core.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev -o locks/dev.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev --group e2e -c locks/dev.txt -o locks/e2e.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group site -c locks/dev.txt -o locks/site.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dist -c locks/dev.txt -o locks/dist.txt
 
 check: lint type docs-check test ## run all checks, like CI
 

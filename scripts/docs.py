@@ -193,8 +193,8 @@ def main() -> int:
     stale = [] if options.pages else tables.stale()
     for fault in faults:
         print(fault)
-    for name in stale:
-        print(f"src/clew/{name}: generated code is out of date; run: make docs")
+    for path in stale:
+        print(f"{path}: generated code is out of date; run: make docs")
     print(f"docs: {len(chosen)} pages, {len(faults) + len(stale)} faults")
     return 1 if faults or stale else 0
 

@@ -41,8 +41,11 @@ from clew.system.config.environment import AMBIENT, BY_FIELD, VARIABLES
 from clew.system.config.load import format_value
 from clew.system.config.settings import SettingKey
 from clew.system.sandbox.policy import SandboxSettings
+from scripts import man_page
 
-SRC = Path(__file__).parents[1] / "src" / "clew"
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "clew"
+DATA = ROOT / "packaging" / "data"
 MADE = re.compile(r"(?P<begin> *# (?:Made|Generated) from [^\n]*\n(?: *#[^\n]*\n)*)(?P<text>.*?)(?P<end> *# End of (?:what is made|the generated part)\.)", re.S)  # fmt: skip
 WIDTH = 80
 COLUMN = 29
@@ -320,14 +323,27 @@ def current(name: str) -> str:
     return DOCUMENTED.sub(sdk_docs(), text) if name == "fronts/sdk/options.py" else text
 
 
-def stale() -> list[str]:
-    """Return the files whose generated part is out of date."""
-    return [name for name in SOURCES if current(name) != (SRC / name).read_text("utf-8")]
+def generate_files() -> Iterator[tuple[Path, str]]:
+    """Yield the files that have generated parts, with their current text."""
+    for name in SOURCES:
+        yield SRC / name, current(name)
+    for name, make in man_page.FILES_BY_PATH.items():
+        yield DATA / name, make()
+
+
+def stale() -> list[Path]:
+    """Return the files whose generated part is missing or out of date."""
+    return [
+        path.relative_to(ROOT)
+        for path, text in generate_files()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]
 
 
 def write() -> None:
-    for name in SOURCES:
-        (SRC / name).write_text(current(name), "utf-8")
+    for path, text in generate_files():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
 
 
 def cell(words: str) -> str:

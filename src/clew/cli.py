@@ -178,6 +178,12 @@ def run_tasks(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_update(argv: list[str]) -> int:
+    from clew.commands.update import main
+
+    return main(argv)
+
+
 # Each function imports its module when called, so that `clew --version` loads none of them.
 def run_web(argv: list[str]) -> int:
     from clew.fronts.web.run import main
@@ -212,15 +218,13 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "serve": (run_serve, "Run a server for sessions, viewers and remote answers"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
     "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
+    "update": (run_update, "Show whether there is a newer version, and install it"),
     "web": (run_web, "Show and use the sessions of this machine in a browser"),
 }
 
 # Words that are commands of other programs or slash commands, with what to use instead. Sent to the
 # model as a prompt, such a word would cost money and do something else.
 _INSTALL = "clew is installed; clew doctor checks it"
-_UPDATE = (
-    "update it with the tool that installed it: pip install -U, pipx upgrade or uv tool upgrade"
-)
 _UNINSTALL = (
     "remove it with the tool that installed it: pip uninstall, pipx uninstall or uv tool uninstall"
 )
@@ -242,8 +246,7 @@ ELSEWHERE = {
     "skills": "use /skills in a session",
     "status": "use clew doctor, or /status in a session",
     "uninstall": _UNINSTALL,
-    "update": _UPDATE,
-    "upgrade": _UPDATE,
+    "upgrade": "use clew update",
     "usage": "use clew cost, or /usage in a session",
 }
 
@@ -283,6 +286,7 @@ commands:
   serve        Run a server for sessions, viewers and remote answers
   sessions     List, search, check, repair and move sessions
   tasks        Manage background tasks that still run after clew exited
+  update       Show whether there is a newer version, and install it
   web          Show and use the sessions of this machine in a browser
 
 session:

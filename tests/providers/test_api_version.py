@@ -1,7 +1,6 @@
 """The version of the Messages API: asked for, learned from one refusal, remembered for the endpoint."""
 
 import asyncio
-import json
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from clew.providers.credentials import (
 from clew.providers.endpoint import Endpoint, read_endpoint
 from clew.providers.request_body import build
 from clew.system.config.environment import freeze
+from clew.system.config.own_files import read_own
 from clew.system.config.paths import find_places
 from clew.testing.server import LoopbackServer
 
@@ -163,14 +163,14 @@ def test_what_was_learned_is_kept_small_and_forgotten_after_a_month(tmp_path: Pa
     memory.learn(GATEWAY, EARLIER)
     assert memory.version_for(GATEWAY) == EARLIER
     kept = {GATEWAY: {"version": EARLIER, "learned": "2026-11-23"}}
-    assert json.loads(path.read_text("utf-8")) == kept
+    assert read_own(path) == kept
     later = VersionMemory(path, today=TODAY + FORGOTTEN_AFTER + timedelta(days=1))
     assert later.version_for(GATEWAY) is None
     memory.learn(GATEWAY, USUAL)
-    assert json.loads(path.read_text("utf-8")) == {}
+    assert read_own(path) == {}
     for n in range(MAX_ENDPOINTS + 5):
         memory.learn(f"https://{n}.example", EARLIER)
-    assert len(json.loads(path.read_text("utf-8"))) == MAX_ENDPOINTS
+    assert len(read_own(path)) == MAX_ENDPOINTS
     assert memory.version_for("https://4.example") is None
     assert memory.version_for("https://54.example") == EARLIER
 

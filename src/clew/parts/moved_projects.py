@@ -14,7 +14,7 @@ from clew.core.messages.encoding import decode_object
 from clew.core.messages.text import format_count
 from clew.record.library.keeping import Gone
 from clew.record.transcript import light
-from clew.record.transcript.copies import header_of
+from clew.record.transcript.header import read_header
 from clew.record.transcript.paths import get_own_dir, get_projects_dir
 from clew.system.files import is_folder
 
@@ -26,7 +26,7 @@ def find_moved_project(home: Path, identity: str) -> Gone | None:
     projects = get_projects_dir(home)
     for folder in sorted(projects.iterdir()) if is_folder(projects) else ():
         paths = light.list_session_files(folder)
-        header = header_of(paths[0]) if paths else {}
+        header = read_header(paths[0]) if paths else {}
         cwd = header.get("cwd")
         if header.get("project") == identity and isinstance(cwd, str) and not is_folder(cwd):
             return Gone(cwd=cwd, sessions=len(paths))

@@ -337,6 +337,11 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         note(front, "/help for commands · ? for shortcuts", "quiet")
         if announcement := choose_announcement(session):
             note(front, announcement)
+        if read_switch(session.rules.standing.settings, "updateNotice"):
+            from clew.commands.update import find_notice
+
+            if newer := find_notice(session.rules.standing.places.own):
+                note(front, newer)
     else:
         goes_on = "Resumed session" if session.resumed is not None else "New session"
         note(front, f"── {goes_on} ──", "quiet")

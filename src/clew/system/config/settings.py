@@ -209,6 +209,8 @@ KEYS: tuple[SettingKey, ...] = (
         unsupported="clew logs in with API keys only"),
     key("companyAnnouncements", STRINGS, "Announcements, one of which is shown at startup",
         executes=True, is_live=True),
+    key("updateNotice", BOOLEAN, "Look for a newer version once a day, and say so at the start",
+        default=False, executes=True, is_live=True),
     key("allowManagedHooksOnly", BOOLEAN, "Run only managed hooks",
         default=False, managed_only=True, is_live=True),
     key("allowManagedPermissionRulesOnly", BOOLEAN, "Apply only managed permission rules",

@@ -1,0 +1,239 @@
+"""`clew update`: how this clew was installed, whether there is a newer version, and the update.
+
+Each installer updates what it installed; clew never replaces files of its own. Nothing here runs by
+itself, except the check behind the setting `updateNotice`.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+import clew
+from clew.core.messages.errors import UserError
+from clew.system.command_groups import Group, show
+from clew.system.config.own_files import read_own, write_own
+from clew.system.files import is_there
+from clew.version import VERSION
+
+CHECK_EVERY_S = 24 * 3600
+CHECK_TIMEOUT_S = 60
+_NEWER = re.compile(r"\bclew[-=]+(\d+(?:\.\d+)+)")
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """How clew was installed. `command` updates it, or is empty if `advice` says what to do.
+
+    `query` asks the installer what it would install, without installing it.
+    """
+
+    by: str
+    command: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    advice: str = ""
+
+
+def find_installation() -> Installation:
+    """Return how the clew that runs now was installed."""
+    package = Path(clew.__file__).parent
+    if package.parent.parent.name == "pyz":
+        return Installation(by="a single file", advice="replace clew.pyz with a newer one")
+    if "/nix/store/" in str(package):
+        return Installation(by="Nix", advice="update the flake input, then rebuild")
+    installed = distribution("clew")
+    source = find_source(installed)
+    if source is not None and source.is_editable:
+        return Installation(
+            by=f"a checkout in {source.folder}",
+            advice=f"run: git -C {shlex.quote(source.folder)} pull, then install it again",
+        )
+    return find_tool(Path(sys.prefix), installed, "" if source is None else source.origin)
+
+
+class InstallSource(Struct, frozen=True):
+    """Where a package came from that was not installed from a package index."""
+
+    origin: str
+    folder: str
+    is_editable: bool
+
+
+def find_source(installed: Distribution) -> InstallSource | None:
+    """Return the folder, archive or repository that clew was installed from; `None`: an index."""
+    text = installed.read_text("direct_url.json")
+    if text is None:
+        return None
+    about: Mapping[str, Any] = json.loads(text)
+    url = str(about.get("url", ""))
+    folder = unquote(urlsplit(url).path) if url.startswith("file:") else ""
+    is_editable = bool((about.get("dir_info") or {}).get("editable"))
+    repository = about.get("vcs_info")
+    origin = f"{repository['vcs']}+{url}" if repository else folder or url
+    return InstallSource(origin, folder, is_editable)
+
+
+def find_tool(prefix: Path, installed: Distribution, origin: str) -> Installation:
+    """Return the installer that made this environment. `origin` is empty for a package index."""
+    python = sys.executable
+    name = origin or "clew"
+    query: tuple[str, ...]
+    command: tuple[str, ...]
+    if is_there(prefix / "uv-receipt.toml"):
+        by = "uv tool"
+        query = ("uv", "pip", "install", "--python", python)
+        command = ("uv", "tool", "upgrade", "clew")
+        if origin:
+            command = ("uv", "tool", "install", "--reinstall", origin)
+    elif is_there(prefix / "pipx_metadata.json"):
+        by = "pipx"
+        query = ("pipx", "runpip", "clew", "install")
+        command = ("pipx", "install", "--force", origin) if origin else ("pipx", "upgrade", "clew")
+    elif "/Cellar/" in str(prefix):
+        return Installation(by="Homebrew", command=("brew", "upgrade", "clew"))
+    elif is_managed_by_system():
+        return Installation(by="the system's package manager", advice="update it there")
+    elif (installed.read_text("INSTALLER") or "").strip() == "uv":
+        by = f"uv pip, in {prefix}"
+        query = ("uv", "pip", "install", "--python", python)
+        command = (*query, "--upgrade", *(("--reinstall-package", "clew") if origin else ()), name)
+    else:
+        by = f"pip, in {prefix}"
+        query = (python, "-m", "pip", "install", "--disable-pip-version-check")
+        command = (
+            *query,
+            "--upgrade",
+            *(("--force-reinstall", "--no-deps") if origin else ()),
+            name,
+        )
+    query = () if origin else (*query, "--dry-run", "--no-deps", "--upgrade", "clew")
+    return Installation(by=by, command=command, query=query)
+
+
+def is_managed_by_system() -> bool:
+    """Return whether the environment belongs to the operating system, so that pip refuses it."""
+    import sysconfig
+
+    return sys.prefix == sys.base_prefix and is_there(
+        Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
+    )
+
+
+def find_newest(installation: Installation) -> str | None:
+    """Return the newest version that the installer knows, or `None` if it can't be asked.
+
+    The installer uses its own configuration: its package index, proxy and certificates.
+    """
+    if not installation.query or shutil.which(installation.query[0]) is None:
+        return None
+    try:
+        done = subprocess.run(
+            installation.query,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=CHECK_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        return None
+    found: list[str] = _NEWER.findall(done.stdout.decode("utf-8", "replace"))
+    return max([VERSION, *found], key=order)
+
+
+def order(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare it with another."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def update(installation: Installation) -> int:
+    """Let the installer update clew, and return its exit code."""
+    program = installation.command[0]
+    if shutil.which(program) is None:
+        raise UserError(f"{program} not found on the PATH; clew was installed by {installation.by}")
+    show(f"$ {shlex.join(installation.command)}")
+    sys.stdout.flush()
+    return subprocess.run(installation.command, check=False).returncode
+
+
+def record_newest(own: Path, newest: str | None) -> None:
+    """Record the result of a check, for the notice at the start of a session."""
+    write_own(own / "update.json", {"newest": newest, "checkedAt": int(time.time())})
+
+
+def find_notice(own: Path) -> str:
+    """Return the notice of a newer version, if the last check found one, and check once a day.
+
+    The check runs in a process of its own, which the session neither waits for nor hears from.
+    """
+    record = read_own(own / "update.json")
+    checked_at = record.get("checkedAt")
+    is_recent = isinstance(checked_at, int) and 0 <= time.time() - checked_at < CHECK_EVERY_S
+    if not is_recent:
+        record_newest(own, record.get("newest"))  # so that other sessions do not check as well
+        subprocess.Popen(
+            [sys.executable, "-m", "clew", "update", "--check"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=os.sep,
+            start_new_session=True,
+        )
+    newest = record.get("newest")
+    if isinstance(newest, str) and order(newest) > order(VERSION):
+        return f"clew {newest} is available (this is {VERSION}); run: clew update"
+    return ""
+
+
+def describe(installation: Installation, newest: str | None) -> Sequence[str]:
+    lines = [f"clew {VERSION}, installed by {installation.by}"]
+    if newest is not None:
+        is_newer = order(newest) > order(VERSION)
+        lines.append(f"newest version: {newest}" if is_newer else "this is the newest version")
+    elif installation.query:
+        lines.append("newest version: unknown, because the package index can't be reached")
+    return [*lines, f"to update: {installation.advice or shlex.join(installation.command)}"]
+
+
+def main(argv: list[str]) -> int:
+    parser = Group(
+        prog="clew update",
+        description="Show how clew was installed and whether there is a newer version, and update it if you "
+        "agree. The tool that installed clew does the update.",
+    )
+    parser.add_argument("--check", action="store_true", help="Only show what could be updated")
+    parser.add_argument("-y", "--yes", action="store_true", help="Update without asking")
+    options = parser.parse_args(argv)
+    installation = find_installation()
+    newest = find_newest(installation)
+    if options.check:
+        from clew.system.config.paths import find_places
+
+        record_newest(find_places(os.environ, Path.cwd()).own, newest)
+    for line in describe(installation, newest):
+        show(line)
+    if options.check or not installation.command:
+        return 0
+    if newest is not None and order(newest) <= order(VERSION):
+        return 0
+    if not options.yes:
+        if not sys.stdin.isatty():
+            show("nothing was changed; run clew update --yes")
+            return 0
+        sys.stdout.write("Update now? [y/N] ")
+        sys.stdout.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return 0
+    return update(installation)
