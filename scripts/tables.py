@@ -22,6 +22,7 @@ from clew.agent.option_values import SWITCH
 from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
 from clew.agent.tools.registry import make_builtin_tools, outline
 from clew.cli import COMMANDS
+from clew.core import frame_kinds
 from clew.core.catalog.services import SERVICES
 from clew.core.json_object import Json
 from clew.core.messages import kinds as entry_kinds
@@ -267,6 +268,11 @@ def transcript_source() -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
+def frames_source() -> str:
+    """Return the JSON Schema of the frames that clew writes to hosts."""
+    return json.dumps(frame_kinds.make_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
 def cut_docstring(view: type[View]) -> str:
     return (view.__doc__ or "").strip().split("\n\n")[0]
 
@@ -303,19 +309,21 @@ JSON_TYPES: dict[type[Field], str] = {
 }
 SCHEMA = "system/config/settings.schema.json"
 TRANSCRIPT = "core/messages/transcript.schema.json"
+FRAMES = "core/host_frames.schema.json"
 OUTLINES = "agent/tools/builtin_tools.json"
 SOURCES: dict[str, Callable[[], str]] = {
     "cli.py": help_source,
     "fronts/sdk/options.py": sdk_source,
     SCHEMA: schema_source,
     TRANSCRIPT: transcript_source,
+    FRAMES: frames_source,
     OUTLINES: tools_source,
 }
 
 
 def current(name: str) -> str:
     """Return a source file with its generated part up to date."""
-    if name in (SCHEMA, TRANSCRIPT, OUTLINES):
+    if name in (SCHEMA, TRANSCRIPT, FRAMES, OUTLINES):
         return SOURCES[name]()
     text = (SRC / name).read_text("utf-8")
     (made,) = MADE.finditer(text)
@@ -400,7 +408,18 @@ def service_lines() -> Iterator[str]:
         yield f"| `{row.name}` | {title} | {row.wire} | {variables or 'none'} | {model} |"
 
 
+def frame_lines() -> Iterator[str]:
+    """Yield the table of docs/extending/stream-json.md."""
+    yield "| frame | meaning | required members |"
+    yield "| --- | --- | --- |"
+    for kind in frame_kinds.FRAMES:
+        name = "/".join(filter(None, (kind.type, kind.subtype)))
+        members = ", ".join(f"`{member}`" for member in kind.members)
+        yield f"| `{name}` | {cell(kind.meaning)} | {members} |"
+
+
 TABLES = {
+    "frames": frame_lines,
     "services": service_lines,
     "variables": variable_lines,
     "options": option_lines,

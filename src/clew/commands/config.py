@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from clew.commands.styled import print_pieces
-from clew.core import messages
+from clew.core import frame_kinds, messages
 from clew.core.messages.errors import SettingsError, describe_error
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config import settings
@@ -43,6 +43,7 @@ WIDEST = 40
 SCHEMAS = {
     "settings": Path(settings.__file__).with_name("settings.schema.json"),
     "transcript": Path(messages.__file__).with_name("transcript.schema.json"),
+    "frames": Path(frame_kinds.__file__).with_name("host_frames.schema.json"),
 }
 
 
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
             "schema": GroupWord(
                 run_schema,
                 argument("what", nargs="?", default="settings", choices=[*SCHEMAS]),
-                line="Print the JSON Schema of settings files or transcript lines",
+                line="Print the JSON Schema of settings, transcript lines or host frames",
             ),
             "variables": GroupWord(
                 run_variables, line="List all environment variables with their aliases"
