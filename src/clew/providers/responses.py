@@ -6,17 +6,18 @@ earlier response by its ID.
 Decision: docs/decisions/331-wires.md
 """
 
-from clew.core.catalog.models import Model
+from clew.core.catalog.models import EffortLevel, Model
 from clew.core.json_object import Json, text_of
 from clew.core.normalize.identifiers import shorten_name, shortened_names
 from clew.core.normalize.responses import MAX_NAME, to_responses
 from clew.core.stream.events import StreamFault
 from clew.core.stream.message_writer import Stamp
 from clew.core.stream.responses import ResponsesDecoder, events_of_response
-from clew.providers.base import Failure, ModelRequest, Off
+from clew.providers.base import Effort, Failure, ModelRequest, Off
 from clew.providers.chat_body import CHOICES, blocks_of
 from clew.providers.failure_kinds import find_effective_status, simple
 from clew.providers.foreign import ForeignProvider
+from clew.providers.preferences import EFFORTS
 from clew.providers.request_body import Built
 
 # The parts of a request that determine its number of input tokens.
@@ -131,8 +132,18 @@ def _reasoning(request: ModelRequest, model: Model) -> Json:
         return {"effort": "none"}
     if model.thinking == ():
         return {}
-    effort: Json = {} if request.effort is None else {"effort": request.effort}
+    effort: Json = {}
+    if request.effort is not None:
+        effort = {"effort": lower_effort(request.effort, model.effort)}
     return effort | {"summary": "auto"}
+
+
+def lower_effort(wanted: Effort, known: tuple[EffortLevel, ...] | None) -> Effort:
+    """Return the effort, or the highest level below it that the model is known to support."""
+    if not known or wanted in known:
+        return wanted
+    lower = [level for level in EFFORTS[: EFFORTS.index(wanted)] if level in known]
+    return lower[-1] if lower else known[0]
 
 
 def _choice(choice: Json) -> Json | str:

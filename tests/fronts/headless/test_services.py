@@ -298,3 +298,13 @@ def test_only_the_wire_in_use_is_imported(tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     more = {"clew.core.catalog.known_models", "clew.providers.wires", "clew.providers.foreign"}
     assert imported & (unused | more | {"clew.providers.responses"}) == set()
+
+
+def test_the_doctor_knows_the_keys_of_all_services(tmp_path: Path) -> None:
+    told = run(tmp_path, {"OPENAI_API_KEY": OPENAI_KEY}, "doctor", "--offline").stdout
+    assert "OpenAI has a key: openai/MODEL" in told
+    assert "no API key" not in told
+    assert OPENAI_KEY not in told
+    (tmp_path / "config" / "settings.json").parent.mkdir(exist_ok=True)
+    (tmp_path / "config" / "settings.json").write_text('{"services": {"a": {"like": "no"}}}')
+    assert 'unknown service "no"' in run(tmp_path, {}, "doctor", "--offline").stdout

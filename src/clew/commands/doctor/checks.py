@@ -30,6 +30,7 @@ from clew.commands.doctor.finding import (
 )
 from clew.commands.doctor.transcripts import check_transcripts
 from clew.commands.styled import Piece, print_pieces
+from clew.core.catalog.services import read_services
 from clew.core.messages.text import format_count
 from clew.parts.mcp.config import StdioServer
 from clew.parts.mcp.scopes import find_configured_servers
@@ -45,6 +46,7 @@ from clew.permissions.session_rules import (
 from clew.providers.credentials import make_endpoint
 from clew.providers.endpoint import Endpoint, request_headers
 from clew.providers.model_lists import models_url
+from clew.providers.opening import RowKeys, make_row_endpoint
 from clew.system.command_groups import Group
 from clew.system.config import own_files
 from clew.system.config.environment import BY_FIELD, Environment, freeze
@@ -52,7 +54,7 @@ from clew.system.config.load import name_unsupported
 from clew.system.config.mask import mask
 from clew.system.config.own_files import describe_newer, read_version
 from clew.system.config.paths import Places
-from clew.system.config.settings import find_unsupported
+from clew.system.config.settings import find_unsupported, read_object
 from clew.system.files import is_folder, is_there
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box
@@ -217,11 +219,20 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
     environ = standing.environ
     environment = freeze(environ)
     endpoint = await make_endpoint(environ, standing.settings, standing.places, launcher)
+    rows, faults = read_services(read_object(standing.settings, "services"))
+    row_keys = RowKeys(environ, standing.places)
+    others = [row for row in rows.values() if row.name != "anthropic" and row_keys.has(row)]
+    is_anthropics = not (endpoint.lacks_credentials and others)
+    if not is_anthropics:
+        # The first of these answers in sessions without a model.
+        endpoint = make_row_endpoint(others[0], environ, row_keys.find(others[0]))
     findings = [
         *program(),
         *newer_files(standing.places),
         *configuration(standing, environment),
-        *keys(standing, environment, endpoint),
+        *(make_fault("key", fault, "correct services in the settings") for fault in faults),
+        *(keys(standing, environment, endpoint) if is_anthropics else ()),
+        *(make_fine("key", f"{row.title} has a key: {row.name}/MODEL") for row in others),
     ]
     if offline:
         findings.append(note("network", "not checked (--offline)"))
