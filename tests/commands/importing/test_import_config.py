@@ -197,6 +197,18 @@ def test_files_that_are_broken_and_programs_that_are_unknown_are_named(machine: 
     assert (done.returncode, 'unknown program "vim"' in done.stderr) == (2, True)
 
 
+def test_folders_that_variables_move_are_found(machine: Machine) -> None:
+    machine.write("elsewhere/config.toml", "[tui]\n")
+    machine.write("xdg/opencode/opencode.json", {"theme": "x"})
+    environ = {
+        "HOME": str(machine.home),
+        "CODEX_HOME": str(machine.folder / "elsewhere"),
+        "XDG_CONFIG_HOME": str(machine.folder / "xdg"),
+    }
+    done = clew(machine.folder, NOWHERE, "import-config", "--json", environ=environ)
+    assert {line["what"] for line in json.loads(done.stdout)} == {"tui", "theme"}
+
+
 def test_what_is_no_rule_is_named() -> None:
     offer = Offer("codex", "x.rules")
     read_codex_rules(offer, "prefix_rule(")

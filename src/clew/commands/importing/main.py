@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,8 @@ READERS: dict[str, Callable[[Offer, Json], None]] = {
     "codex": read_codex, "gemini": read_gemini, "opencode": read_opencode,
     "cursor": read_cursor_permissions, "servers": read_servers_only,
 }  # fmt: skip
+# The variables that move a program's own folder away from the home folder.
+MOVED = {".codex/": "CODEX_HOME", ".config/": "XDG_CONFIG_HOME"}
 STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.S)
 
 
@@ -110,14 +112,25 @@ def decode(path: Path, text: str) -> Any:
     return msgspec.json.decode(STRING_OR_COMMENT.sub(lambda found: found[1] or "", without))
 
 
-def find_offers(places: Places, programs: Iterable[str]) -> Iterator[tuple[str, Offer]]:
+def place_pattern(row: ForeignFile, places: Places, environ: Mapping[str, str]) -> tuple[Path, str]:
+    """Return the folder of a file, or pattern of files, and the name in this folder."""
+    if row.scope == "project":
+        return places.root, row.pattern
+    for folder, variable in MOVED.items():
+        if row.pattern.startswith(folder) and environ.get(variable):
+            return Path(environ[variable]), row.pattern.removeprefix(folder)
+    return places.home, row.pattern
+
+
+def find_offers(
+    places: Places, programs: Iterable[str], environ: Mapping[str, str]
+) -> Iterator[tuple[str, Offer]]:
     """Yield an offer for each file of these programs, with its scope."""
-    tops = {"user": places.home, "project": places.root}
     for row in FILES:
-        top = tops[row.scope]
+        top, pattern = place_pattern(row, places, environ)
         if row.program not in programs or (row.scope == "project" and top == places.home):
             continue
-        for path in sorted(top.glob(row.pattern)):
+        for path in sorted(top.glob(pattern)):
             offer = Offer(row.program, str(path))
             try:
                 if row.scope == "project" and not path.resolve().is_relative_to(top.resolve()):
@@ -296,7 +309,7 @@ def main(argv: list[str]) -> int:
             parser.error(f'unknown program "{unknown[0]}"; expected {", ".join(PROGRAMS)}')
         places = find_places(os.environ, Path.cwd())
         taking = ConfigImport(places, is_writing=options.write)
-        for scope, offer in find_offers(places, options.program or PROGRAMS):
+        for scope, offer in find_offers(places, options.program or PROGRAMS, os.environ):
             if options.scope in (None, scope):
                 taking.take(scope, offer)
         if options.json:
