@@ -121,7 +121,7 @@ def bring_all(
     imported: list[ImportedSession] = []
     refused: list[RefusedSession] = []
     for converted in found.convert(source, _begin(found.name, source)):
-        if source.bad_lines and source.lines and len(source.lines) > 1:
+        if source.bad_lines and len(source.lines) > 1 and not found.is_text:
             converted.tally.leave_out(BAD_LINE, source.bad_lines)
         try:
             written = _write(

@@ -71,4 +71,4 @@ def _convert(build: Builder, started: str, lines: list[str]) -> Converted:
     return build.finished()
 
 
-FORMAT = Format(name="aider", title="aider", recognizes=recognizes, convert=convert)
+FORMAT = Format(name="aider", title="aider", is_text=True, recognizes=recognizes, convert=convert)

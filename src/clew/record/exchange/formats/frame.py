@@ -57,9 +57,13 @@ Convert: TypeAlias = Callable[[Source, Begin], Iterable[Converted]]
 
 
 class Format(Struct, frozen=True, kw_only=True):
-    """A format of another program. `name` is in reports, `title` in texts."""
+    """A format of another program. `name` is in reports, `title` in texts.
+
+    `is_text` means that its lines are no JSON.
+    """
 
     name: str
     title: str
+    is_text: bool = False
     recognizes: Recognize
     convert: Convert

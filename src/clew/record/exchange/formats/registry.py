@@ -19,6 +19,7 @@ from clew.record.exchange.formats import (
     opencode,
     pi,
     qwen,
+    specstory,
     trajectory,
     vibe,
 )
@@ -28,7 +29,7 @@ FORMATS = tuple(
     module.FORMAT
     for module in (
         aider, amp, cline, codex, continue_dev, copilot, crush, cursor, factory,
-        gemini, goose, grok, kimi, opencode, pi, qwen, trajectory, vibe,
+        gemini, goose, grok, kimi, opencode, pi, qwen, specstory, trajectory, vibe,
     )
 )  # fmt: skip
 TITLES = {item.name: item.title for item in FORMATS}
