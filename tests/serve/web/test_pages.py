@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import re
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ from typing import Any
 
 from clew.record.exchange.pages import STYLE
 from clew.serve.web.assets import POLICY, list_assets
+from clew.serve.web.lists import describe_question
 from tests.serve.served import Served, served
 
 # Ways of turning text into markup or code, and of leaving the server.
@@ -189,6 +191,18 @@ def quote(text: str) -> str:
 
 # The names of the exported page for the tokens of the page in the browser.
 EXPORTED = {"mine": "accent-wash", "box": "sunk", "link": "accent", "new": "good"}
+
+
+def test_a_question_is_named_by_what_it_is_about() -> None:
+    def name(tool: str, **given: Any) -> str:
+        return describe_question(
+            json.dumps({"request": {"tool_name": tool, "input": given}}).encode()
+        )
+
+    assert name("Bash", command="make\n test") == "make test"
+    assert name("AskUserQuestion", questions=[{"question": "Which?"}]) == "Which?"
+    assert name("AskUserQuestion", questions=[]) == "AskUserQuestion"
+    assert name("mcp__x__y", body=1) == "mcp__x__y"
 
 
 def test_the_exported_page_has_the_same_colors() -> None:

@@ -55,7 +55,10 @@ def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, s
 def describe_question(body: bytes) -> str:
     request = object_of(msgspec.json.decode(body, type=dict).get("request"))
     given = object_of(request.get("input"))
-    named = (given.get(name) for name in ("command", "file_path", "url", "description"))
+    questions = given.get("questions")
+    first = object_of(questions[0]) if isinstance(questions, list) and questions else {}
+    named = [given.get(name) for name in ("command", "file_path", "url", "description")]
+    named.append(first.get("question"))
     text = next((value for value in named if isinstance(value, str) and value), None)
     return " ".join(str(text or request.get("tool_name") or "").split())[:SNIPPET_CHARACTERS]
 

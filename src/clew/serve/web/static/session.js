@@ -511,7 +511,8 @@ export class SessionView {
 
 	press(event) {
 		if (this.card?.press(event.key.toLowerCase())) return true;
-		if (event.key === 'i' || event.key === 'Enter') this.composer.box.focus();
+		if (event.key === 'Escape' && this.element.classList.contains('with-side')) this.toggleSide();
+		else if (event.key === 'i' || event.key === 'Enter') this.composer.box.focus();
 		else if (event.key === 'G' || event.key === 'End') this.scroller.toEnd();
 		else if (event.key === 'p') this.toggleSide();
 		else return false;
