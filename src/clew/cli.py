@@ -383,7 +383,7 @@ setup and debugging:
   --debug-to-stderr          Write the debug log to standard error
   -d, --debug[=KINDS]        Write a debug log; KINDS are api, tools, hooks,
                              session
-  --remote [URL]             Let viewers use this session through a clew serve
+  --remote [URL]             Let viewers use this session through a clew server
 
 output and hosts:
   --output-format FORMAT     Output format of --print; stream-json requires
@@ -457,8 +457,8 @@ def is_nowhere() -> bool:
 def give_streams() -> None:
     """Replace closed standard streams, and escape characters that an output stream cannot encode.
 
-    A closed input reads as empty, and output to a closed stream is discarded. Writing then never
-    fails because of the text.
+    A closed input reads as empty, and output to a closed stream is discarded. As a result, no text
+    can make a write fail.
     """
     # Before the outputs: each stream gets the lowest free file descriptor, which must be its own.
     if sys.stdin is None:

@@ -123,7 +123,7 @@ class BreakingAttempt:
     ("fault", "said"),
     [
         ("changes the request", "a text: the request was modified"),
-        ("receives nothing", "a text: events came, but bytes_received is 0"),
+        ("receives nothing", "a text: events arrived, but bytes_received is 0"),
         ("goes on after the end", "a text: "),
         ("hides failures", "overloaded: "),
         ("says another kind", "overloaded: expected a failure of kind"),

@@ -127,7 +127,7 @@ def test_another_scenario_is_played(tmp_path: Path) -> None:
         ('{"status": 400}', 1, "[HTTP 400: scripted status 400; "),
         ('{"when": {"user": "x"}, "text": "y"}', 1, "no rule matched request 1"),
         ('{"content": ["a", "b"], "faults": [{"after_events": 7, "cut": "close"}]}', 1, "complete blocks are kept]"),
-        ('{"content": [{"tool": "T", "input_json": "{"}]}', 1, "[calls T with unusable input: "),
+        ('{"content": [{"tool": "T", "input_json": "{"}]}', 1, "[calls T with invalid input: "),
         ('{"content": []}', 0, "1 answer, 0 retries"),
     ],
 )  # fmt: skip

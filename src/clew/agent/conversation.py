@@ -265,8 +265,8 @@ class Conversation:
         """Record an entry that the model does not see, as soon as no turn runs.
 
         During a turn it would come between calls and their results. Without a prompt, there is no
-        session to record it in. With `after_turn`, wait until a turn has run, so that a session
-        that is only looked at does not change.
+        session to record it in. With `after_turn`, wait until a turn has run, so that merely
+        viewing a session does not change it.
         """
         self._notes.append(entry)
         if not after_turn and (self._turn is None or self._turn.done()):

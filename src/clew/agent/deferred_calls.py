@@ -1,6 +1,6 @@
-"""Makes the calls again that a hook deferred, when the session continues.
+"""Repeats the tool calls that a hook deferred, when the session continues.
 
-The result that says so is withdrawn, and the call gets a new one, unless the hook defers it again.
+The result that reports the deferral is replaced by a new one, unless the hook defers it again.
 """
 
 from clew.agent.deps import Deps, Emit

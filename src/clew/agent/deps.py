@@ -154,8 +154,8 @@ class Granted(Struct, frozen=True, kw_only=True):
 class Refused(Struct, frozen=True, kw_only=True):
     """A rejection. The model reads `words`; with `stop`, the turn ends too.
 
-    `is_nobodys` is set if there was no user to ask. With `is_deferred`, the call waits until the
-    session goes on, if it can.
+    `is_nobodys` is set if there was no user to ask. With `is_deferred`, the call is deferred until
+    the session continues, if possible.
     """
 
     words: str
@@ -185,7 +185,7 @@ async def skip_review(_: BoundCall, needed: NeedsReview) -> Reviewed:
 class Hooks(Protocol):
     """The user's hooks, which are notified of events and may influence them.
 
-    An event without hooks costs one lookup. Failures of hooks are part of the outcome.
+    An event without hooks costs one lookup. The outcome includes the failures of hooks.
     """
 
     async def fire(
@@ -200,7 +200,7 @@ class Hooks(Protocol):
     async def waiting(self, emit: Emit, /) -> HookOutcome:
         """Return the outcome of asynchronous hooks.
 
-        These are the hooks of the session's start and background hooks.
+        These are SessionStart hooks and background hooks.
         """
         ...
 

@@ -290,7 +290,7 @@ class ToolExecutor:
                 await self._deny(call, verdict.words, kind)
 
     async def _defer(self, call: PendingCall, why: str) -> None:
-        """Let a call wait until the session goes on, and end the turn."""
+        """Defer a call until the session continues, and end the turn."""
         self.halt = self.halt or why.format(tool=call.block["name"])
         await self._deny(call, DEFERRED, DEFERRED_KIND)
 
@@ -408,7 +408,7 @@ class ToolExecutor:
         await self._finish(call, outcome, content=replace_result(call.block, outcome, hook_outcome))
 
     def _note_retry(self, call: PendingCall) -> None:
-        """Record that a call runs that was denied before; the entry follows its result."""
+        """Record that a previously denied call is running; the entry follows its result."""
         command = call.block["input"].get("command")
         call.beside.append(
             factories.make_system(

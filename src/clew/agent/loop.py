@@ -1,7 +1,8 @@
 """The loop of one turn: send a request, run tools while the response streams, continue or end.
 
-Read this file from `run_turn` down. The history grows only through the story. A canceled turn keeps
-what was complete, answers every call, records the interruption and passes the cancellation on.
+Read this file from `run_turn` down. The history grows only through the story. A cancelled turn
+keeps what was complete, answers every call, records the interruption and passes the cancellation
+on.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -383,7 +384,7 @@ class Hearing:
             deps.spending.change(self._took)
 
     async def _shrunk(self, prepared: Prepared) -> Prepared:
-        """Return a request that is not larger than the service takes, compacted if necessary."""
+        """Return a request that is small enough for the service, compacted if necessary."""
         for tries in (2, 3):
             if any(violation.is_of_size for violation in prepared.violations):
                 request = prepared.request

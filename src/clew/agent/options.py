@@ -259,7 +259,7 @@ class Options(Struct, frozen=True, kw_only=True):
             values.names_among("api", "tools", "hooks", "session"), value=())] = ()
     # The server of a remote session; empty: the one in the environment.
     remote: Annotated[str | None,
-        Flag("--remote [URL]", "Let viewers use this session through a clew serve", value="")] = None
+        Flag("--remote [URL]", "Let viewers use this session through a clew server", value="")] = None
     output_format: Annotated[str,
         Flag("--output-format FORMAT", "Output format of --print; stream-json requires --verbose",
             choices=("text", "json", "stream-json"))] = "text"

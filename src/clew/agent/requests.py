@@ -115,7 +115,7 @@ def anchored(
     """Return the last usage that the service counted, and what changed since then.
 
     The changes are the messages added and the number of tokens removed. Counts from before a
-    compaction are ignored, and those of the response `distrusted` and earlier ones.
+    compaction are ignored, and so are those up to and including the response `distrusted`.
     """
     since: list[Json] = []
     freed = 0

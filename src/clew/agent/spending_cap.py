@@ -1,8 +1,9 @@
-"""Keeps the cost of a session below a limit: each request is paid for before it is sent.
+"""Keeps the cost of a session below a limit: the cost of each request is reserved before it is
+sent.
 
-A request is reserved at the highest price that it can have: nothing of its input is in the cache,
-and its response is as long as allowed. If this does not fit, the response is limited to what the
-remaining money buys. Requests in flight keep their reservation until their cost is charged.
+The reservation is the highest possible cost: none of the input is cached, and the response is as
+long as allowed. If it exceeds the remaining budget, the response is limited accordingly. Requests
+in flight keep their reservation until their cost is charged.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class HighestCost(Struct, frozen=True, kw_only=True):
 
 
 class SpendingCap:
-    """The dollars that a session may cost, its subagents and side questions included.
+    """The dollars that a session may cost, including its subagents and side questions.
 
     `spent` returns the cost so far. Each reservation belongs to the driver of one response.
     """
@@ -64,7 +65,7 @@ class SpendingCap:
 
     @property
     def left_usd(self) -> Decimal:
-        """What is neither spent nor reserved."""
+        """The part of the budget that is neither spent nor reserved."""
         return self.usd - self._spent() - sum(self._held.values(), Decimal(0))
 
     @property
@@ -87,10 +88,10 @@ class SpendingCap:
         return f"the price of {model} is unknown, so the budget of ${self.usd} does not limit it"
 
     async def hold(self, owner: object, request: ModelRequest) -> ModelRequest | Failure:
-        """Reserve the cost of a request and return it, with its response limited if necessary.
-
-        If it does not fit, wait for the cost of the requests in flight. An earlier reservation of
-        the same owner ends. The price of some models is unknown; their requests are not limited.
+        """Reserve the cost of a request and return the request, with its response limited if
+        necessary. If the budget is not sufficient, wait for the cost of the requests in flight. An
+        earlier reservation of the same owner ends. The price of some models is unknown; their
+        requests are not limited.
         """
         self.release(owner)
         cost = self._find_highest_cost(request)
@@ -152,6 +153,6 @@ class SpendingCap:
 
 
 def count_searches(tool: Json) -> int:
-    """Return how many searches a request allows the service to run with a tool of its own."""
+    """Return how many searches a request allows the service to run with its own search tool."""
     count = tool.get("max_uses")
     return count if type(count) is int else 0

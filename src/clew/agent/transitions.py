@@ -53,7 +53,7 @@ class Repetition:
         self._pardoned.append((block["name"], block["input"]))
 
     def take_pardon(self, block: Json) -> bool:
-        """Return whether a call was denied and may be made again; do so once."""
+        """Return whether a call was denied and may be made again; this is true only once."""
         this = (block["name"], block["input"])
         if this not in self._pardoned:
             return False
@@ -95,7 +95,7 @@ def describe_api_error(failure: Failure) -> str:
 
 
 def with_advice(ended: GaveUp, now: str) -> str:
-    """Return the failure's message, with when to try again or why waiting does not help."""
+    """Return the failure's message, and when to try again or why waiting does not help."""
     words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:

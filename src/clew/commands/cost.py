@@ -255,5 +255,5 @@ def _unpriced(costs: CostReport) -> Iterator[str]:
             yield ""
             yield (
                 f"{format_count(spend.unpriced, 'response')} of {model} without a known price: "
-                f"{spend.tokens.total:,} tokens are counted, but no cost."
+                f"{spend.tokens.total:,} tokens are counted, but their cost is not."
             )

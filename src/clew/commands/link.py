@@ -1,4 +1,5 @@
-"""`clew link`: a program named `claude` that starts clew, for programs that look for that name.
+"""`clew link`: make a program named `claude` that starts clew, for programs that look for that
+name.
 
 It never replaces or removes a file that it did not make.
 """
@@ -58,13 +59,13 @@ def unlink(folder: Path) -> str:
     if not os.path.lexists(path):
         return f"{path}: not found"
     if not is_ours(path):
-        raise UserError(f"{path} was not made by clew link, so it stays")
+        raise UserError(f"{path} was not made by clew link, so it was not removed")
     path.unlink()
     return f"removed {path}"
 
 
 def find_program() -> str:
-    """Return the path of the installed clew that runs now."""
+    """Return the path of the installed clew that is running."""
     beside = Path(sys.executable).with_name("clew")
     found = str(beside) if is_there(beside) else shutil.which("clew")
     if found is None:
@@ -75,13 +76,13 @@ def find_program() -> str:
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew link",
-        description=f"Make a program named {NAME} that starts clew, for programs that look for that name. A "
-        "program that is already there is never replaced.",
+        description=f"Make a program named {NAME} that starts clew, for programs that look for "
+        "that name. An existing program is never replaced.",
     )
     parser.add_argument(
         "--folder", default=FOLDER, help=f"Folder of the program (default {FOLDER})"
     )
-    parser.add_argument("--remove", action="store_true", help="Remove the program again")
+    parser.add_argument("--remove", action="store_true", help="Remove the program")
     options = parser.parse_args(argv)
     folder = Path(options.folder).expanduser().absolute()
     did = unlink(folder) if options.remove else link(folder, find_program())

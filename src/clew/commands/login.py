@@ -35,7 +35,7 @@ INVALID = "expected a single API key without spaces"
 
 
 class RejectedKeyError(UserError):
-    """The API does not accept the key, so that it is not saved."""
+    """The API rejected the key, so the key is not saved."""
 
 
 def is_key(secret: str) -> bool:

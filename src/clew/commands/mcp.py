@@ -94,7 +94,10 @@ def arguments() -> Group:
     subparser = word("remove", run_remove, "Remove a server")
     subparser.add_argument("name")
     subparser.add_argument(
-        "-s", "--scope", choices=SCOPES, help="Scope to remove it from (default: where it is)"
+        "-s",
+        "--scope",
+        choices=SCOPES,
+        help="Scope to remove it from (default: the scope that has it)",
     )
     for name, run, line in (
         ("approve", run_approve, "Allow servers that the project defines to start"),

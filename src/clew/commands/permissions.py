@@ -103,14 +103,14 @@ def main(argv: list[str]) -> int:
     call = (
         argument("tool", help="Tool: Bash, Read, Edit, mcp__server__tool, ..."),
         argument(
-            "input", nargs="?", default="{}", help="Input as JSON; for Bash also a plain command"
+            "input", nargs="?", default="{}", help="Input as JSON, or a plain command for Bash"
         ),
         argument(
             "--untrusted",
             action="append",
             default=[],
             metavar="SOURCE",
-            help="Untrusted content earlier in the session",
+            help="Assume untrusted content earlier in the session",
         ),
         *shared,
     )

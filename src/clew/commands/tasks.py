@@ -1,4 +1,4 @@
-"""`clew tasks`: list, show and stop background commands that run on after clew has exited."""
+"""`clew tasks`: list, show and stop background commands that keep running after clew has exited."""
 
 import argparse
 import os
@@ -34,7 +34,8 @@ def parser() -> Group:
     task, as_json = argument("task", metavar="TASK"), switch("--json", "Print JSON")
     group = Group(
         prog="clew tasks",
-        description="Manage background commands that run on after clew exits (/tasks keep ID). "
+        description="Manage background commands that keep running after clew exits "
+        "(/tasks keep ID). "
         "TASK is SESSION/ID as shown by list, or the ID alone if it is unique.",
     )
     return group.add_words(

@@ -45,7 +45,7 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 class Show(Struct, frozen=True, kw_only=True):
     """Text shown to the user; the model does not see it.
 
-    With `is_unknown`, the line was not understood, so that the user gets it back to edit. A terminal
+    With `is_unknown`, the line was not understood, so the user gets it back to edit. A terminal
     paints `page` instead of the text, which has the same content.
     """
 
@@ -103,7 +103,7 @@ class PickRow(Struct, frozen=True, kw_only=True):
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """A list of choices, with `text` shown above it. Canceling changes nothing.
+    """A list of choices, with `text` shown above it. Cancelling changes nothing.
 
     `of` names the collection that the rows are part of, so that a front end can search all of it,
     or show what a theme looks like.

@@ -67,7 +67,7 @@ def pairs(rows: Iterable[tuple[str, str]], title: str = "") -> PageGroup:
 
 
 def format_page(page: ReportPage, *, has_bars: bool = False) -> str:
-    """Return the page as plain text. Bars are left out, because the figures tell the same."""
+    """Return the page as plain text. Bars are left out, because the figures say the same."""
     lines = lay_out(page, WIDTH, has_bars=has_bars)
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 

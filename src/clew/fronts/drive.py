@@ -128,7 +128,7 @@ class FrontView(Protocol):
         return None
 
     async def untaken(self, line: Line) -> None:
-        """Report that a line was canceled before it had a result."""
+        """Report that a line was cancelled before it had a result."""
         await self.show(Show(text="Cancelled"), line)
 
     async def may_exit(self) -> bool:
@@ -359,7 +359,7 @@ class Driver:
 
 
 MAX_FAILURES = 5
-REMINDER = "Call StructuredOutput with the result now; the calling program reads nothing else that you say."
+REMINDER = "Call StructuredOutput with the result now; the calling program reads nothing else."
 NEVER = TurnEnded(
     reason="unshaped",
     message="the model returned no result that matches the schema of --json-schema",

@@ -39,7 +39,9 @@ async def may_exit(tasks: Tasks, choose: Choose, tell: Callable[[str], object]) 
 
 
 def make_exit_dialog(running: Sequence[BackgroundTask]) -> Dialog:
-    """Return the question what to do with the running tasks; nothing changes unless one is chosen."""
+    """Return the question about what to do with the running tasks; nothing changes unless one is
+    chosen.
+    """
     kept = [task for task in running if task.keeping is not None]
     lines = [f"  {task.kind} {task.id}: {join_lines(task.title)}" for task in running]
     choices = [Choice(label="Stop and exit", key="e")]

@@ -14,7 +14,7 @@ from clew.system.config.environment import freeze
 async def use_key(session: Session, secret: str | None, tell: Callable[[str], object]) -> Outcome:
     """Save a key if the API accepts it, or cannot be reached; `None` cancels."""
     if secret is None:
-        return Show(text="Canceled; nothing was saved")
+        return Show(text="Cancelled; nothing was saved")
     if not is_key(secret):
         return Show(text=f"/login: {INVALID}", is_error=True)
     environ = session.rules.standing.environ

@@ -245,8 +245,8 @@ class SessionCompaction(Part):
     ) -> list[Fact]:
         """Return the facts that the model needs again after a compaction.
 
-        These are the current surroundings and instructions, carried attachments, the plan, the
-        tasks and the files in use.
+        These are the current surroundings and instructions, attachments that are carried over, the
+        plan, the tasks and the files in use.
         """
         from clew.agent.compaction import kept as keeping
 

@@ -54,7 +54,7 @@ class Goal(Part):
 
     @property
     def cost(self) -> float:
-        """What the session has cost since the goal was set."""
+        """The cost of the session since the goal was set."""
         return self._spent() - self._before
 
     def set(self, text: str) -> None:

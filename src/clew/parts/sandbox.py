@@ -226,7 +226,7 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return what deny rules withhold from git in a folder, as far as it is known yet.
+        """Return what deny rules withhold from git in a folder, as far as this is known.
 
         The search of git's history is set up when a command first asks git for file contents.
         """

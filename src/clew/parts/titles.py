@@ -1,8 +1,8 @@
 """The session's title: the user's own, else a generated one, else the first prompt.
 
-Owns the one request for a generated title. The request runs next to a turn, never delays one, and a
-failure leaves the session without a generated title. The title is a small model's text about the
-user's prompts, so it is data: shown and searched, never followed.
+Owns the one request for a generated title. The request runs in parallel with a turn and never
+delays it. If it fails, the session has no generated title. The title is a small model's text about
+the user's prompts, so it is data: shown and searched, never followed.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class SessionTitle(Part):
         return self._first
 
     def generate(self, titled: Callable[[], object] = bool) -> None:
-        """Start generating a title, unless the session has one, or asked for one before.
+        """Start generating a title, unless the session has one, or has already requested one.
 
         `titled` is called when the title has been set.
         """

@@ -35,8 +35,8 @@ from clew.system.config.settings import read_object
 def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Return the tools that the session offers, built-in ones and those of its parts.
 
-    Left out are tools that the command line excludes or denies entirely, and, if the user can't be
-    asked, tools that need the user.
+    Tools that the command line excludes or denies entirely are left out. If the user can't be
+    asked, so are tools that need the user.
     """
     tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
@@ -158,5 +158,5 @@ def new_toolset(
 
 
 def is_lasting(options: Options) -> bool:
-    """Return whether the session goes on after an answer."""
+    """Return whether the session continues after an answer."""
     return not options.is_print or options.input_format == "stream-json"

@@ -1,4 +1,4 @@
-"""What git stores of the files that rules deny or ask about.
+"""Find what git stores of the files that rules deny or ask about.
 
 Owns the search through the index and every commit that a ref or a reflog leads to. git itself
 performs the search. Also owns how long a result stays valid. Never starts a program that the

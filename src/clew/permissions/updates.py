@@ -166,7 +166,7 @@ class No(Struct, frozen=True, kw_only=True):
     """The host denies the call, and `words` go to the model.
 
     `stops` means that the turn ends too. `defers` postpones the call: the host decides when the
-    session goes on.
+    session continues.
     """
 
     words: str
@@ -190,7 +190,7 @@ def read_verdict(answer: Json) -> Yes | No | UnusableVerdict:
                 words = "The host denied this call."
             return No(words=words, stops=answer.get("interrupt") is True)
         case "defer":
-            return No(words="The host postponed this call.", defers=True)
+            return No(words="The host deferred this call.", defers=True)
         case _:
             return UnusableVerdict(why=EXPECTED)
 

@@ -249,7 +249,7 @@ def shell(command: Simple) -> Unwrapped:
             return troubled(command, "runs a script file that clew does not check")
     if any(word.text in ("--version", "--help") for word in command.words[1:]):
         return NOTHING
-    return troubled(command, "runs a script piped into it")
+    return troubled(command, "runs a script that is piped into it")
 
 
 def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:

@@ -149,7 +149,7 @@ class Watchdog:
         try:
             event = await anext(self._events, None)
         except asyncio.CancelledError:
-            # The watchdog itself canceled this wait, unless another cancellation arrived too,
+            # The watchdog itself cancelled this wait, unless another cancellation arrived too,
             # which then takes effect.
             assert self._reader is not None
             assert self._ticking is not None

@@ -209,7 +209,7 @@ class Rewinding:
         await self._session.parts.file_history.settled()
         saved = await self._recorder.durable()
         if saved.troubles or not is_there(self._recorder.transcript):
-            why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
+            why = "; ".join(map(str, saved.troubles)) or "there are no messages yet"
             raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:

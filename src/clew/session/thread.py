@@ -75,7 +75,7 @@ def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: fl
 
 
 def read_cap(ground: Ground, spending: Spending) -> "SpendingCap | None":
-    """Return what the session may cost, by the option or else the setting; None for no limit."""
+    """Return the session's spending limit from the option or the setting; None means no limit."""
     usd = ground.options.max_budget_usd
     if usd is None:
         amount = read_number(ground.began.settings, "maxBudgetUsd")

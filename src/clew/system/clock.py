@@ -1,6 +1,6 @@
 """The clock.
 
-For people, times are local. For programs they are in UTC with a Z, so that they can be compared.
+Times for users are local. Times for programs are in UTC with a Z, so that they can be compared.
 """
 
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def local_time() -> datetime:
 
 
 def format_local(moment_s: float, *, seconds: bool = False) -> str:
-    """Format a time for people: `2026-01-31 12:00`."""
+    """Format a time for users: `2026-01-31 12:00`."""
     form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
     return _local(moment_s).strftime(form)
 

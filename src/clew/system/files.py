@@ -108,7 +108,7 @@ def hold_lock(home: Path) -> Iterator[None]:
 def try_lock(handle: int) -> bool:
     """Try to lock an open file or folder. Return False if another process holds the lock.
 
-    Return True also if locks are not supported, because the caller then continues without a lock.
+    Also return True if locks are not supported, because the caller then continues without a lock.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,7 +122,7 @@ def try_lock(handle: int) -> bool:
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
     """Replace a file's text.
 
-    `mode` sets the permissions also of an existing file, for files that must always be private.
+    `mode` also sets the permissions of an existing file, for files that must always be private.
     """
     target = path.resolve()
     make_private(target.parent)

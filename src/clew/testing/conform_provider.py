@@ -148,7 +148,7 @@ async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutc
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for event in attempt:
-                _hold(failure is None, name, f"{event} came after a Failure")
+                _hold(failure is None, name, f"{event} arrived after a Failure")
                 _hold(attempt.bytes_received >= received, name, "bytes_received decreased")
                 received = attempt.bytes_received
                 if isinstance(event, Failure):
@@ -160,7 +160,7 @@ async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutc
     finally:
         await attempt.aclose()
         await attempt.aclose()
-    _hold(events == 0 or received > 0, name, "events came, but bytes_received is 0")
+    _hold(events == 0 or received > 0, name, "events arrived, but bytes_received is 0")
     _hold(request == before, name, "the request was modified")
     answer_events += accumulator.close() if failure is None else accumulator.abort()
     fault = next((e for e in answer_events if isinstance(e, StreamFault) and e.fatal), None)
@@ -174,7 +174,7 @@ async def _after_the_end(attempt: Attempt, name: str) -> None:
         event = await anext(attempt)
     except StopAsyncIteration:
         return
-    raise ConformanceError(f"{name}: {event} came after the end")
+    raise ConformanceError(f"{name}: {event} arrived after the end")
 
 
 async def _in_one_piece(make: Make, streamed: AttemptOutcome) -> None:
@@ -203,7 +203,7 @@ async def _several_at_once(make: Make) -> None:
 
 
 async def _cancelled(make: Make) -> None:
-    """Check that an attempt can be canceled wherever it waits, and that the next one succeeds."""
+    """Check that an attempt can be cancelled wherever it waits, and that the next one succeeds."""
     name = "cancelled"
     for place in ({"at": "headers"}, {"after_events": 3}, {"after_bytes": 500}):
         stalled = {"text": WORDS, "faults": [{**place, "stall_s": "forever"}]}

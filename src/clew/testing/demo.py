@@ -172,7 +172,7 @@ class DemoScreen:
                 dumps = json.dumps(block["input"], ensure_ascii=False)
                 self._note(f"calls {block['name']} {dumps}")
             case ToolUseUnusable(block=block, message=message):
-                self._note(f"calls {block['name']} with unusable input: {message}")
+                self._note(f"calls {block['name']} with invalid input: {message}")
             case Withdrawn():
                 self._note("withdrawn: the answer starts again")
             case Retrying(failure=failure, attempt=attempt, delay_s=delay_s):

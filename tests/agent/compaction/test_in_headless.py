@@ -229,7 +229,7 @@ def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_p
         done = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
     assert len(window.summaries) == 2
     assert "the record of a conversation" in text_of(window.summaries[1])
-    assert "entries summarised, 0 kept verbatim" in done.stdout
+    assert "entries summarized, 0 kept verbatim" in done.stdout
     assert "not seen" not in done.stdout
     assert boundaries(tmp_path)[0]["compactMetadata"]["covers"]["leftOut"] == []
 

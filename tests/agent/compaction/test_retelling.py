@@ -222,7 +222,7 @@ def test_a_receipt_tells_what_is_covered() -> None:
     assert receipt.describe_boundary(boundary).endswith("\nno model wrote the summary: overloaded")
     assert "and 8 more" in shown
     foreign = receipt.describe_boundary({"compactMetadata": {"preTokens": 9}})
-    assert foreign == "9 tokens before, about 0 now; 0 entries summarised, 0 kept verbatim"
+    assert foreign == "9 tokens before, about 0 now; 0 entries summarized, 0 kept verbatim"
 
 
 def test_what_nobody_answered_yet_has_nothing_to_tell_of() -> None:

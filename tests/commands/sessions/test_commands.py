@@ -188,7 +188,7 @@ def test_a_copy_of_a_subagents_file_is_in_no_list_either(place: Place) -> None:
 def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
     place.write([entry("system", "x", None, subtype="informational", content="Hello.")])
     told = place.clew("repair", SESSION, code=1)
-    assert "remains: line 1: C10 nothing-live: " in told
+    assert "remaining problem: line 1: C10 nothing-live: " in told
     assert told == place.clew("repair", SESSION, "--dry-run", code=1)
 
 
@@ -204,7 +204,7 @@ def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(pla
     ]
     told = place.clew("repair", SESSION, code=1)
     assert "no repair needed" in told
-    assert "remains: line 2: L02 not-an-entry: " in told
+    assert "remaining problem: line 2: L02 not-an-entry: " in told
     assert f"clew sessions repair --warnings {SESSION}" in told
     done = place.json("repair", SESSION, "--warnings", code=1)
     assert (done["action"], path.read_bytes()) == ("new session", before)

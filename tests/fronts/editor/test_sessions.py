@@ -436,7 +436,7 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         session = editor.new()
         editor.prompt(session, "/compact")
-        assert "nothing to summarise yet" in editor.said()
+        assert "nothing to summarize yet" in editor.said()
         editor.prompt(session, "Paint it. " + PARAGRAPH)
         editor.told.clear()
         assert editor.prompt(session, "/compact the north side") == {"stopReason": "end_turn"}

@@ -503,7 +503,7 @@ def test_a_merge_with_conflicts_is_undone_and_names_the_files(tmp_path: Path) ->
 def test_a_checkout_begins_at_a_commit(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     git(tmp_path / "work", "init")
-    assert "has no commit yet" in in_a_checkout(tmp_path)
+    assert "has no commits yet" in in_a_checkout(tmp_path)
 
 
 def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:

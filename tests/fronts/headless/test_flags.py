@@ -216,7 +216,7 @@ def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     git(tmp_path / "work", "init")
     with serving(YES) as server:
-        assert "{} has no commit yet".format(tmp_path / "work") in ran(
+        assert "{} has no commits yet".format(tmp_path / "work") in ran(
             tmp_path, server.url, "--worktree", code=1
         )
         assert server.requests == []

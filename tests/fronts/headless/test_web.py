@@ -80,7 +80,7 @@ def test_an_address_inside_is_refused_though_a_rule_allows_the_tool(tmp_path: Pa
         _, results = run(tmp_path, answers, "--allowedTools", "WebFetch")
         assert here.asked == []
     assert all(result["is_error"] for result in results)
-    refused = ("may not be connected to", "webPrivateHosts")
+    refused = ("connections are not allowed", "webPrivateHosts")
     assert all(any(why in result["content"] for why in refused) for result in results)
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_page_is_a_result_the_model_can_act_on(tmp_path: Path) -> Non
     assert kept.read_bytes() == picture
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "fetch https://example.com/there" in said[2]
-    assert "answered 404" in said[3]
+    assert "returned HTTP 404" in said[3]
     assert results[3]["is_error"]
     assert "has no text" in said[4]
 
@@ -167,7 +167,7 @@ def test_a_search_goes_to_the_endpoint_of_the_persons_choice(tmp_path: Path) -> 
     assert "One" not in said[1]
     assert "Two" not in said[2]
     assert "invalid response" in said[3]
-    assert "answered 404" in said[4]
+    assert "returned HTTP 404" in said[4]
     assert "not both" in said[5]
 
 

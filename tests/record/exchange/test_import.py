@@ -229,7 +229,7 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        "subagent without an ID or a message": 2, "subagent: not an agent id: '../x'": 1,
+        "subagent without an ID or a message": 2, "subagent: not an agent ID: '../x'": 1,
         "message of type progress": 1, "message of type none": 1, "tool call without a name": 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])

@@ -138,7 +138,7 @@ def test_noise_is_refused_where_the_library_refuses_it(text: str, places: list[i
 def test_nothing_behind_the_last_chunk_says_another_end(name: str) -> None:
     body = Chunked()
     assert body.feed(f"1\r\na\r\n0\r\n{name}: 5\r\n\r\n".encode()) == b"a"
-    assert "illegal line after the last chunk" in body.fault
+    assert "invalid line after the last chunk" in body.fault
 
 
 @pytest.mark.parametrize("begins", [b"", b"1\r\na\r\n", b"0\r\n", b"0\r\na: b\r\n"])

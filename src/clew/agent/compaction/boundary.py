@@ -115,7 +115,8 @@ def describe_boundary(boundary: Json) -> str:
     uuids = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = [
         f"{metadata['preTokens']:,} tokens before, about {metadata.get('postTokens', 0):,} now; "
-        f"{format_count(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(uuids)} kept verbatim"
+        f"{format_count(receipt.get('entries', 0), 'entry', 'entries')} summarized, "
+        f"{len(uuids)} kept verbatim"
     ]
     for label, name in (("changed", "filesChanged"), ("read", "filesRead"), ("open", "openTodos")):
         names = receipt.get(name) or []

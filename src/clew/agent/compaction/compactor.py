@@ -511,7 +511,7 @@ class Work(Struct, frozen=True, kw_only=True):
 def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
     """Return what a user's compaction request summarizes and keeps, or an error message."""
     if not retelling.is_answered(entries):
-        return "nothing to summarise yet"
+        return "nothing to summarize yet"
     if order.up_to is None and order.since is None:
         return boundary.with_tail(entries, 0)
     place = place_of(entries, order.up_to or order.since or "")

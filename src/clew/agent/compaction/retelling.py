@@ -72,7 +72,7 @@ def compose_instruction(focus: str, *, keeps: bool) -> str:
 def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int]:
     """Append a question to the messages of a request.
 
-    Return the messages and how many of them, at the end, no later request will share. Because roles
+    Return the messages, and how many at the end will not be part of later requests. Because roles
     must alternate, the question is added to a trailing user message.
     """
     request_messages = list(messages)

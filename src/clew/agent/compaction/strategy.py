@@ -16,9 +16,9 @@ class CompactionRequest(Struct, frozen=True, kw_only=True):
     """A conversation that has to become shorter.
 
     Fields:
-        entries: The conversation, as it is stored. They must not be changed.
+        entries: The entries of the conversation, as stored. Do not change them.
         keep_from: The ID of the entry from which clew would keep everything; None to keep nothing.
-        kept_tokens: How much may be kept after the compaction.
+        kept_tokens: How many tokens of entries may be kept.
         summary_tokens: How long the summary may be.
         trigger: `auto`, or `manual` for `/compact`.
         focus: What the user or a hook wants the summary to be about.

@@ -46,8 +46,8 @@ NAME_BYTES = 4_096
 def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
     """Return the name of a file on which git would block, or None.
 
-    By default only the files that git always opens are checked; with `everywhere`, all that it may
-    open.
+    By default only the files that git always opens are checked; with `everywhere`, every file that
+    it may open.
     """
     top = next((path for path in (folder, *folder.parents) if is_there(path / ".git")), None)
     if top is None:

@@ -71,7 +71,8 @@ def findings(
 def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
     """Return whether the shell's expansions decide if a command matches the rule.
 
-    This is so if the rule names more than the program, and the command line contains expansions.
+    This is the case if the rule has more words than the program's name, and the command line
+    contains expansions.
     """
     if rule.kind != "command":
         return False

@@ -111,7 +111,7 @@ async def find_base_commit(git: Git, cwd: str, root: Path) -> str:
     """Return the commit at which a new worktree begins."""
     base = await resolve_commit(git, cwd, "HEAD")
     if not base:
-        raise UserError(f"can't create a worktree: {root} has no commit yet")
+        raise UserError(f"can't create a worktree: {root} has no commits yet")
     return base
 
 

@@ -400,7 +400,7 @@ class Tool(ABC, Generic[Input]):
         return self.name
 
     def objection(self, arguments: Input, session: ToolSession) -> str:
-        """Return why a valid call makes no sense now; such a call fails without a question."""
+        """Return why a valid call makes no sense now; such a call fails without asking the user."""
         return ""
 
     def rehearse(self, arguments: Input, session: ToolSession) -> None:

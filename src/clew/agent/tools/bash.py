@@ -247,7 +247,9 @@ def outcome(
     notes = [
         f"({note})"
         for note in (
-            f"The folder {gone} no longer exists; the command began in another." if gone else "",
+            f"The folder {gone} no longer exists; the command started in another folder."
+            if gone
+            else "",
             left_running(finished.left),
             held_back,
         )

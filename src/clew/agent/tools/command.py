@@ -231,7 +231,7 @@ async def in_background(
         owner=session.background.owner,
     )
     await task.wait(FIRST_LOOK_S)
-    note = f"\n(The folder {gone} no longer exists; it began in another.)" if gone else ""
+    note = f"\n(The folder {gone} no longer exists; it started in another folder.)" if gone else ""
     return report_start(task, file_of(ctx, task_id), note, ctx)
 
 

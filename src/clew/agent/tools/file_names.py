@@ -116,7 +116,7 @@ def rank(name: str, wanted: str) -> tuple[int, int, int, int, str]:
 
 
 def count_runs(name: str, wanted: str) -> int:
-    """Return into how many contiguous runs the word has to be split to match the name in order.
+    """Return the number of contiguous runs into which the word must be split to match the name.
 
     Each run is made as long as possible, which is not always the best split, but takes only a few
     searches per name. A split that fails counts as single letters.

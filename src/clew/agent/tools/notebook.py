@@ -31,7 +31,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The cell's ID, or one made from its index if the notebook's format has no cell IDs."""
+        """The cell's ID, or one derived from its index if the notebook's format has no cell IDs."""
         own = self.held.get("id")
         return own if isinstance(own, str) and own else f"cell-{self.place}"
 

@@ -218,7 +218,7 @@ def not_text(path: Path, size: int) -> ToolError:
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     """Read the lines of a large file and close `descriptor`, a duplicate made for this thread.
 
-    If the call is canceled, the original descriptor is closed while the thread is still reading.
+    If the call is cancelled, the original descriptor is closed while the thread is still reading.
     """
     try:
         return pieces(descriptor, path, first, count)

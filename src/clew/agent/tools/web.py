@@ -95,7 +95,9 @@ class WebFetch(Tool[WebFetchInput]):
             page = text_of(response, ctx)
             self._cache.put(arguments.url, page)
         if page.status >= 400:
-            raise ToolError(f"{page.url} answered {page.status}.\n{page.text[:1_000]}".rstrip())
+            raise ToolError(
+                f"{page.url} returned HTTP {page.status}.\n{page.text[:1_000]}".rstrip()
+            )
         answer = page.text or "(the page has no text)"
         if arguments.prompt.strip():
             answer = await ask_about_page(arguments.prompt, page, ctx)
@@ -163,7 +165,7 @@ async def ask_about_page(question: str, page: CachedPage, ctx: ToolContext) -> s
         f"<page url={page.url!r}>\n{text}{cut}\n</page>\n\n{question}", system=SYSTEM, purpose="web"
     )
     if isinstance(answer, Failure):
-        return f"(could not ask a model: {answer.message}; this is the page)\n\n{page.text}"
+        return f"(could not ask a model: {answer.message}; here is the page)\n\n{page.text}"
     return answer
 
 
@@ -240,7 +242,7 @@ class WebSearch(Tool[WebSearchInput]):
         response = await self._web.fetch(address, accept="application/json")
         if isinstance(response, OtherHost) or response.status != 200:
             raise ToolError(
-                f"The search endpoint {urlsplit(endpoint).netloc} answered {response.status}."
+                f"The search endpoint {urlsplit(endpoint).netloc} returned HTTP {response.status}."
             )
         try:
             hits = msgspec.json.decode(response.body, type=Hits).results

@@ -171,7 +171,7 @@ async def request_models(endpoint: Endpoint, environment: Environment) -> int:
 
 
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
-    """Return whether the service can be reached, and accepts the key."""
+    """Return whether the service can be reached and accepts the key."""
     try:
         status = await request_models(endpoint, environment)
     except TransportError as error:

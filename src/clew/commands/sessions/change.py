@@ -167,7 +167,8 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
         say(f"the conversation {'now ends' if is_done else 'would end'} at {where}")
     if not is_done and not planned.is_clear:
         say(
-            "nothing was changed; --force overwrites files changed outside clew and skips lost ones"
+            "nothing was changed; --force overwrites files changed outside clew "
+            "and skips files that can't be restored"
         )
     if is_done:
         say(
@@ -203,8 +204,8 @@ WORDS = {
         argument(
             "message",
             nargs="?",
-            help="UUID or prefix; rewinds to before a prompt, or to after any other "
-            "message. `start`: to before everything",
+            help="UUID or prefix. Rewinds to just before a prompt, "
+            "or to just after any other message; `start` rewinds to the beginning",
         ),
         (
             switch("--files", "Rewind only the files"),

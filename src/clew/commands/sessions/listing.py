@@ -157,7 +157,7 @@ def _stored(options: argparse.Namespace) -> int:
         say_json(rows)
         return FINE
     for row in rows:
-        where = row["path"] or "not here; download with clew sessions pull"
+        where = row["path"] or "not on this machine; download it with clew sessions pull"
         say(f"{row['sessionId']}  {row['lines']:>7,} lines  {where}")
     if not rows:
         say("the store is empty")
@@ -217,7 +217,7 @@ WORDS = {
         run_list,
         switch("--all", "Include every folder"),
         argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
-        argument("--branch", default="", help="Only sessions last on this git branch"),
+        argument("--branch", default="", help="Only sessions that were last on this git branch"),
         argument("--tag", default="", help="Only sessions with this tag"),
         argument(
             "--title", default="", metavar="TEXT", help="Only sessions with TEXT in the title"
@@ -226,14 +226,14 @@ WORDS = {
             "--since",
             default="",
             metavar="TIME",
-            help="Only sessions written since TIME, as 2026-01-31T12:00",
+            help="Only sessions written since TIME, such as 2026-01-31T12:00",
         ),
         argument("--until", default="", metavar="TIME", help="Only sessions written until TIME"),
         argument("--model", default="", help="Only sessions with responses of this model"),
         argument(
             "--cost-over", type=float, metavar="USD", help="Only sessions that cost more than USD"
         ),
-        switch("--hidden", "List the files that are otherwise not listed, and why"),
+        switch("--hidden", "List the hidden files, and why they are hidden"),
         switch("--stored", "List the sessions in your store"),
         argument("--store", help="Folder or URL (default: setting sessionStore)"),
     ),

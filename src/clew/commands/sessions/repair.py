@@ -234,7 +234,8 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
     yield from format_groups(
         (
             problem["rule"],
-            f"  remains: line {problem['line']}: {problem['rule']} {problem['name']}: {problem['why']}",
+            f"  remaining problem: line {problem['line']}: {problem['rule']} "
+            f"{problem['name']}: {problem['why']}",
         )
         for problem in remaining
     )

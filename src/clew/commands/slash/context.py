@@ -210,7 +210,7 @@ async def _edits(session: Session, _: Sequence[str]) -> Outcome:
         for edit in session.story.edits.edits
         if edit.uuids
     ]
-    return Show(text="\n".join(lines) or "No part of the conversation is edited")
+    return Show(text="\n".join(lines) or "The conversation has no edits")
 
 
 async def _restore(session: Session, words: Sequence[str]) -> Outcome:

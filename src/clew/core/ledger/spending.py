@@ -43,7 +43,7 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> int:
-        """All input tokens, cached ones included."""
+        """All input tokens, including cached ones."""
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
     @property
@@ -189,6 +189,6 @@ class Estimator:
         return round(estimate_message_tokens(messages) * self.factor)
 
     def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
-        """Estimate the size of the next prompt: the last request and response and what followed."""
+        """Estimate the size of the next prompt: the last request, its response and later text."""
         counts = tokens_of(usage)
         return counts.total + self.tail(tail)

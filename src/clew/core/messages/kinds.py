@@ -55,7 +55,7 @@ _KINDS = (
     _ours(messages.UserMessage, CHAIN, "the user, a tool, or clew on the user's behalf", "the model; the screen unless meta"),
     _ours(messages.AssistantMessage, CHAIN, "the model, one entry per block; clew for an API error", "the model, except API errors; the screen"),
     _ours(messages.SystemMessage, CHAIN, "clew", "the screen; for local commands also the model"),
-    _ours(messages.Attachment, CHAIN, "clew: context outside the dialogue", "the model, as its rendered text"),
+    _ours(messages.Attachment, CHAIN, "clew: context outside the dialogue", "the model, rendered as text"),
     Kind(messages.ProgressMessage, LIVE, written=False, comes_from="a running tool; old transcripts", goes_to="the screen; in old chains a link to its parent"),
     _ours(events.Tombstone, BESIDE, "a fallback to another model", "the screen and the loader, which remove the message"),
     Kind(events.RawStreamEvent, LIVE, written=False, comes_from="the API's stream", goes_to="hosts that request partial messages"),

@@ -29,7 +29,7 @@ class RequestViolation(Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_size(self) -> bool:
-        """True if the messages together are too large, so that a compaction helps."""
+        """True if the messages together are too large, in which case a compaction helps."""
         return self.rule == "V8" and self.where == "messages"
 
 

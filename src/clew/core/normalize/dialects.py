@@ -192,15 +192,14 @@ class _ChatWriter:
 
 
 def mark_error(words: str, *, is_error: bool) -> str:
-    """Return a result's text, so that it reads as an error where no member says so."""
+    """Return a result's text, marked as an error for formats that have no field for errors."""
     is_said = words[:5].lower() == "error"
     return f"Error: {words}" if is_error and not is_said else words
 
 
 def merge_parts(parts: list[Any], quirks: Quirks) -> Block | None:
-    """Put the parts of a response together to the message that the service gets back.
-
-    Reasoning goes back only in the form that the service accepts.
+    """Combine the parts of a response into the message that is returned to the service. Reasoning
+    is returned only in the form that the service accepts.
     """
     message: Block = {"role": "assistant"}
     texts: list[Any] = []
@@ -253,7 +252,7 @@ def _choose_thoughts(message: Block, quirks: Quirks) -> None:
 
 
 def _is_readable(call: Any) -> bool:
-    """Return whether a call's own arguments are an object; services refuse all others."""
+    """Return whether a call's own arguments are an object; services reject anything else."""
     function = call.get("function") if type(call) is dict else None
     arguments = function.get("arguments") if type(function) is dict else None
     try:

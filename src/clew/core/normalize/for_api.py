@@ -69,7 +69,7 @@ def for_api(
 def read_item(item: Any) -> Entry | Repair:
     """Return an entry or an API message as an entry; a repair if it is neither.
 
-    An entry of an unknown type with a UUID is one of a newer version, which is left out silently.
+    An entry of an unknown type with a UUID comes from a newer version and is left out silently.
     """
     if type(item) is not dict:
         return Repair(kind="not_an_entry", uuid=None, detail=type(item).__name__)
@@ -404,7 +404,7 @@ class _Fold:
     def _with_own_items(
         self, messages: list[dict[str, Any]], exchange: PairedExchange
     ) -> list[dict[str, Any]]:
-        """Return the messages; the response also has its own items if the receiver wrote it."""
+        """Return the messages; a response written by the receiver keeps its original items."""
         reader, entries = self._target.reader, exchange.entries
         if reader is None or not entries or messages[0]["role"] != "assistant":
             return messages

@@ -161,7 +161,7 @@ class _ContentWriter:
         return parts
 
     def add_user(self, content: list[Json]) -> None:
-        """Add results in a content of their own: their number must be that of the calls."""
+        """Add results as a separate content, because there must be one for each call."""
         results: list[Json] = []
         parts: list[Json] = []
         for block in content:
@@ -173,7 +173,7 @@ class _ContentWriter:
             self.contents.append({"role": "user", "parts": group})
 
     def _result(self, block: Json, parts: list[Json]) -> Json:
-        """Return the part of a result; media that it may not hold are added to `parts`."""
+        """Return the part of a result; media that it cannot contain are added to `parts`."""
         content = block["content"]
         inside = [{"type": "text", "text": content}] if isinstance(content, str) else content
         made = [_part(inner) for inner in inside]

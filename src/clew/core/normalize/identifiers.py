@@ -43,7 +43,7 @@ class IdMap:
         return sent
 
     def keep(self, call_id: str, sent: str) -> None:
-        """Send `sent` for a call, because the service itself gave it this ID."""
+        """Use the ID `sent` for a call, because the service itself assigned it."""
         self._mapped[call_id] = sent
         self._taken.add(sent)
 

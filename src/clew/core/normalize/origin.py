@@ -1,6 +1,7 @@
-"""Records of origin: the items of a foreign response, returned unchanged to the service they are from.
+"""Records of origin: the items of a foreign response, returned unchanged to the service they came
+from.
 
-An assistant entry of a response from any wire but the Messages API has the member `origin` beside
+An assistant entry of a response from any wire but the Messages API has the member `origin` next to
 its message: the service, the wire, the model, the items of its block and a digest of the block. The
 service gets the items of a response back only if nothing of the response was removed or edited. All
 other services get the canonical blocks. Must never read what the items mean.

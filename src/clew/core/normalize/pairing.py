@@ -53,7 +53,7 @@ class PairedExchange:
 
     @property
     def has_words(self) -> bool:
-        """True if the model was sent anything but tool results."""
+        """True if the model was sent anything other than tool results."""
         return bool(self.before or self.context or self.talk or self.notices)
 
     @property

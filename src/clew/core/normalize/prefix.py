@@ -318,7 +318,7 @@ class Thoughts:
         self._after_blank: set[str] = set()
 
     def learn(self, entries: Iterable[Json]) -> None:
-        """Add entries of the transcript."""
+        """Add entries from the transcript."""
         for entry in entries:
             message = entry.get("message") if entry.get("type") == "assistant" else None
             if type(message) is dict:

@@ -1,4 +1,4 @@
-"""Convert a request for OpenAI's responses.
+"""Convert a request for OpenAI's Responses API.
 
 The input is what `for_api` built for a target that `for_responses` returned. A response of the same
 service goes back as its own output items; everything else is written from canonical blocks. Must
@@ -26,7 +26,7 @@ NO_ITEMS: Container[str] = frozenset()
 
 
 def for_responses(target: Target) -> Target:
-    """Return `target`, limited to what a model accepts through responses."""
+    """Return `target`, limited to what a model accepts through the Responses API."""
     return replace(
         target,
         family=NO_FAMILY,
@@ -113,7 +113,7 @@ class _ItemWriter:
         return True
 
     def _is_unreadable(self, item: Json) -> bool:
-        """Return whether an item is reasoning that the service cannot read any more."""
+        """Return whether an item is reasoning that the service can no longer read."""
         if item.get("type") != "reasoning":
             return False
         encrypted = item.get("encrypted_content")

@@ -14,7 +14,7 @@ ForeignThinking: TypeAlias = Literal["drop", "text"]
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """Who receives a request in another wire format than the Messages API's.
+    """The receiver of a request in a wire format other than the Messages API's.
 
     Only responses with the same three values are returned with their own items (`origin`).
     """

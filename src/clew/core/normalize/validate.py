@@ -251,7 +251,9 @@ class Validator:
                 self._blocks.uncited(block, kind, self._at(index, place))
         if others and self._server_here:
             self.say(
-                "V3", f"messages[{index}]", "has more than results while a server tool is pending"
+                "V3",
+                f"messages[{index}]",
+                "contains more than tool results while a server tool is pending",
             )
         for use_id in left:
             self.say("V3", f"messages[{index}]", f"has no result for the call {use_id}")

@@ -49,12 +49,12 @@ class AnswerReader:
         return self._accumulator.message
 
     def feed(self, chunk: bytes) -> list[AnswerEvent]:
-        """Return what these bytes say."""
+        """Return the events in these bytes."""
         events = self._decoder.feed(chunk)
         return [out for event in events for out in self._accumulator.feed(event)]
 
     def close(self) -> list[AnswerEvent]:
-        """Return the last events. An answer that was cut ends with what arrived of it."""
+        """Return the last events. An incomplete answer ends with the part that arrived."""
         if self._is_closed:
             return []
         self._is_closed = True

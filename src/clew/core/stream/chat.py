@@ -44,7 +44,7 @@ _DETAIL_TEXTS = ("text", "summary", "data")
 
 
 class _Call:
-    """A tool call whose pieces still arrive. `index` is that of its block, once it is open."""
+    """A tool call whose pieces are still arriving. `index` is the index of its block, once open."""
 
     __slots__ = ("arguments", "call_id", "extra", "index", "name", "sent")
 
@@ -255,7 +255,7 @@ class ChatEvents:
             self._send(call)
 
     def _send(self, call: _Call) -> None:
-        """Pass on what is known of a call."""
+        """Pass on what is known about a call."""
         if call.index is None:
             self._close_words()
             call.index = self._out.open_call(call.call_id, call.name)

@@ -142,8 +142,8 @@ class CitationAdded(Struct, frozen=True, kw_only=True):
 class BlockFinished(Struct, frozen=True, kw_only=True):
     """A block in its final form; `complete` is False for text that was cut off.
 
-    `origin` is the record of the service's own items for the block, on any wire but the Messages
-    API. `index` is the block's place in the message.
+    `origin` is the record of the service's own items for the block, on any wire except the
+    Messages API. `index` is the block's place in the message.
     """
 
     index: int
@@ -241,7 +241,7 @@ class MessageFinished(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> Ending:
-        """Why the response ended, in the words of clew."""
+        """The reason why the response ended, in clew's terms."""
         return ENDINGS.get(self.stop_reason or "", "unknown")
 
 

@@ -18,7 +18,7 @@ NO_NAMES: Mapping[str, str] = {}
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
-    """What a decoder must know of the request: who answers, and the shortened names of tools."""
+    """What a decoder must know about the request: who answers it, and the shortened tool names."""
 
     service: str = ""
     wire: str = ""
@@ -114,7 +114,7 @@ class MessageWriter:
         self.add(index, f"{kind}_delta", kind, piece)
 
     def carry(self, items: list[Json]) -> None:
-        """Keep items that have no block for the block that opens next."""
+        """Attach items that have no block to the next block that opens."""
         if items:
             self._lead.setdefault(self._next, []).extend(items)
 

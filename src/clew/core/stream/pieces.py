@@ -1,7 +1,7 @@
-"""Events of the Messages API from the pieces that a program's own provider yields.
+"""Convert the pieces that a program's own provider yields to events of the Messages API.
 
 A piece is text, a complete content block, or an event of the Messages API. A provider that yields
-`message_start` writes all events itself, and they pass unchanged.
+`message_start` writes all events itself; they are passed on unchanged.
 """
 
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ class PieceWriter:
         self._is_raw = False
 
     def feed(self, piece: Any) -> list[Json]:
-        """Return the events of a piece. Raise `PieceError` if it is not one."""
+        """Return the events of a piece. Raise `PieceError` if it is not a valid piece."""
         match piece:
             case str():
                 self._begin()

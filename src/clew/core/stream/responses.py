@@ -1,8 +1,9 @@
-"""Convert OpenAI's responses, as streamed, to the Messages API's events.
+"""Convert streamed responses of OpenAI's Responses API to the Messages API's events.
 
-One output item becomes one block; the finished item itself is the block's `origin`. Items are told
-apart by `output_index`, else by their ID, because their events may be interleaved and some servers
-number nothing. Reasoning without text has no block: its item belongs to the block that follows it.
+One output item becomes one block; the finished item itself is the block's `origin`. Items are
+identified by `output_index` or else by their ID, because their events may be interleaved and some
+servers do not number them. Reasoning without text has no block: its item belongs to the block that
+follows it.
 
 Format: the types of `ResponseStreamEvent` in the `openai` package.
 Decision: docs/decisions/331-wires.md
@@ -137,7 +138,7 @@ class ResponseEvents:
         item.waiting.append(piece)
 
     def _whole(self, event: Json, text: Any, kind: str) -> None:
-        """Hold the complete text of a part against its pieces; add what is missing."""
+        """Compare the complete text of a part with its pieces; add what is missing."""
         item = self._find(event, {})
         if type(text) is not str or item.final is not None:
             return
@@ -236,7 +237,7 @@ class ResponseEvents:
         self._out.end(self._stop, self._usage)
 
     def _close_all(self) -> None:
-        """Stop the blocks of unfinished items; without an item, none of them goes back."""
+        """Stop the blocks of unfinished items; they are not returned to the service."""
         for place in sorted(self._items):
             item = self._items[place]
             self._forward(item)

@@ -153,7 +153,7 @@ class _Reading:
         elif media_type.startswith("image/"):
             self._image(resource.get("blob"), media_type)
         else:
-            self.left_out.append(f"{named(uri)} ({media_type or 'of no kind'})")
+            self.left_out.append(f"{named(uri)} ({media_type or 'of unknown type'})")
 
 
 def prompt_of(blocks: Any) -> EditorPrompt:

@@ -1,4 +1,4 @@
-"""One session of an editor: opened, one turn at a time, canceled, closed.
+"""One session of an editor: opened, one turn at a time, cancelled, closed.
 
 This module owns the waiting prompts, and the mode, plan and context usage that the client knows.
 Each session has its own task, so that many can run at once. Every prompt is answered, whatever
@@ -179,7 +179,7 @@ class EditorInput(FrontInput):
             answer.set_result(reply)
 
     def cancel(self) -> None:
-        """Answer all waiting prompts as canceled."""
+        """Answer all waiting prompts as cancelled."""
         while self._waiting:
             _, answer = self._waiting.popleft()
             if not answer.done():
@@ -385,7 +385,7 @@ class EditorSession:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
-        """Answer a prompt, after earlier prompts. Canceling this request interrupts its turn."""
+        """Answer a prompt, after earlier prompts. Cancelling this request interrupts its turn."""
         try:
             return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:

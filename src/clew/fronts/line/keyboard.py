@@ -78,7 +78,7 @@ class LineKeyboard:
             self._paper.write("\n")
 
     def reopen(self) -> bool:
-        """Read again after Ctrl-D; return False if the input is closed for good."""
+        """Read again after Ctrl-D; return False if the input is permanently closed."""
         self._is_over = not (self.is_terminal and os.isatty(self._fd))
         return not self._is_over
 

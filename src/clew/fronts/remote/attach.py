@@ -259,5 +259,5 @@ class RemoteViewer:
                 continue
             for result in results:
                 if by := result.get("answered_by"):
-                    self._note(f"not sent: the question was answered before, by {by}")
+                    self._note(f"not sent: the question was already answered by {by}")
             return

@@ -487,7 +487,7 @@ def _counted(
 ) -> Iterator[Row]:
     """Yield the rows of a change below its size.
 
-    What the user has just approved is only named.
+    A change that the user has just approved is only named.
     """
     more = folds.keep(answer.title, whole) if answer.is_seen else ""
     yield from wrap_spans([Span(f"{words}{more}", look.theme["quiet"])], look.width)

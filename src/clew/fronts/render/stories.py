@@ -165,7 +165,7 @@ def describe_retry(why: str, delay_s: float, attempts: str = "") -> str:
 
 
 def format_attempt(event: Retrying) -> str:
-    """Return the number of the next attempt, and of how many if attempts are limited."""
+    """Return the number of the next attempt, and the maximum number if there is one."""
     most = f" of {event.max_attempts}" if event.max_attempts else ""
     return f" (attempt {event.attempt + 1}{most})"
 
@@ -299,7 +299,9 @@ class CallStory:
         return self.state == "running" and self.block.get("name") in AGENTS
 
     def conclude(self, entry: Json, look: Look, folds: Folds) -> None:
-        """Record the result; the title of a finished subagent tells its work and folds its report."""
+        """Record the result; the title of a finished subagent describes its work and folds its
+        report.
+        """
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry)
         work = "" if look.says_who else describe_report(answer, look, folds)
         if work:

@@ -450,7 +450,7 @@ class Transcript:
         return out + (self.note(words, part=part) if words else [])
 
     def _tried(self) -> list[Line]:
-        """Return the line that the attempts of a request leave behind."""
+        """Return the line about a request's attempts that stays visible."""
         retried, self._retried = self._retried, None
         if retried is None:
             return []

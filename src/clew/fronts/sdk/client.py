@@ -1,7 +1,7 @@
 """A session in this process: prompts in, typed messages out, permission requests to a function.
 
 This module owns the task in which the session runs. Leaving the client ends the session: its work
-is recorded and its child processes are ended. Canceling `query` has the same effect.
+is recorded and its child processes are ended. Cancelling `query` has the same effect.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class ClewClient:
     async def _open_store(
         self, store: "ProgramStore | str", given: Options, environ: Mapping[str, str], cwd: str
     ) -> Options:
-        """Start to copy to the store. Return the options, with the session from the store."""
+        """Start copying to the store. Return the options, with the session from the store."""
         store = find_store(store) if isinstance(store, str) else store
         from clew.fronts.sdk.session_store import StoreMirror, bring_session
 
@@ -294,7 +294,8 @@ class ClewClient:
     def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
         """Answer with the result or the error of a program's function.
 
-        A canceled function is answered, too. The session ignores answers to calls that it withdrew.
+        A cancelled function is answered, too. The session ignores answers to calls that it has
+        withdrawn.
         """
         del self._calls[request_id]
         error = asyncio.CancelledError() if call.cancelled() else call.exception()

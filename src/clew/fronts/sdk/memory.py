@@ -92,7 +92,7 @@ class MemoryChannel:
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the session could not be opened, if so."""
+        """The reason why the session could not be opened, if any."""
         return None if self._server is None else self._server.failure
 
     def say(self, incoming: Incoming) -> None:
@@ -113,7 +113,7 @@ class MemoryChannel:
         return await self._frames.get()
 
     def release(self, size: int) -> None:
-        """Make room: a frame of this size was read."""
+        """Make room after a frame of this size was read."""
         self._waiting -= 1
         self._waiting_bytes -= size
         if self._has_room:

@@ -99,7 +99,8 @@ class User(Struct, frozen=True, kw_only=True, tag="user"):
 class System(Struct, frozen=True, kw_only=True, tag="system"):
     """An event of the session: its start, a wait, or a problem.
 
-    `subtype` is its kind, such as `init`; `data` has all of it (docs/extending/stream-json.md).
+    `subtype` is its kind, such as `init`; `data` contains all of its fields
+    (docs/extending/stream-json.md).
     """
 
     subtype: str

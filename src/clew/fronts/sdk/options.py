@@ -36,8 +36,8 @@ class Deny(Struct, frozen=True, kw_only=True):
 class Defer(Struct, frozen=True, kw_only=True):
     """Postpones the decision on a call: the turn ends, and nothing waits.
 
-    With the next prompt, in this process or in another one that resumes the session, the same call
-    is asked about again and then runs, before the model answers.
+    With the next prompt, in this process or in another one that resumes the session, approval of
+    the same call is requested again; the call then runs before the model answers.
     """
 
 

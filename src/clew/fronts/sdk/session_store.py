@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 class ProgramStore(Protocol):
-    """What clew needs of a store. `list_sessions` and `list_subkeys` are optional.
+    """The methods that clew needs from a store. `list_sessions` and `list_subkeys` are optional.
 
     A key has `project_key` and `session_id`, and for a subagent also `subpath`.
     """
 
     async def append(self, key: Any, entries: Any) -> None:
-        """Store entries after those before. An entry whose `uuid` is stored already is ignored."""
+        """Append entries to the stored ones. Ignore an entry whose `uuid` is already stored."""
         ...
 
     async def load(self, key: Any) -> Any:
@@ -158,7 +158,7 @@ async def _newest(store: ProgramStore, project: str) -> str | None:
 
 
 async def _ask(store: ProgramStore, name: str, argument: object) -> Any:
-    """Call an optional method. None if the store does not have it."""
+    """Call an optional method; return None if the store does not have it."""
     method = getattr(store, name, None)
     if method is None:
         return None

@@ -37,7 +37,7 @@ def session_messages(
 ) -> list[Json]:
     """Return the entries that the model sees, as they are stored: from the last compaction on.
 
-    `session` is its ID, title or file, or an item of `list_sessions`.
+    `session` is the session's ID, title or file, or an item of `list_sessions`.
     """
     return load(found(session, cwd, home)).messages
 

@@ -49,7 +49,7 @@ MOST_HITS = 50
 
 
 class StoredSession:
-    """A session, or the transcript of one of its subagents. Make one with `open` or `create`."""
+    """A session, or the transcript of one of its subagents. Use `open` or `create` to get one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class StoredSession:
     ) -> "StoredSession":
         """Open a session by ID, title, file, item of `list_sessions`, or its transcript's bytes.
 
-        From bytes, a temporary file is made, which is deleted with the object.
+        For bytes, a temporary file is created, which is deleted with the object.
         """
         if isinstance(session, bytes):
             return _open_bytes(session)
@@ -80,7 +80,7 @@ class StoredSession:
     ) -> "StoredSession":
         """Create a session from messages of the Messages API (`role` and `content`).
 
-        Without `session_id`, it gets a new ID. Raise `ValueError` if a message can't be taken.
+        Without `session_id`, it gets a new ID. Raise `ValueError` if a message is invalid.
         """
         if session_id is not None and not is_uuid(session_id):
             raise ValueError(f"session_id: expected a UUID, got {session_id!r}")
@@ -151,7 +151,7 @@ class StoredSession:
         subagents: bool = True,
         masks: Literal["secrets", "personal", "nothing"] = "secrets",
     ) -> bytes:
-        """Return the session in another form. Secrets are masked unless `masks` is "nothing"."""
+        """Return the session in another format. Secrets are masked unless `masks` is "nothing"."""
         redaction = redaction_of(redacts=masks == "personal", is_raw=masks == "nothing")
         is_all = since == "beginning"
         return export_session(self.path, form, redaction, subagents=subagents, is_all=is_all)
@@ -279,5 +279,5 @@ def _bring(
         except SessionError as error:
             raise ValueError(f"messages: {error}") from error
     if imported.losses:
-        raise ValueError(f"messages: not taken: {describe_losses(imported.losses)}")
+        raise ValueError(f"messages: some parts cannot be imported: {describe_losses(imported.losses)}")
     return StoredSession(imported.path)

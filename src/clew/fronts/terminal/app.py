@@ -119,7 +119,7 @@ class TerminalFront:
         return code
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a background task, which is canceled when the screen closes."""
+        """Start a background task, which is cancelled when the screen closes."""
         if self._group is None:
             work.close()
             return

@@ -181,7 +181,7 @@ class Chooser:
         self._marked ^= {self.found[self._at]}
 
     def _write(self, key: str = "") -> bool:
-        """Open the text field that a key, or any key if empty, opens; return whether there is one."""
+        """Open the text field for a key (for any key, if empty); return whether there is one."""
         for number, choice in enumerate(self.choices):
             if choice.words_key and key in ("", choice.words_key):
                 self._at = self.found.index(number)

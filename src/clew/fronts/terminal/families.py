@@ -1,7 +1,7 @@
 """The platforms and terminals that keep some keys for themselves, and the keys used there instead.
 
 A key named here comes before the default keys of its action, which stay: a user who has changed the
-terminal's own bindings can go on with them.
+terminal's own bindings can continue to use them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from msgspec import Struct
 class Family(Struct, frozen=True, kw_only=True):
     """A platform or a family of terminals.
 
-    `signs` are the environment variables that it sets, each as `NAME` or `NAME=value`. `kept` are the
-    keys that do not reach clew, in words. `keys` are the further keys of actions.
+    `signs` are the environment variables that it sets, each as `NAME` or `NAME=value`. `kept`
+    describes the keys that do not reach clew. `keys` are additional keys for actions.
     """
 
     name: str
@@ -78,5 +78,5 @@ def find_families(environ: Mapping[str, str]) -> Iterator[Family]:
 
 
 def find_extra_keys(environ: Mapping[str, str], action: str) -> list[str]:
-    """Return the further keys of an action on this platform and terminal."""
+    """Return the additional keys of an action on this platform and terminal."""
     return [key for family in find_families(environ) for key in family.keys.get(action, ())]

@@ -71,7 +71,7 @@ class Form(Chooser):
         self._shown_page.typed()
 
     def _turn(self, steps: int) -> None:
-        """Go to another page; what was marked on this one counts as its answer."""
+        """Go to another page; the choices marked on this one become its answer."""
         marked, before = self._shown_page.marked, self._answers.get(self._page_at)
         if marked is not None and (before is None or not before.words):
             self._answers[self._page_at] = marked

@@ -2,7 +2,7 @@
 
 This module defines the names of actions and keys, and finds errors in the user's file: unknown
 names, duplicate keys, and keys that are a prefix of other keys. The file format is described in
-docs/using/keys.md. What platforms and terminals change is in families.py.
+docs/using/keys.md. The differences between platforms and terminals are in families.py.
 """
 
 import json
@@ -190,7 +190,7 @@ def defaults(environ: Mapping[str, str]) -> list[Binding]:
 def bindings(text: str = "", environ: Mapping[str, str] = MappingProxyType({})) -> Bindings:
     """Return the default bindings with the changes that the user's file makes.
 
-    A file with a syntax error makes no changes. `environ` tells the platform and the terminal.
+    A file with a syntax error makes no changes. `environ` identifies the platform and the terminal.
     """
     bound: dict[tuple[Context, Chord], Binding] = {}
     for default in defaults(environ):

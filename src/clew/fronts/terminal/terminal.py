@@ -66,7 +66,7 @@ class Terminal:
 
     @property
     def wraps_again(self) -> bool:
-        """Whether the terminal wraps the lines on the screen again when it becomes narrower.
+        """True if the terminal rewraps the lines on the screen when it becomes narrower.
 
         xterm, GNU screen and the Linux console cut the lines instead. Most others wrap them.
         """

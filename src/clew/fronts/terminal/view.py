@@ -219,7 +219,7 @@ class TerminalView(FrontView):
             self.say(ended.message)
 
     def _sum_up(self, ended: TurnEnded, cause: Cause) -> None:
-        """Show the time, tokens and cost of a turn that ended well and asked a model."""
+        """Show the time, tokens and cost of a successful turn that used a model."""
         spend = self._session.ledger().total - self._spent
         if spend.requests and not ended.is_error and cause.order is None:
             self.say(describe_turn(time.monotonic() - self._began_s, spend))

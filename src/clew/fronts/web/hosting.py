@@ -52,7 +52,7 @@ class Workers:
             if process is not None and process.returncode is None:
                 return
             if not folder or not await asyncio.to_thread(Path(folder).is_dir):
-                raise RefusedError(409, "no_folder", f"the folder {folder!r} is gone")
+                raise RefusedError(409, "no_folder", f"the folder {folder!r} no longer exists")
             command = (sys.executable, "-m", "clew", "--remote", self._url, "--settings", SETTINGS)
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -74,7 +74,7 @@ class Workers:
                         if process.returncode is not None:
                             await reading
                             words_said = " ".join(said[-3:]) or f"exit code {process.returncode}"
-                            raise RefusedError(409, "not_started", f"clew ended: {words_said}")
+                            raise RefusedError(409, "not_started", f"clew exited: {words_said}")
                         await asyncio.sleep(POLL_S)
             except TimeoutError:
                 process.terminate()

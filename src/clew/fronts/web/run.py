@@ -1,4 +1,4 @@
-"""`clew web`: show the sessions of this machine in a browser on it, without any set-up.
+"""`clew web`: show the sessions of this machine in a browser on it, without any setup.
 
 The server listens on this machine only. The browser is paired by a secret that reaches it in a file
 that only the user can read, because other users can see command lines.
@@ -45,9 +45,11 @@ def main(argv: list[str]) -> int:
         prog="clew web",
         description="Show the sessions of this machine in a browser, and use them there.",
     )
-    parser.add_argument("session", nargs="?", metavar="SESSION", help="The session to open")
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="Session to open")
     parser.add_argument("--port", type=int, default=0, metavar="N", help=f"Default: {PORT}")
-    parser.add_argument("--no-open", action="store_true", help="Print the address, open no browser")
+    parser.add_argument(
+        "--no-open", action="store_true", help="Print the address instead of opening a browser"
+    )
     options = parser.parse_args(argv)
     return run_front(lambda: run(options))
 
@@ -109,7 +111,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def find_running() -> str:
-    """Return the address of a `clew web` that runs for this user already, or an empty string."""
+    """Return the address of this user's running `clew web`, or an empty string."""
     url = str(read_file("web-address.json").get("url", ""))
     if url.startswith("http://127.0.0.1:"):
         with suppress(OSError), urllib.request.urlopen(f"{url}/v1/health", timeout=2) as response:
@@ -141,7 +143,7 @@ async def open_when_ready(
 async def open_page(
     database: "Database", folder: Path, url: str, options: argparse.Namespace
 ) -> None:
-    """Make a code for one browser, and show it the page."""
+    """Create a pairing code for one browser, and show it the page."""
     secret = secrets.token_bytes(SECRET_BYTES)
     device = uuid.uuid4().hex[:8]
     await database.write(partial(admit, claim=make_claim(secret), device=device))
@@ -163,7 +165,7 @@ async def open_page(
 
 
 def admit(transaction: "Transaction", claim: str, device: str) -> None:
-    """Open a pairing that is confirmed already: only the user's own browser gets its secret."""
+    """Open a pairing that is already confirmed: only the user's own browser gets its secret."""
     from clew.serve.frames import now_ms
     from clew.serve.log import OWNER
 

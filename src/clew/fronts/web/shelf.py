@@ -1,7 +1,7 @@
-"""The sessions of this machine that `clew web` shows beside those of its server.
+"""The sessions of this machine that `clew web` shows in addition to those of its server.
 
 A session that a worker of this server has open is shown from the server's log. Every other one is
-shown from its transcript, where it can be read by anybody who may read the file, and can be
+shown from its transcript, where it can be read by anyone who may read the file, and can be
 continued if no other process has it open.
 """
 
@@ -51,7 +51,11 @@ class LocalShelf:
     def _show(self, outline: light.Outline, process: Running | None) -> Json:
         is_ours = process is not None and process.pid in self._workers.pids
         is_elsewhere = process is not None and not is_ours
-        why = f"Open in a terminal ({process}): watch it here, answer there." if process else ""
+        why = (
+            f"Open in a terminal ({process}). You can watch it here, but answer there."
+            if process
+            else ""
+        )
         return {
             "id": outline.session_id,
             "session_id": outline.session_id,
@@ -148,10 +152,10 @@ class LocalShelf:
         await self._workers.start(["--resume", session], session, shown["config"]["cwd"])
 
     async def start(self, folder: str) -> str:
-        """Start a session in a folder that has sessions already."""
+        """Start a session in a folder that already has sessions."""
         known = {session["config"]["cwd"] for session in await self.list_sessions()}
         if folder not in known:
-            raise RefusedError(400, "unknown_folder", f"no session was in {folder!r} yet")
+            raise RefusedError(400, "unknown_folder", f"there are no sessions in {folder!r} yet")
         return await self._workers.start_new(folder)
 
     async def fork(self, session: str, uuid: str, *, is_before: bool) -> Json:

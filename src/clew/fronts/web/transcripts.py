@@ -1,8 +1,8 @@
 """Transcripts of this machine as the page reads them: events whose numbers are places in the file.
 
 The number of an event is the offset of the end of its line, so any part of a file of any size is
-found at once. What the user took back by going on from an earlier prompt is left out. Nothing is
-ever written here.
+found at once. Entries that the user discarded by continuing from an earlier prompt are left out.
+Nothing is ever written here.
 
 The format is described in docs/internals/transcript.md.
 """
@@ -33,7 +33,7 @@ class TranscriptPage(Struct, frozen=True, kw_only=True):
 
 
 def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
-    """Return the last events before a place, which is empty for the end.
+    """Return the last events before a place; an empty place means the end.
 
     A place is an offset, and the UUID up to which entries were taken back, if any.
     """
@@ -64,7 +64,7 @@ def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
 
 
 def read_after(path: Path, after: int, last_uuid: str) -> tuple[list[Json], int, str, bool]:
-    """Return the events after a place, the new end, the last entry, and whether one went back."""
+    """Return the events after a place, the new end, the last entry, and whether it was a rewind."""
     size = path.stat().st_size
     if size <= after:
         return [], after, last_uuid, size < after
@@ -112,7 +112,7 @@ def is_chained(entry: Json) -> bool:
 
 
 def is_prompt(entry: Json) -> bool:
-    """Return whether an entry is a prompt, before which the user may have gone back."""
+    """Return whether an entry is a prompt, to which the user may have gone back."""
     content = object_of(entry.get("message")).get("content")
     if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
         return False

@@ -111,8 +111,8 @@ def make_memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
     so_far = f"{FILE} contains:\n\n{notes}" if notes else f"{FILE} does not exist yet."
     words = (
         f"You keep notes in {folder}: you receive {FILE} at the start of each piece of work, so keep it short "
-        "and refer to further files. Note what will help next time, and correct what turned out "
-        f"wrong. {so_far}"
+        "and refer to further files. Note what will help next time, and correct what turned out to "
+        f"be wrong. {so_far}"
     )
     return Fact(
         payload={"type": "agent_memory", "folder": str(folder)},

@@ -46,7 +46,7 @@ class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            description="The file in question; for workspaceSymbol, any of the language",
+            description="The file; for workspaceSymbol, any file in the language",
         ),
     ]
     line: Annotated[int, Meta(ge=1, description="The line, counted from 1 as in Read")] | None = (
@@ -54,7 +54,7 @@ class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     character: Annotated[int, Meta(ge=1, description="The column, from 1")] | None = None
     symbol: (
-        Annotated[str, Meta(description="Instead of the column: the name in that line")] | None
+        Annotated[str, Meta(description="The name in that line, instead of the column")] | None
     ) = None
     query: Annotated[str, Meta(description="For workspaceSymbol: a part of the name")] = ""
 

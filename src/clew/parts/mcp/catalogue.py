@@ -1,8 +1,8 @@
 """What a server offers: its tools, prompts and resources, after validation.
 
 All text comes from the server; it is marked as such for the model and limited in length.
-Annotations are untrusted hints: because of them, a call may wait for others to finish, but they
-never allow a call.
+Annotations are untrusted hints: they may make a call wait for others to finish, but they never
+allow a call.
 """
 
 from typing import Any

@@ -291,7 +291,8 @@ async def registered(
         return OAuthClient(client_id=reach.oauth.client_id)
     if not issuer.register:
         raise LoginError(
-            f"{issuer.issuer} does not register clients; set oauth.clientId in the server's entry"
+            f"{issuer.issuer} does not allow clients to register; set oauth.clientId "
+            "in the server's entry"
         )
     status, answer = await ask(
         transport,

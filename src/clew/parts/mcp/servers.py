@@ -110,7 +110,7 @@ class Servers:
         return tuple(server.name for server in meant if not server.is_settled)
 
     async def connected(self, name: str, most_s: float) -> str:
-        """Wait, for a limited time, for a server's first attempt; return why it failed, if so."""
+        """Wait, for a limited time, for a server's first attempt; return the error, if it failed."""
         server = self._servers[name]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_s):

@@ -189,8 +189,8 @@ class Board:
     async def _wait_for(self, item: ScheduledItem) -> None:
         """Wait until the schedule is due.
 
-        If the clock is set back, a schedule for every hour, or a more frequent one, is due sooner;
-        a schedule with fixed hours follows the clock.
+        If the clock is set back, an hourly or more frequent schedule is due sooner; a schedule with
+        fixed hours follows the clock.
         """
         seen = self._now()
         while item.next_at is not None and (left := (item.next_at - seen).total_seconds()) > 0:
@@ -244,7 +244,7 @@ class ScheduleCronInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     after_s: Annotated[
         int, Meta(ge=1, le=86_400, description="Instead of cron: once, after this many seconds")
     ] = 0
-    recurring: Annotated[bool, Meta(description="With cron: false for only once")] = True
+    recurring: Annotated[bool, Meta(description="With cron: false to run only once")] = True
     times: Annotated[int, Meta(ge=1, le=1000, description="At most this many times")] | None = None
 
 

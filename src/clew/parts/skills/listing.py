@@ -66,7 +66,8 @@ def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> 
 def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
     """Format skills as lines within a token budget. Return the lines and how many skills fit.
 
-    The longest form in which all skills fit is used; if none fits, as many names as fit.
+    The longest form in which all skills fit is used; if none of them fits, as many names as fit are
+    listed.
     """
     lines: list[str] = []
     for form in (long_line, short_line, name_line):

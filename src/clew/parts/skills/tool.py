@@ -54,7 +54,7 @@ class NoSkills:
 class SkillInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skill: Annotated[str, Meta(description="The name as listed, without a slash")] = ""
     args: Annotated[str, Meta(description="Arguments, if the skill accepts any")] = ""
-    search: Annotated[str, Meta(description="Instead of a name: words to search for")] = ""
+    search: Annotated[str, Meta(description="Words to search for, instead of a name")] = ""
 
 
 class SkillTool(Tool[SkillInput]):

@@ -164,7 +164,7 @@ def _prompts(links: Links, live: Sequence[int], source: TranscriptSource) -> Ite
 
 
 def _parents(links: Links) -> Sequence[int]:
-    """Return each entry's parent; a compaction boundary's is the entry that it summarizes up to."""
+    """Return each entry's parent; for a compaction boundary, the entry it summarizes up to."""
     if any(parent > i for i, parent in enumerate(links.parents)):
         return links.parents  # out of order, so that a boundary could close a circle
     parents = list(links.parents)

@@ -133,7 +133,7 @@ def _checked(path: Path) -> sqlite3.Connection:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {VERSION}")
                 elif version != VERSION:
-                    raise sqlite3.DatabaseError("the index has another version")
+                    raise sqlite3.DatabaseError("the index has a different version")
         connection.execute("SELECT id FROM file LIMIT 1")
     except BaseException:
         connection.close()

@@ -246,7 +246,9 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
         for erasure in plan:
             _write_beside(erasure)
         if plan[0].path == path and _live(_beside(path)) != _live(path):
-            raise SessionError(f"session {path.stem} would not load as before; nothing was erased")
+            raise SessionError(
+                f"session {path.stem} would no longer load as before; nothing was erased"
+            )
         for erasure in plan:
             _beside(erasure.path).rename(erasure.path)
             files.sync_folder(erasure.path.parent)

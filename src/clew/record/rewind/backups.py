@@ -5,7 +5,7 @@ change after a prompt adds a `file-history-snapshot` line for that prompt: it na
 that the session has changed, a plain copy in `file-history/SESSION/` of the config home. A version
 is copied once. The permission bits of a copy are those that the file had.
 
-The format is in docs/using/rewind.md.
+The format is described in docs/using/rewind.md.
 """
 
 import os
@@ -41,7 +41,9 @@ class BackupLine(Struct, frozen=True, kw_only=True):
 
 
 class _File(Struct, kw_only=True):
-    """A file in snapshots: its newest copy, the state that it has, and the state of the file."""
+    """A file in snapshots: its newest copy, the state in that copy, and the current state of the
+    file.
+    """
 
     backup: Json
     copied: FileState
@@ -159,7 +161,7 @@ class PromptBackups:
         return {self._name(path): file.backup for path, file in self._files.items()}
 
     def _name(self, path: str) -> str:
-        """Return a path as lines spell it: relative if it is in the session's folder."""
+        """Return a path as it is written in lines: relative if it is in the session's folder."""
         beginning = f"{self._cwd.rstrip('/')}/"
         return path.removeprefix(beginning)
 

@@ -1,7 +1,7 @@
 """The file changes that the log records, and the state of a file at a message. Pure.
 
-The format of the lines is in docs/using/rewind.md. Changes are ordered by their lines, because a
-working folder has one history, whatever the branches of the conversation.
+The format of the lines is described in docs/using/rewind.md. Changes are ordered by their lines,
+because a working folder has one history, whatever the branches of the conversation.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Read git's index: the content's name and the file's metadata for each tracked file. Pure.
 
-The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. Split, sparse or other
-kinds of index are not read.
+The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. Split, sparse and other
+kinds of index are not supported.
 
 Decision: docs/decisions/126-file-history.md
 """

@@ -109,7 +109,7 @@ class Objects:
 
 
 def _deflated(pack: _Pack, at: int, size: int) -> bytes:
-    """Return a part of the pack that surely contains `size` bytes of data in deflated form.
+    """Return a part of the pack that is certain to contain `size` bytes of data in deflated form.
 
     The part is long enough even for incompressible data.
     """

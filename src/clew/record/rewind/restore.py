@@ -139,8 +139,8 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
     """A planned rewind.
 
     `foreign` are files that were changed outside clew, and `lost` files whose content is missing,
-    each with the reason. If `conversation`, then `leaf` is the new leaf (None: before the first
-    message) and `boundary` the compaction that the conversation then begins with, if any.
+    each with the reason. If `conversation` is set, `leaf` is the new leaf (None: before the first
+    message), and `boundary` is the compaction with which the conversation then begins, if any.
     """
 
     path: Path
@@ -163,7 +163,7 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
 def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> RestorePlan:
     """Plan a rewind to before the message `uuid` if it is a prompt, otherwise to after it.
 
-    As `uuid`, `start` means the beginning of the session.
+    If `uuid` is `start`, the session is rewound to its beginning.
     """
     story = read(path)
     loaded = load(path, reads_all=True)

@@ -115,7 +115,9 @@ class FolderSnapshot:
             elif self._repository.is_kept(path, look):
                 from_git.append(path)
             else:
-                states[path] = _unkept(look, "it was not stored: too large, or too many files")
+                states[path] = _unkept(
+                    look, "it was not stored: it is too large, or there are too many files"
+                )
         for path, data, is_link in self._repository.contents(from_git):
             state = self._from_git(before[path], data, is_link=is_link)
             if state is not None:
@@ -187,7 +189,7 @@ class CallWatch:
 
     @property
     def touched(self) -> frozenset[str]:
-        """The files that calls of this run changed or named."""
+        """The files that tool calls in this run changed or named."""
         return frozenset(self._seen)
 
     def before(self, names: Named, folder: str, *, looks_everywhere: bool) -> StateBefore:

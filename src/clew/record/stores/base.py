@@ -65,7 +65,7 @@ class SessionStore(Protocol):
         ...
 
     async def put_blob(self, name: str, data: bytes) -> None:
-        """Keep a file under its SHA-256."""
+        """Store a file under its SHA-256."""
         ...
 
     async def get_blob(self, name: str) -> bytes | None:
@@ -315,7 +315,7 @@ class HttpStore:
             raise StoreError("http store: the response is not JSON") from None
 
     async def _bytes(self, request: HttpRequest) -> bytes | None:
-        """Return the response's body, or None if what is asked for does not exist."""
+        """Return the response's body, or None if the requested item does not exist."""
         exchange = self._transport.exchange(request)
         try:
             head = await exchange.open()

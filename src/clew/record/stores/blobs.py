@@ -1,7 +1,8 @@
-"""The files that a session needs elsewhere: the system prompts and tools that it started with.
+"""The files that a session needs on other machines: the system prompts and tools that it started
+with.
 
 A transcript contains only their hashes. With the files, the next request on another machine begins
-with the same bytes as on the first one, and the service finds it in its cache.
+with the same bytes as on the first one, so the service finds it in its cache.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class BlobFolder:
             if data is None:
                 continue  # The next request misses the cache, and clew says so.
             if hashlib.sha256(data).hexdigest() != name:
-                raise StoreError("a file of the session has another hash than its name")
+                raise StoreError("the hash of a session file does not match its name")
             await asyncio.to_thread(write_file, self._path(name), data)
 
     def _path(self, name: str) -> Path:

@@ -1,6 +1,6 @@
-"""A session store for programs that use the Agent SDK for Python, at a `clew serve`.
+"""A session store on a clew server, for programs that use the Agent SDK for Python.
 
-`ServedSessions` has the methods of the SDK's `SessionStore` and imports nothing of the SDK.
+`ServedSessions` has the methods of the SDK's `SessionStore` and imports nothing from the SDK.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ class ServedSessions:
         self._headers = (("authorization", f"Bearer {token}"),)
 
     async def append(self, key: Json, entries: list[Json]) -> None:
-        """Store entries after those before; one whose UUID is stored already is ignored."""
+        """Append entries to the stored ones. Ignore an entry whose UUID is already stored."""
         if entries:
             lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
             await self._ask("POST", query_of(key), lines)
@@ -59,7 +59,9 @@ class ServedSessions:
     async def _ask(
         self, method: str, query: str, body: bytes = b"", path: str = ""
     ) -> bytes | None:
-        """Return the body of the response, or None if nothing has the key. Raise `StoreError`."""
+        """Return the body of the response, or None if nothing is stored under the key. Raise
+        `StoreError`.
+        """
         request = HttpRequest(
             method=method, url=f"{self._url}{path}?{query}", headers=self._headers, body=body
         )

@@ -33,7 +33,9 @@ class AgentRecorder(Recorder):
         self._main = Strand(session.paths.agent(agent_id))
 
     def describe(self, metadata: AgentMetadata) -> None:
-        """Record the subagent's type and metadata for a later resume; repeated when they change."""
+        """Record the subagent's type and metadata for a later resume, and again whenever they
+        change.
+        """
         if self._log is not None and metadata != self._described:
             self._described = metadata
             write_metadata(self.transcript, metadata, self.paths.home)

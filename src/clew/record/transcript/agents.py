@@ -133,7 +133,9 @@ def read_letters(transcript: Path, home: Path) -> list[Letter]:
 
 
 def find_unheard(transcript: Path, home: Path) -> list[Letter]:
-    """Return the messages that were queued for a session or an agent, which ended before them."""
+    """Return the messages that were queued for a session or an agent, which ended before receiving
+    them.
+    """
     with open_source(transcript, list_copies(transcript, home)) as source:
         return [
             letter

@@ -50,7 +50,7 @@ RULES: tuple[FormatRule, ...] = (
     FormatRule("C05", "no-uuid", "error", "an entry has no UUID"),
     FormatRule("C06", "duplicate-uuid", "warning", "a UUID occurs twice; the later line replaces the first, in its position"),
     FormatRule("C07", "bridged", "error", "progress or an entry of unknown type is a parent in the chain"),
-    FormatRule("C08", "second-root", "warning", "an entry in the middle has no parent; everything above it is cut off"),
+    FormatRule("C08", "second-root", "warning", "an entry in the middle has no parent; the history before it is cut off"),
     FormatRule("C09", "mixed-writers", "warning", "entries of two writers alternate in one file"),
     FormatRule("C10", "nothing-live", "error", "the file has entries but no conversation"),
     FormatRule("B01", "boundary-without-summary", "error", "a compaction boundary has no summary"),
@@ -62,10 +62,10 @@ RULES: tuple[FormatRule, ...] = (
     FormatRule("T03", "duplicate-result", "warning", "a tool call has two results"),
     FormatRule("T04", "duplicate-call", "warning", "two tool calls have the same ID"),
     FormatRule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or its response contains nothing else"),
-    FormatRule("M02", "usage-differs", "warning", "the lines of one response differ in their usage; readers count it wrong"),
+    FormatRule("M02", "usage-differs", "warning", "the lines of one response differ in their usage; readers count it incorrectly"),
     FormatRule("M03", "no-request-id", "warning", "a response has no request ID or message ID; readers count its usage per line"),
     FormatRule("S01", "wrong-session", "error", "entries name a session other than the one in the file name"),
-    FormatRule("S02", "written-ahead", "warning", "entries were written ahead but never moved into place; a crash came in between"),
+    FormatRule("S02", "written-ahead", "warning", "entries were written ahead but never moved into place because of a crash"),
     FormatRule("N01", "other-branch", "note", "an entry is on an abandoned branch"),
     FormatRule("N02", "compacted", "note", "an entry precedes the compaction"),
     FormatRule("N03", "sidechain", "note", "a subagent's entry is in the session's own file"),
@@ -136,7 +136,7 @@ def check(
     """Return every finding about a session, in file order; `notes` come from reading its lines.
 
     With `stands_before_all`, the user rewound to before the first message, so no message is live.
-    `markers` record where the user rewound. The branches abandoned then are not damage.
+    `markers` record where the user rewound. Branches that were abandoned there are not damage.
     """
     all_notes = [
         *notes,

@@ -46,7 +46,9 @@ def list_folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path
 
 
 def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Yield the sessions of a working directory, or of all: first the saved, then the unsaved."""
+    """Yield the sessions of a working directory, or of all of them: first saved sessions, then
+    unsaved ones.
+    """
     yield from _saved(home, cwd, everywhere=everywhere)
     yield from list_unsaved(home, cwd, everywhere=everywhere)
 
@@ -168,7 +170,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
 
 
 def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
-    """Find sessions by an ID prefix, which lists without room for the full ID show."""
+    """Find sessions by an ID prefix, as shown in lists without room for the full ID."""
     if not is_beginning(letters):
         return []
     places = [get_projects_dir(home).glob("*"), rescue_dirs(home)]

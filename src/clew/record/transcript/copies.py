@@ -31,9 +31,8 @@ from clew.system.files import is_folder, is_link, try_lock
 
 
 def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
-    """Return the existing sessions that this one was copied from or has parts of.
-
-    Their folders hold the long tool results that its messages refer to.
+    """Return the existing sessions that this one was copied from or contains parts of. Their
+    folders contain the long tool results that its messages refer to.
     """
     places: dict[str, SessionPlace] = {}
     wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]

@@ -101,7 +101,7 @@ class Files:
             self.sync_folder(folder.parent)
 
     def is_private(self, folder: Path) -> bool:
-        """Return whether only this user can have put files into the folder."""
+        """Return whether only this user could have put files into the folder."""
         status = os.lstat(folder)
         ours = status.st_uid == os.geteuid()
         return ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o022

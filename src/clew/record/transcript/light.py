@@ -159,7 +159,7 @@ def read_flag(line: bytes, key: str) -> bool:
 
 
 def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
-    """Return the first (or last) string value of `key` in lines that may be cut, unparsed.
+    """Return the first (or last) string value of `key` without parsing the lines, which may be cut.
 
     The match may be a key inside a nested value. Use `find_last_field` where complete lines are
     available.

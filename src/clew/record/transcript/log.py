@@ -101,7 +101,7 @@ class Log:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log is closed, and so everything in it is durable, as far as it can be."""
+        """True if the log is closed, and everything in it is as durable as possible."""
         return self._ended
 
     def append(self, path: Path, lines: Sequence[bytes]) -> None:

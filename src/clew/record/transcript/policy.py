@@ -74,7 +74,7 @@ def clean_message(message: dict[str, Any], history: Container[str]) -> dict[str,
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes an entry and where, as each line of the chain records it."""
+    """The writer of an entry and its location, as recorded in each line of the chain."""
 
     session_id: str
     cwd: str

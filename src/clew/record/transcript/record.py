@@ -1,4 +1,5 @@
-"""The recorder: decides what is written of a conversation, to which file and with which parent.
+"""The recorder: decides what part of a conversation is written, to which file and with which
+parent.
 
 Each message is recorded once, after its parent. Tool calls are written ahead of their place before
 they run. Each kind of line outside the conversation has its own method. Encoded lines go to the log
@@ -273,7 +274,7 @@ class Recorder(SideLines):
         return await self._log.durable()
 
     def flush(self) -> None:
-        """Wait a moment for everything recorded so far to be durable, without an event loop."""
+        """Wait briefly for everything recorded so far to be durable, without an event loop."""
         if self._log is not None:
             with suppress(TimeoutError):
                 self._log.flush(FLUSH_S)

@@ -62,8 +62,8 @@ Kind = Literal["nothing", "append", "new session", "repaired already", "nothing 
 TRUTHS = {
     "second-root": "joining both conversations would put messages before a prompt that did not follow them; both are kept",
     "mixed-writers": "both writers' branches are kept; `clew sessions tree` shows them",
-    "double-boundary": "two summaries were made; the later one counts",
-    "parent-before-summary": "the session was continued from before the summary; that history counts",
+    "double-boundary": "two summaries were made; the later one is used",
+    "parent-before-summary": "the session was continued from before the summary; that one is used",
     "kept-not-found": "the entries that the summary kept are no longer in the file",
     "result-without-call": "its tool call is no longer in the file; requests omit the result",
     "duplicate-result": "both results were recorded; requests contain the first",
@@ -122,7 +122,7 @@ def is_needed(examination: Examination) -> bool:
 
 
 def has_mendable(examination: Examination) -> bool:
-    """Return whether a copy would fix any problem, warnings included."""
+    """Return whether a copy would fix any problem, including warnings."""
     return is_needed(examination) or any(
         finding.name in MENDABLE for finding in examination.problems
     )

@@ -14,7 +14,7 @@ NO_COLOR = "default"
 
 
 class SideLines(ABC):
-    """What can be recorded of a session besides its messages."""
+    """The records of a session other than its messages."""
 
     _now: Callable[[], str]
 
@@ -121,7 +121,7 @@ class SideLines(ABC):
         self._note("request-cost", **cost)
 
     def request_repairs(self, repairs: Sequence[Message]) -> None:
-        """Record new repairs that the history needs in requests; lines of this kind add up."""
+        """Record new repairs that the history needs in requests. These lines are cumulative."""
         self._note("request-repairs", repairs=list(repairs))
 
     def context_edits(self, edits: Sequence[Message]) -> None:

@@ -15,8 +15,8 @@ class Strand:
     """A chain as its writer needs it.
 
     `last` is the next entry's parent; `owed` entries are only written ahead. `known` maps each
-    entry to its rank, in order of writing. Entries that a compaction closed are forgotten, as the
-    loader never returns them, so the state does not grow with the file.
+    entry to its rank, in order of writing. Entries that a compaction closed are forgotten, because
+    the loader never returns them, so the state does not grow with the file.
     """
 
     def __init__(self, path: Path) -> None:

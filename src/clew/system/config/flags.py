@@ -51,7 +51,7 @@ BY_NAME = {flag.name: flag for flag in FLAGS}
 
 
 class FlagState(Struct, frozen=True, kw_only=True):
-    """Whether a subsystem is on, and what decided that."""
+    """The state of a subsystem: whether it is on, and what decided that."""
 
     flag: FeatureFlag
     is_on: bool

@@ -163,7 +163,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("memoryExtraction", BOOLEAN, "Propose memories at the end of a session", default=False),
     key("notesFile", STRING, "Memory file to which `# text` is added",
         choices=("project", "local", "user"), is_live=True),
-    key("respectGitignore", BOOLEAN, "Leave files ignored by git out of completion",
+    key("respectGitignore", BOOLEAN, "Omit files ignored by git from completion",
         default=True, is_live=True),
     key("plansDirectory", STRING, "Folder for plan files", is_live=True),
     key("statusLine", OBJECT, "Command that prints the status line", executes=True, is_live=True),

@@ -91,7 +91,7 @@ class Connection:
     ) -> Outcome:
         """Send a request and wait for its outcome.
 
-        If the wait is canceled, tell the peer to cancel the request.
+        If the wait is cancelled, tell the peer to cancel the request.
         """
         if self._lost:
             return PeerFailure(kind="lost", message=self._lost)

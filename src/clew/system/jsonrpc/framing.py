@@ -138,7 +138,7 @@ class Headed:
         if end < 0:
             if len(self._rest) < MAX_HEADER_BYTES + len(_END):
                 return False
-            out.append(Unframed(why="headers without an end", head=bytes(self._rest[:HEAD_BYTES])))
+            out.append(Unframed(why="unterminated headers", head=bytes(self._rest[:HEAD_BYTES])))
             self._is_lost = True
             return True
         header = bytes(self._rest[:end])

@@ -27,7 +27,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     progress_method: str
     progress_key: str
     batches: bool = False
-    # The error code for canceled requests, in protocols where even those must be answered.
+    # The error code for cancelled requests, in protocols where even those must be answered.
     cancelled_code: int | None = None
 
 
@@ -77,7 +77,7 @@ class Progressed(Struct, frozen=True, kw_only=True):
 
 
 class PeerWithdrawn(Struct, frozen=True, kw_only=True):
-    """The peer has canceled one of its requests."""
+    """The peer has cancelled one of its requests."""
 
     id: Id
 
@@ -196,7 +196,7 @@ class Peer:
     def answered(self, identity: Id) -> bool:
         """Record that we answer a request of the peer.
 
-        Return False if the peer has canceled the request.
+        Return False if the peer has cancelled the request.
         """
         if identity not in self._serving:
             return False

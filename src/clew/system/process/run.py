@@ -192,7 +192,7 @@ async def run(
 ) -> FinishedCommand:
     """Run a command, and return how it ended.
 
-    Canceling the call ends the command unless it is kept. Without `stderr`, both streams go to
+    Cancelling the call ends the command unless it is kept. Without `stderr`, both streams go to
     `stdout` in the order they were written. `tick` is awaited every second. Raises OSError if the
     program cannot be started.
     """

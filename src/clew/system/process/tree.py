@@ -181,7 +181,7 @@ class Child:
                 self.close()
 
     async def finish(self, *, grace_s: float) -> None:
-        """End the tree, and wait for a limited time until it is gone, even in a canceled task.
+        """End the tree, and wait for a limited time until it is gone, even in a cancelled task.
 
         A process that takes longer is stuck in the kernel. Its watcher stays until the process can
         be killed.

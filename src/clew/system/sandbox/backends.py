@@ -190,7 +190,7 @@ def each_rule(policy: SandboxPolicy, version: int, listing: Listing) -> Iterator
 
 
 class Shut:
-    """Places that may not be read. Finds the trees that contain none of these places."""
+    """A set of places that may not be read. Finds the trees that contain none of these places."""
 
     def __init__(self, places: Iterable[str], listing: Listing) -> None:
         self._places = frozenset(places)

@@ -1,4 +1,4 @@
-"""What a sandboxed command may do, as one value. Pure.
+"""The permissions of a sandboxed command, as one value. Pure.
 
 Owns the `sandbox` object of settings, and the rule that project settings can only tighten the
 sandbox: a model that can write those files must not be able to open its own sandbox.

@@ -149,7 +149,7 @@ class Chunked:
         """Return the size in a chunk's first line, or -1 if it is invalid."""
         match = _CHUNK.fullmatch(head)
         if match is None:
-            self.fault = f"illegal chunk head {head[:100]!r}"
+            self.fault = f"invalid chunk size line {head[:100]!r}"
             return -1
         size = int(match[1], 16)
         if len(self._sizes) < _SIZES_KEPT and len(head) <= _HEAD_KEPT_BYTES:
@@ -169,7 +169,7 @@ class Chunked:
         if 0 < self._left <= 2:
             ending = data[at : at + self._left]
             if not b"\r\n"[-self._left :].startswith(ending):
-                self.fault = f"a chunk is followed by {ending!r}"
+                self.fault = f"unexpected data after a chunk: {ending!r}"
                 return at
             self._left -= len(ending)
             at += len(ending)
@@ -189,7 +189,7 @@ class Chunked:
         for line in _FOLD.sub(b" ", lines.replace(b"\r\n", b"\n")).removesuffix(b"\r").split(b"\n"):
             trailer = _TRAILER.fullmatch(line)
             if trailer is None or trailer[1].lower() in _OF_THE_HEAD:
-                self.fault = f"illegal line after the last chunk {line[:100]!r}"
+                self.fault = f"invalid line after the last chunk {line[:100]!r}"
                 return
         self.ended = True
 

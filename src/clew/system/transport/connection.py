@@ -29,7 +29,7 @@ T = TypeVar("T")
 def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
     """Run `function` in a thread and return a future for its result.
 
-    If the future is canceled, the thread keeps running and its result is dropped.
+    If the future is cancelled, the thread keeps running and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -81,7 +81,7 @@ class Trust:
     async def context(self) -> ssl.SSLContext:
         self.warm()
         assert self._building is not None
-        # Shielded, because canceling one waiter must not cancel the others.
+        # Shielded, because cancelling one waiter must not cancel the others.
         return await asyncio.shield(self._building)
 
     async def aclose(self) -> None:
@@ -210,7 +210,7 @@ async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
     """Connect to the first address of the host that accepts a connection.
 
     This function tries the addresses in turn itself: in Python 3.11 to 3.13, `create_connection`
-    with happy eyeballs leaks the socket of an attempt that succeeds at the moment it is canceled.
+    with happy eyeballs leaks the socket of an attempt that succeeds at the moment it is cancelled.
     """
     addresses = await _addresses(host, port)
     if admits is not None:
@@ -218,7 +218,7 @@ async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
         addresses = [place for place in addresses if admits(host, port, str(place[1][0]))]
         if not addresses:
             raise TransportError(
-                "configuration", f"{host} has an address that may not be connected to"
+                "configuration", f"{host} has an address to which connections are not allowed"
             )
     for address in addresses[:-1]:
         try:
