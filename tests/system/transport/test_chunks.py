@@ -174,7 +174,7 @@ def test_chunks_of_every_size_are_read() -> None:
 def test_what_came_before_a_fault_is_handed_out() -> None:
     body = Chunked()
     assert body.feed(b"3\r\nabc\r\n2\r\ndexx") == b"abcde"
-    assert "followed by b'xx'" in body.fault
+    assert "after a chunk: b'xx'" in body.fault
 
 
 def test_a_length_ends_where_it_says() -> None:
