@@ -279,5 +279,7 @@ def _bring(
         except SessionError as error:
             raise ValueError(f"messages: {error}") from error
     if imported.losses:
-        raise ValueError(f"messages: some parts cannot be imported: {describe_losses(imported.losses)}")
+        raise ValueError(
+            f"messages: some parts cannot be imported: {describe_losses(imported.losses)}"
+        )
     return StoredSession(imported.path)
