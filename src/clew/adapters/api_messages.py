@@ -27,7 +27,8 @@ def group_entries(entries: Iterable[Json]) -> list[Json]:
         content = blocks_of(own.get("content"))
         last = messages[-1] if messages else {}
         if role == "assistant" and "id" in own and last.get("id") == own["id"]:
-            last["content"] += content
+            # A new list: the other one can be that of the entry.
+            messages[-1] = last | {"content": [*last["content"], *content]}
         else:
             messages.append(own | {"content": content, "uuid": text_of(entry.get("uuid"))})
         messages[-1]["last_uuid"] = text_of(entry.get("uuid"))

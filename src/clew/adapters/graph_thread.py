@@ -102,7 +102,7 @@ def convert(message: Any) -> Json:
     usage = getattr(message, "usage_metadata", None)
     if usage:
         counts = {key: usage[key] for key in ("input_tokens", "output_tokens")}
-        converted[0]["usage"] = counts
+        converted[0] |= {"usage": counts}
     if model := message.response_metadata.get("model_name"):
         converted[0]["model"] = model
     return converted[0]

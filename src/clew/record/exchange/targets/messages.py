@@ -21,14 +21,13 @@ def encode_anthropic(session: ExportedSession, version: str) -> bytes:
     for turn in session.turns:
         if turn.role == "result":
             content: Any = list(turn.blocks)
-            blocks = [{"type": "tool_result", "tool_use_id": turn.call_id, "content": content}]
-            if turn.is_error:
-                blocks[0]["is_error"] = True
+            result = {"type": "tool_result", "tool_use_id": turn.call_id, "content": content}
+            blocks = [result | ({"is_error": True} if turn.is_error else {})]
         else:
             blocks = [dict(block) for block in turn.blocks]
         role = "assistant" if turn.role == "assistant" else "user"
         if messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += blocks
+            messages[-1] = {"role": role, "content": [*messages[-1]["content"], *blocks]}
         elif blocks:
             messages.append({"role": role, "content": blocks})
     return encode({"model": _model(session), "messages": messages}) + b"\n"
