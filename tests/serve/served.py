@@ -1,7 +1,8 @@
 """A session server in this process, on a port of its own, and plain requests to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,11 @@ class Served:
 
     async def revoke(self, device: str) -> None:
         await self._database.write(partial(devices.revoke_device, device=device, now_ms=2))
+
+    async def revoke_now(self, device: str) -> None:
+        """Revoke a device as another process does, without a word to the server."""
+        revoke = partial(devices.revoke_device, device=device, now_ms=time.time_ns() // 1_000_000)
+        await self._database.write(revoke)
 
     async def ask(
         self,
@@ -109,10 +115,11 @@ async def served(
     database: Database | None = None,
     *,
     token: str = "owner-token",
+    about: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Served]:
     database = database or SqliteDatabase(folder / "serve.db")
-    server = SessionServer(database, hosts=["127.0.0.1", "localhost"])
+    server = SessionServer(database, hosts=["127.0.0.1", "localhost"], **(about or {}))
     listener = HttpListener(server, "127.0.0.1", 0, **options)
     transport = HttpTransport(Network())
     async with asyncio.TaskGroup() as group:

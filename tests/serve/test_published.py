@@ -38,7 +38,7 @@ async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) 
     modules = await install_modules()
     async with served(tmp_path) as server:
         process = await asyncio.create_subprocess_exec(
-            "node", str(SCRIPT), server.url, server.token, str(modules),
+            "node", "--experimental-websocket", str(SCRIPT), server.url, server.token, str(modules),
             stdout=asyncio.subprocess.PIPE,
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         )  # fmt: skip

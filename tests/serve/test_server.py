@@ -143,64 +143,6 @@ async def test_a_replaced_worker_is_refused_everywhere(tmp_path: Path) -> None:
         assert status == 409
 
 
-async def test_attacks_are_refused(tmp_path: Path) -> None:
-    async with served(tmp_path) as server:
-        token, _ = await begin(server)
-        for name, scopes in (("viewer", ("view",)), ("answers", ("view", "answer"))):
-            await server.add_device(name, *scopes)
-        prompt = {"events": [{"payload": PROMPT}]}
-        bash = {"events": [{"payload": {"type": "bash_command", "command": "id"}}]}
-        hooks = {"subtype": "mcp_set_servers", "servers": {}}
-        servers = {"events": [{"payload": {"type": "control_request", "request": hooks}}]}
-        mode = {"subtype": "set_permission_mode", "mode": "bypassPermissions"}
-        laxer = {"events": [{"payload": {"type": "control_request", "request": mode}}]}
-        events = f"{CODE}/events"
-        for wanted, method, path, body, headers in (
-            (401, "GET", "/v1/entries/keys", None, {"token": ""}),
-            (401, "GET", "/v1/entries/keys", None, {"token": "guess"}),
-            (401, "GET", "/v1/code/sessions", None, {"token": token}),
-            (401, "GET", f"{CODE}/worker", None, {}),
-            (401, "GET", f"{CODE}/worker", None, {"token": "guess"}),
-            (403, "GET", "/v1/entries/keys", None, {"origin": "https://evil.example"}),
-            (403, "GET", "/v1/entries/keys", None, {"origin": "null"}),
-            (403, "POST", events, prompt, {"token": "viewer"}),
-            (403, "POST", events, prompt, {"token": "answers"}),
-            (403, "POST", events, laxer, {"token": "answers"}),
-            (403, "POST", "/v1/code/sessions", {}, {"token": "answers"}),
-            (403, "POST", f"{CODE}/bridge", {}, {"token": "answers"}),
-            (403, "POST", f"/v1/entries?session={SESSION}&at=0", b"{}\n", {"token": "answers"}),
-            (403, "DELETE", f"/v1/entries?project=p&session={SESSION}", None, {"token": "viewer"}),
-            (400, "POST", events, bash, {}),
-            (400, "POST", events, servers, {}),
-            (400, "POST", events, b"[" * 100_000, {}),
-            (400, "POST", events, b"\xff", {}),
-            (400, "POST", events, {"events": 5}, {}),
-            (400, "GET", f"{CODE}/events/stream?from_sequence_num=x", None, {}),
-            (404, "GET", "/v1/entries?session=..%2f..%2fetc", None, {}),
-            (400, "GET", f"/v1/entries?session={SESSION}&subpath={'x' * 1_001}", None, {}),
-            (400, "POST", f"/v1/entries?session={SESSION}&at=-1", b"{}\n", {}),
-            (400, "POST", f"/v1/entries?session={SESSION}&at=0", b"{}", {}),
-            (409, "POST", f"/v1/entries?session={SESSION}&at=7", b"{}\n", {}),
-            (400, "PUT", "/v1/blobs/" + "0" * 64, b"other", {}),
-            (404, "GET", "/v1/blobs/" + "0" * 64, None, {}),
-            (413, "POST", events, b"x" * (9 << 20), {}),
-            (404, "GET", "/v1/code/sessions/cse_" + "0" * 32 + "/events/stream", None, {}),
-            (404, "GET", "/v2/anything", None, {}),
-        ):
-            status, said = await server.ask(method, path, body, **headers)
-            assert status == wanted, (method, path, headers, said)
-        assert (await server.ask("GET", CODE))[1]["session"]["last_sequence_num"] == 0
-        for path in ("/v1/entries/keys", "/v1/health"):
-            assert await status_by_name(server, "evil.example", path) == 421
-        await server.revoke("viewer")
-        assert (await server.ask("GET", CODE, token="viewer"))[0] == 401
-        statuses = [(await server.ask("GET", CODE, token=f"guess{n}"))[0] for n in range(30)]
-        assert (statuses[0], statuses[-1]) == (401, 429)
-        # Whoever has a valid token is not locked out, though a proxy gives all the same address.
-        assert (await server.ask("GET", CODE))[0] == 200
-        assert (await server.ask("GET", f"{CODE}/worker", token=token))[0] == 200
-
-
 async def test_owners_share_nothing(tmp_path: Path) -> None:
     entries = f"/v1/entries?project=p&session={SESSION}"
     async with served(tmp_path) as server:

@@ -5,8 +5,11 @@ the names under which the server is addressed are listed, and a request needs a 
 `Authorization` header. The server sets no cookie and sends no CORS header.
 """
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from clew.serve.log import RefusedError, hash_secret
 
@@ -15,6 +18,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # stops answering them.
 MOST_FAILURES = 20
 FAILURES_S = 60.0
+# What a device may send as a viewer: far more than people do.
+PER_SECOND, BURST = 100.0, 1_000.0
+# Who a proxy may say that somebody is: names and addresses of mail.
+USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -43,9 +50,46 @@ def check_origin(headers: Mapping[str, str], hosts: frozenset[str]) -> None:
         raise RefusedError(403, "foreign_origin", f"requests from {origin!r} are not allowed")
 
 
+class ProxyUsers(Struct, frozen=True, kw_only=True):
+    """Users whom a trusted proxy has identified, such as by OpenID Connect.
+
+    `header` is the name of its request header, and `scopes` is what these users may do.
+    """
+
+    header: str
+    scopes: frozenset[str]
+
+    def find(self, headers: Mapping[str, str], peer: str, proxies: frozenset[str]) -> str:
+        """Return the user that a proxy names; empty if the request is not from a proxy."""
+        user = headers.get(self.header, "")
+        if not user or peer not in proxies:
+            return ""
+        if not USER.fullmatch(user):
+            raise RefusedError(403, "invalid_user", "the proxy's name of the user is not valid")
+        return user
+
+
 def bearer_of(headers: Mapping[str, str]) -> str:
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
+
+
+class Rates:
+    """How much each device sends: a bucket of requests that fills up again."""
+
+    def __init__(self, *, per_second: float = PER_SECOND, burst: float = BURST) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str, now_s: float) -> None:
+        """Count a request. Refuse it if the device sent too many."""
+        if len(self._left) > 10_000:
+            self._left.clear()
+        left, at_s = self._left.get(name, (self._burst, now_s))
+        left = min(self._burst, left + (now_s - at_s) * self._per_second)
+        if left < 1:
+            raise RefusedError(429, "too_many_requests", "too many requests; slow down")
+        self._left[name] = (left - 1, now_s)
 
 
 class Failures:

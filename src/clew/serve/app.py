@@ -24,7 +24,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clew.serve import devices, log
-from clew.serve.access import Failures, bearer_of, check_origin
+from clew.serve.access import (
+    LOOPBACK,
+    Failures,
+    ProxyUsers,
+    Rates,
+    bearer_of,
+    check_origin,
+)
 from clew.serve.database import Database, Transaction
 from clew.serve.devices import Device
 from clew.serve.feed import Feed, Subscriber
@@ -66,17 +73,17 @@ HEARTBEAT_S = 20
 PAGE = 200
 PAGE_LINES = 500
 MOST_SESSIONS = 500
+# Revoked devices lose their streams within this time.
+REVOCATION_S = 1.0
+# The member of a request's scope with the address that really sent it, such as the proxy's.
+PEER = "clew.peer"
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
 Found = TypeVar("Found")
 
 
-class EventStream(StreamingResponse):
-    """A response of server-sent events that gives up on a reader that takes nothing."""
-
-    def __init__(self, content: AsyncIterator[bytes]) -> None:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        super().__init__(content, media_type="text/event-stream", headers=headers)
+class PatientStream(StreamingResponse):
+    """A response that gives up on a reader that takes nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_soon(message: Any) -> None:
@@ -85,6 +92,14 @@ class EventStream(StreamingResponse):
 
         with contextlib.suppress(TimeoutError):
             await super().__call__(scope, receive, send_soon)
+
+
+class EventStream(PatientStream):
+    """A response of server-sent events."""
+
+    def __init__(self, content: AsyncIterator[bytes]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(content, media_type="text/event-stream", headers=headers)
 
 
 class SessionServer:
@@ -97,15 +112,32 @@ class SessionServer:
         hosts: Iterable[str],
         public_url: str = "",
         shelf: Shelf | None = None,
+        users: ProxyUsers | None = None,
+        proxies: Iterable[str] = LOOPBACK,
+        rates: Rates | None = None,
     ) -> None:
         self._database = database
         self._shelf = shelf
+        self._users = users
+        self._proxies = frozenset(proxies)
+        self._rates = Rates() if rates is None else rates
         self._hosts = frozenset(host.lower() for host in hosts)
         self._public_url = public_url
         self._feed = Feed()
         self._failures = Failures()
         database.listen(self._feed.changed)
         self.app = Starlette(routes=self._routes())
+
+    async def end_revoked(self) -> None:
+        """End the streams of devices as soon as they are revoked, until cancelled."""
+        since = now_ms()
+        while True:
+            await asyncio.sleep(REVOCATION_S)
+            find = partial(devices.list_revoked, since=since - 2_000)
+            with contextlib.suppress(RefusedError):  # The database is away.
+                for device in await self._database.look(find):
+                    self._feed.close_device(device)
+                since = now_ms()
 
     def close_streams(self) -> None:
         """End all streams, so that the server can stop."""
@@ -124,6 +156,8 @@ class SessionServer:
             Route("/v1/entries/keys", device(self._list_entries, "view"), methods=["GET"]),
             Route("/v1/blobs/{name}", device(self._get_blob, "view"), methods=["GET"]),
             Route("/v1/blobs/{name}", device(self._put_blob, "start"), methods=["PUT"]),
+            Route("/v1/devices", device(self._list_devices, "admin"), methods=["GET"]),
+            Route("/v1/devices/{device}", device(self._revoke, "admin"), methods=["DELETE"]),
             *Pairings(self._database, self._failures).routes(self._checked, device),
             *WebPages(self._database, self._feed, EventStream, self._shelf).routes(
                 self._checked, device
@@ -176,6 +210,10 @@ class SessionServer:
 
     async def _identify(self, request: Request) -> Device:
         token = bearer_of(request.headers)
+        if self._users is not None and not token:
+            peer = str(request.scope.get(PEER, ""))
+            if user := self._users.find(request.headers, peer, self._proxies):
+                return Device(id=user, name=user, owner=user, scopes=self._users.scopes)
         find = partial(devices.find_device, token=token)
         found = await self._find_credential(request, token, find)
         if found is None:
@@ -231,7 +269,7 @@ class SessionServer:
                     "chain_at": None if found is None else found.hex(),
                 }
             )
-        return StreamingResponse(
+        return PatientStream(
             self._lines(key, after, count), media_type="application/x-ndjson", headers=headers
         )
 
@@ -294,6 +332,17 @@ class SessionServer:
     async def _get_blob(self, _: Device, request: Request) -> Response:
         get = partial(devices.get_blob, name=request.path_params["name"])
         return Response(await self._database.read(get), media_type="application/octet-stream")
+
+    async def _list_devices(self, device: Device, _: Request) -> Response:
+        list_all = partial(devices.list_devices, owner=device.owner)
+        return JSONResponse({"data": await self._database.read(list_all)})
+
+    async def _revoke(self, device: Device, request: Request) -> Response:
+        name = request.path_params["device"]
+        revoke = partial(devices.revoke_device, device=name, owner=device.owner, now_ms=now_ms())
+        await self._database.write(revoke)
+        self._feed.close_device(name)
+        return Response(status_code=204)
 
     # -- sessions
 
@@ -430,12 +479,13 @@ class SessionServer:
         epoch, current = await self._worker_epochs(request, session, token)
         if epoch != current:
             raise RefusedError(409, "superseded_by_worker", "another worker has taken over")
+        device = await self._database.look(partial(log.find_worker_device, token=token))
         after = read_cursor(request)
 
         def is_allowed(transaction: Transaction) -> bool:
             return log.find_worker(transaction, session, token, now_ms()) == (epoch, epoch)
 
-        subscriber = self._feed.open(session, "")
+        subscriber = self._feed.open(session, "", worker_of=device)
         return EventStream(self._frames(subscriber, after, "client", is_allowed))
 
     # -- viewers
@@ -446,7 +496,8 @@ class SessionServer:
         after = read_cursor(request)
 
         def is_allowed(transaction: Transaction) -> bool:
-            return devices.find_device(transaction, token) is not None
+            # A user of a proxy has no token that could be revoked.
+            return not token or devices.find_device(transaction, token) is not None
 
         subscriber = self._feed.open(session, device.id)
         return EventStream(self._frames(subscriber, after, "", is_allowed))
@@ -494,6 +545,7 @@ class SessionServer:
             self._feed.close(subscriber)
 
     async def _send(self, device: Device, request: Request) -> Response:
+        self._rates.take(device.id, time.monotonic())
         session, body = read_session_id(request), await parse_object(request, EVENTS_MAX_BYTES)
         await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         events = []

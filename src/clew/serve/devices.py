@@ -77,18 +77,31 @@ def find_share(transaction: Transaction, token: str) -> Device | None:
     return Device(id=share, name=name, owner=owner, scopes=granted, session=session)
 
 
-def list_devices(transaction: Transaction) -> list[Json]:
+def list_devices(transaction: Transaction, owner: str = "") -> list[Json]:
     return [
         {"id": row[0], "name": row[1], "owner": row[2], "scopes": row[3].split(",")}
         for row in transaction.run(
             "SELECT id, name, owner, scopes FROM device WHERE revoked_at IS NULL"
-            " ORDER BY created_at, id"
+            " AND (owner=? OR ?='') ORDER BY created_at, id",
+            owner,
+            owner,
         )
     ]
 
 
-def revoke_device(transaction: Transaction, device: str, now_ms: int) -> None:
-    known = transaction.run("SELECT 1 FROM device WHERE id=? AND revoked_at IS NULL", device)
+def list_revoked(transaction: Transaction, since: int) -> list[str]:
+    """Return the devices that were revoked since a time."""
+    return [row[0] for row in transaction.run("SELECT id FROM device WHERE revoked_at>=?", since)]
+
+
+def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str = "") -> None:
+    """Revoke a device. With `owner`, somebody else's is not found."""
+    known = transaction.run(
+        "SELECT 1 FROM device WHERE id=? AND revoked_at IS NULL AND (owner=? OR ?='')",
+        device,
+        owner,
+        owner,
+    )
     if not known:
         raise RefusedError(404, "not_found", f"device not found: {device}")
     transaction.run("UPDATE device SET revoked_at=? WHERE id=?", now_ms, device)

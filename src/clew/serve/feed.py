@@ -15,9 +15,11 @@ MOST_WAITING = 1_000
 class Subscriber:
     """One open stream. `is_closed` ends it."""
 
-    def __init__(self, session: str, device: str) -> None:
+    def __init__(self, session: str, device: str, worker_of: str = "") -> None:
         self.session = session
+        # The device of a viewer, or the one that a worker's token was made for.
         self.device = device
+        self.worker_of = worker_of
         self.is_closed = False
         self._frames: deque[bytes] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
@@ -52,8 +54,8 @@ class Feed:
     def __init__(self) -> None:
         self._open: dict[str, set[Subscriber]] = {}
 
-    def open(self, session: str, device: str) -> Subscriber:
-        subscriber = Subscriber(session, device)
+    def open(self, session: str, device: str, worker_of: str = "") -> Subscriber:
+        subscriber = Subscriber(session, device, worker_of)
         self._open.setdefault(session, set()).add(subscriber)
         return subscriber
 
@@ -74,6 +76,14 @@ class Feed:
 
     def has_viewers(self, session: str) -> bool:
         return any(subscriber.device for subscriber in self._open.get(session, ()))
+
+    def close_device(self, device: str) -> None:
+        """End the streams of a device."""
+        for streams in self._open.values():
+            for subscriber in streams:
+                if device in (subscriber.device, subscriber.worker_of):
+                    subscriber.is_closed = True
+                    subscriber.wake()
 
     def close_all(self) -> None:
         for streams in self._open.values():

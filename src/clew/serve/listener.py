@@ -3,12 +3,15 @@
 import asyncio
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from clew.serve.app import SessionServer
+from clew.serve.app import PEER, SessionServer
 from clew.system.command_groups import show
 
 HEAD_MAX_BYTES = 64 << 10
@@ -56,6 +59,16 @@ class TimedProtocol(H11Protocol):
             self._deadline = None
 
 
+def with_peer(app: ASGIApp) -> ASGIApp:
+    """Note who really sent a request, before a proxy's word about it is taken."""
+
+    async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PEER] = (scope.get("client") or ("",))[0]
+        await app(scope, receive, send)
+
+    return noted
+
+
 class HttpListener(uvicorn.Server):
     """A server that says where it listens, and ends its streams when it stops."""
 
@@ -67,17 +80,20 @@ class HttpListener(uvicorn.Server):
         *,
         certificate: str = "",
         key: str = "",
-        is_behind_proxy: bool = False,
+        proxies: Sequence[str] = (),
         head_s: float = HEAD_S,
     ) -> None:
+        # Only a proxy may name another sender.
+        app: Any = server.app
+        if proxies:
+            app = ProxyHeadersMiddleware(app, list(proxies))
         super().__init__(
             uvicorn.Config(
-                server.app,
+                with_peer(app),
                 http=type("Heads", (TimedProtocol,), {"head_s": head_s}),
                 host=host,
                 port=port,
-                # Only a proxy may name another sender.
-                proxy_headers=is_behind_proxy,
+                proxy_headers=False,
                 ssl_certfile=certificate or None,
                 ssl_keyfile=key or None,
                 log_level="warning",
@@ -94,6 +110,14 @@ class HttpListener(uvicorn.Server):
         # Set when the server listens, under `url`.
         self.is_ready = asyncio.Event()
         self._scheme = "https" if certificate else "http"
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        ending = asyncio.create_task(self._streams.end_revoked(), name="revocations")
+        try:
+            await super().serve(sockets)
+        finally:
+            ending.cancel()
+            await asyncio.wait([ending])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -406,6 +406,12 @@ def find_worker(
     return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
 
+def find_worker_device(transaction: Transaction, token: str) -> str:
+    """Return the device for which a worker's token was made."""
+    rows = transaction.run("SELECT device FROM worker WHERE token=?", hash_secret(token))
+    return str(rows[0][0]) if rows else ""
+
+
 def beat(transaction: Transaction, session: str, epoch: object, now_ms: int) -> None:
     require_epoch(transaction, session, epoch)
     transaction.run("UPDATE session SET beat_at=? WHERE id=?", now_ms, session)

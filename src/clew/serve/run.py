@@ -58,6 +58,25 @@ def parser() -> Group:
         ),
         argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="Certificate and key for HTTPS"),
         switch("--behind-proxy", "A proxy in front of the server ends TLS"),
+        argument(
+            "--proxy",
+            action="append",
+            default=[],
+            metavar="ADDRESS",
+            help="Address of the proxy (default: this machine)",
+        ),
+        argument(
+            "--user-header",
+            default="",
+            metavar="NAME",
+            help="Header in which the proxy names the user, such as x-forwarded-user",
+        ),
+        argument(
+            "--user-scopes",
+            default="view,answer,prompt",
+            metavar="NAMES",
+            help="What users that the proxy names may do",
+        ),
         argument("--public-url", default="", metavar="URL", help="Address for clients"),
     )
     name, device = argument("name", metavar="NAME"), argument("device", metavar="DEVICE")
@@ -100,7 +119,7 @@ async def run(home: Path, options: argparse.Namespace) -> int:
         from clew.serve.listener import HttpListener
     except ModuleNotFoundError:
         raise UserError(EXTRA) from None
-    from clew.serve.access import LOOPBACK, is_loopback, split_address
+    from clew.serve.access import LOOPBACK, ProxyUsers, is_loopback, split_address
 
     try:
         host, port = split_address(options.listen)
@@ -111,17 +130,24 @@ async def run(home: Path, options: argparse.Namespace) -> int:
             f"--listen {options.listen}: other machines can reach this address, so it needs "
             "--tls CERT KEY, or --behind-proxy if a proxy ends TLS"
         )
+    if (options.proxy or options.user_header) and not options.behind_proxy:
+        raise UserError("--proxy and --user-header need --behind-proxy")
+    proxies = tuple(options.proxy) or (LOOPBACK if options.behind_proxy else ())
+    users = None
+    if options.user_header:
+        scopes = frozenset(parse_scopes("--user-scopes", options.user_scopes))
+        users = ProxyUsers(header=options.user_header, scopes=scopes)
     async with opened(home, options) as database:
         await first_device(database)
         server = SessionServer(
             database,
             hosts=[*LOOPBACK, host, *options.host],
             public_url=options.public_url.rstrip("/"),
+            users=users,
+            proxies=proxies,
         )
         cert, key = options.tls or ("", "")
-        await HttpListener(
-            server, host, port, certificate=cert, key=key, is_behind_proxy=options.behind_proxy
-        ).serve()
+        await HttpListener(server, host, port, certificate=cert, key=key, proxies=proxies).serve()
     return 0
 
 
@@ -159,12 +185,16 @@ async def opened(home: Path, options: argparse.Namespace) -> AsyncIterator["Data
         await database.aclose()
 
 
-async def add(home: Path, options: argparse.Namespace) -> int:
-    scopes = tuple(filter(None, options.scopes.split(",")))
+def parse_scopes(option: str, text: str) -> tuple[str, ...]:
+    scopes = tuple(filter(None, text.split(",")))
     unknown = [scope for scope in scopes if scope not in devices.SCOPES]
     if unknown or not scopes:
-        known = ", ".join(devices.SCOPES)
-        raise UserError(f"--scopes {options.scopes!r}: expected some of {known}")
+        raise UserError(f"{option} {text!r}: expected some of {', '.join(devices.SCOPES)}")
+    return scopes
+
+
+async def add(home: Path, options: argparse.Namespace) -> int:
+    scopes = parse_scopes("--scopes", options.scopes)
     if not NAME.fullmatch(options.owner):
         raise UserError(f"--owner {options.owner!r}: expected letters, digits, - and _")
     async with opened(home, options) as database:
