@@ -355,7 +355,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R286", "Teams can be created; entries carry team and agent; teammates have a view.", "deferred: step 23"),
     Record("R287", "Workflow runs can be begun; their subagents' transcripts lie in the run's folder.", "deferred: step 23"),
     Record("R288", "A daemon keeps remote sessions: its main loop starts, supervises and ends them; permission questions travel over the bridge and answers come back exactly once.", "done"),
-    Record("R289", "Transports of the CLI: stdin/stdout, WebSocket and server-sent events with cursor and resume; a session ingress with optimistic concurrency (append names the last uuid; 409 is adopted or told).", "deferred: step 28"),
+    Record("R289", "Transports of the CLI: stdin/stdout, WebSocket and server-sent events with cursor and resume; a session ingress with optimistic concurrency (append names the last uuid; 409 is adopted or told).", "done"),
     Record("R290", "One serial uploader: batches in order, one in flight, regrown after a failure, bounded, flushed at exit, never blocking the loop.", "done"),
     Record("R291", "Remote agent tasks: begun on another machine, watched, answered and ended from here.", "done"),
     Record("R292", "Telemetry is opt-in and goes where the user says (OpenTelemetry); nothing leaves otherwise, and a test in an empty network namespace holds that.", "deferred: step 30"),

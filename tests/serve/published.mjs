@@ -35,6 +35,8 @@ async function attach(session, hooks = {}, more = {}) {
     onPermissionResponse: (r) => hooks.answer?.(handle, r),
     onInterrupt: () => hooks.interrupt?.(),
     onSetModel: (m) => (hooks.model?.(m), { ok: true }),
+    onSetPermissionMode: (mode) => hooks.mode?.(mode) ?? { ok: true },
+    onSetMaxThinkingTokens: (n) => (hooks.thinking?.(n), { ok: true }),
     onClose: (code) => hooks.closed?.(code),
   });
   return { handle, given };
@@ -142,5 +144,117 @@ seen.noBridge = await bridge.fetchRemoteCredentials(seen.session, url, "wrong", 
 seen.noSession = await bridge.fetchRemoteCredentials("cse_00000000000000000000000000000000", url, token, 9000);
 seen.badName = await bridge.fetchRemoteCredentials("../x", url, token, 9000);
 try { for await (const _ of view(seen.session, once(), {}, { token: "wrong" })); } catch (e) { seen.viewer = e.code; }
+// 21: a worker without an epoch registers itself
+{
+  const session = await bridge.createCodeSession(url, token, "register", 9000);
+  const given = await bridge.fetchRemoteCredentials(session, url, token, 9000);
+  const handle = await bridge.attachBridgeSession({
+    sessionId: session, ingressToken: given.worker_jwt, apiBaseUrl: given.api_base_url,
+  });
+  handle.write(said("registered")); await handle.flush();
+  seen.registered = [given.worker_epoch, handle.getEpoch()];
+  for await (const m of view(session, once())) { seen.registeredSaid = texts(m); break; }
+  handle.close();
+}
+// 22-29: one session, many kinds of messages
+{
+  const session = await bridge.createCodeSession(url, token, "kinds", 9000);
+  const modes = [], thinking = [], inbound = [];
+  const { handle } = await attach(session, {
+    mode: (mode) => (modes.push(mode), mode === "plan" ? { ok: true } : { ok: false, error: "not from afar" }),
+    thinking: (n) => thinking.push(n),
+    message: (h, m) => { inbound.push(texts(m)); },
+  });
+  // 22: a refused change of the mode is an error for the viewer, an allowed one is not
+  const q = view(session, once());
+  const got = [], envelopes = [], waiters = [];
+  const until = (holds) => new Promise((resolve) => {
+    const look = () => holds() && resolve();
+    waiters.push(look); look();
+  });
+  (async () => {
+    for await (const m of q) {
+      got.push(m); envelopes.push(browser.getCcrEvent(q, m)); waiters.forEach((look) => look());
+    }
+  })().catch(() => {});
+  seen.laxer = await q.setPermissionMode("bypassPermissions").then(() => "done", (e) => e.message);
+  await q.setPermissionMode("plan"); seen.modes = modes;
+  // 23: thinking
+  await q.setMaxThinkingTokens(1000); seen.thinking = thinking;
+  // 24: growing answers are seen live, and not by who comes later
+  const delta = { type: "stream_event", uuid: uuid(), parent_tool_use_id: null,
+    event: { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "gr" } } };
+  while (!got.some((m) => m.type === "stream_event")) {
+    handle.write({ ...delta, uuid: uuid() }); await handle.flush();
+    await new Promise((r) => setTimeout(r, 50));
+  }
+  seen.live = true;
+  // 25: envelopes: an ID, a number, a source
+  handle.write(said("numbered")); await handle.flush();
+  await until(() => got.some((m) => texts(m) === "numbered"));
+  const envelope = envelopes[got.findIndex((m) => texts(m) === "numbered")];
+  seen.envelope = [typeof envelope.event_id, envelope.sequence_num > 0, envelope.source];
+  // 26: a suspended stream goes on where it stopped
+  browser.suspendSseStream(q);
+  handle.write(said("while away")); await handle.flush();
+  browser.resumeSseStream(q);
+  await until(() => got.some((m) => texts(m) === "while away"));
+  seen.away = got.filter((m) => ["numbered", "while away"].includes(texts(m))).map(texts);
+  // 27: long and odd text arrives unchanged
+  const odd = "\u2028\u0000\ud83e\uddf6".repeat(1000) + "x".repeat(700_000);
+  handle.write(said(odd)); await handle.flush();
+  await until(() => got.some((m) => texts(m)?.length === odd.length));
+  seen.odd = got.some((m) => texts(m) === odd);
+  const late = [];
+  handle.write(result("the end")); await handle.flush();
+  for await (const m of view(session, once())) { late.push(m.type); if (m.type === "result") break; }
+  seen.lateDeltas = late.filter((kind) => kind === "stream_event").length;
+  // 28: a withdrawn question leaves its viewer
+  const aborted = deferred(), shown = deferred();
+  const asker = view(session, once(), { canUseTool: (n, i, { signal }) => {
+    shown.resolve(); signal.addEventListener("abort", () => aborted.resolve(true)); return new Promise(() => {});
+  } });
+  (async () => { for await (const _ of asker); })().catch(() => {});
+  handle.sendControlRequest(ask("q3")); await shown.promise;
+  handle.sendControlCancelRequest("q3");
+  seen.withdrawn = await aborted.promise;
+  // 29: a prompt of one viewer is seen by the other, and by the worker once
+  const writer = view(session, once(user("from afar")));
+  (async () => { for await (const _ of writer); })().catch(() => {});
+  await until(() => got.some((m) => texts(m) === "from afar"));
+  while (!inbound.length) await new Promise((r) => setTimeout(r, 20));
+  seen.prompts = inbound;
+  handle.close();
+}
+// 30-32: viewers over a WebSocket
+{
+  const session = await bridge.createCodeSession(url, token, "socket", 9000);
+  const inbound = deferred();
+  const { handle } = await attach(session, {
+    message: (h, m) => { inbound.resolve(texts(m)); h.write(said("over the socket")); h.sendControlRequest(ask("q4")); },
+    answer: (h, r) => { h.write(result(r.response.response.behavior)); },
+  });
+  const socket = (bearer) => ({
+    websocket: {
+      url: `${url.replace("http", "ws")}/v1/code/sessions/${session}/events/socket`,
+      authMessage: { type: "auth", credential: { type: "oauth", token: bearer } },
+    },
+  });
+  const talk = [];
+  for await (const m of browser.query({
+    prompt: once(user("hello socket")), ...socket(token),
+    canUseTool: async (name, input) => ({ behavior: "allow", updatedInput: input }),
+  })) { talk.push(m.type === "result" ? m.result : texts(m)); if (m.type === "result") break; }
+  seen.socketInbound = await inbound.promise;
+  seen.socket = talk.filter((t) => t !== "hello socket");
+  const again = [];
+  for await (const m of browser.query({ prompt: once(), ...socket(token) })) {
+    again.push(m.type); if (m.type === "result") break;
+  }
+  seen.socketLate = again;
+  try { for await (const _ of browser.query({ prompt: once(), ...socket("wrong") })); seen.socketWrong = "open"; }
+  catch (e) { seen.socketWrong = /1008/.test(e.message); }
+  handle.close();
+}
 process.stdout.write(JSON.stringify(seen) + "\n");
 process.exit(0);

@@ -4,11 +4,13 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.requirements import requirement
 from tests.serve.served import served
 
 PACKAGE = "@anthropic-ai/claude-agent-sdk"
@@ -33,21 +35,40 @@ async def install_modules() -> Path:
     return modules
 
 
+async def run_scenarios(folder: Path, modules: Path) -> None:
+    """Run the scenarios against a server in this process; their output is this process's."""
+    async with served(folder) as server:
+        process = await asyncio.create_subprocess_exec(
+            "node", "--experimental-websocket", str(SCRIPT), server.url, server.token, str(modules)
+        )
+        assert await process.wait() == 0
+
+
+@requirement("R289")
 @pytest.mark.e2e
 async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) -> None:
     modules = await install_modules()
-    async with served(tmp_path) as server:
-        process = await asyncio.create_subprocess_exec(
-            "node", "--experimental-websocket", str(SCRIPT), server.url, server.token, str(modules),
-            stdout=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        )  # fmt: skip
-        try:
-            async with asyncio.timeout(90):
-                output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
+    # Nothing but the server is there: neither module talks to anybody else.
+    inside = [sys.executable, "-m", "tests.serve.test_published", str(tmp_path), str(modules)]
+    process = await asyncio.create_subprocess_exec(
+        "unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
+        *inside,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(110):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, output.decode()
     seen = json.loads(output.splitlines()[-1])
     rejected = {"terminal": False, "reason": "oauth_rejected"}
     assert seen.pop("session").startswith("cse_")
@@ -76,4 +97,24 @@ async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) 
         "noSession": {"terminal": True, "reason": "request_rejected", "status": 404},
         "badName": {"terminal": True, "reason": "invalid_session_id"},
         "viewer": 401,
+        "registered": [1, 2],
+        "registeredSaid": "registered",
+        "laxer": "not from afar",
+        "modes": ["bypassPermissions", "plan"],
+        "thinking": [1000],
+        "live": True,
+        "envelope": ["string", True, "worker"],
+        "away": ["numbered", "while away"],
+        "odd": True,
+        "lateDeltas": 0,
+        "withdrawn": True,
+        "prompts": ["from afar"],
+        "socketInbound": "hello socket",
+        "socket": ["over the socket", "allow"],
+        "socketLate": ["user", "assistant", "result"],
+        "socketWrong": True,
     }
+
+
+if __name__ == "__main__":
+    asyncio.run(run_scenarios(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -13,14 +13,14 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from clew.serve import devices, log
@@ -44,7 +44,7 @@ from clew.serve.frames import (
     sent_event,
     show_session,
 )
-from clew.serve.log import LoggedEvent, RefusedError
+from clew.serve.log import LoggedEvent, RefusedError, StoredEvent
 from clew.serve.pairing import Pairings
 from clew.serve.requests import (
     BODY_MAX_BYTES,
@@ -61,6 +61,7 @@ from clew.serve.requests import (
     refuse,
     split_lines,
 )
+from clew.serve.sockets import ViewerSockets
 from clew.serve.web.pages import WebPages
 from clew.serve.web.shares import Shares, check_share
 from clew.serve.web.shelf import Shelf
@@ -126,6 +127,9 @@ class SessionServer:
         self._feed = Feed()
         self._failures = Failures()
         database.listen(self._feed.changed)
+        self._sockets = ViewerSockets(
+            database, self._feed, self._failures, self._hosts, self._store
+        )
         self.app = Starlette(routes=self._routes())
 
     async def end_revoked(self) -> None:
@@ -143,7 +147,7 @@ class SessionServer:
         """End all streams, so that the server can stop."""
         self._feed.close_all()
 
-    def _routes(self) -> list[Route]:
+    def _routes(self) -> list[BaseRoute]:
         code = "/v1/code/sessions"
         worker = code + "/{session}/worker"
         device = self._for_device
@@ -170,6 +174,7 @@ class SessionServer:
             Route(code + "/{session}/bridge", device(self._bridge, "start"), methods=["POST"]),
             Route(code + "/{session}/events", device(self._send, ""), methods=["POST"]),
             Route(code + "/{session}/events/stream", device(self._stream, "view"), methods=["GET"]),
+            WebSocketRoute(code + "/{session}/events/socket", self._sockets.serve),
             Route(worker, self._for_worker(self._get_state), methods=["GET"]),
             Route(worker, self._for_worker(self._put_state), methods=["PUT"]),
             Route(worker + "/register", self._for_worker(self._register), methods=["POST"]),
@@ -446,7 +451,7 @@ class SessionServer:
         )
         stored = await self._database.write(append)
         for payload in passing:
-            self._feed.pass_on(session, ephemeral_frame(payload))
+            self._feed.pass_on(session, ephemeral_frame(payload), payload)
         return JSONResponse(
             {
                 "has_subscribers": self._feed.has_viewers(session),
@@ -545,12 +550,27 @@ class SessionServer:
             self._feed.close(subscriber)
 
     async def _send(self, device: Device, request: Request) -> Response:
-        self._rates.take(device.id, time.monotonic())
         session, body = read_session_id(request), await parse_object(request, EVENTS_MAX_BYTES)
         await self._database.look(partial(log.find_session, session=session, owner=device.owner))
+        payloads = [item.get("payload") for item in list_in(body, "events")]
+        stored = await self._store(device, session, payloads)
+        return JSONResponse(
+            {
+                "results": [
+                    {"event_id": event.id, "duplicate": event.is_duplicate}
+                    | ({"answered_by": event.answered_by} if event.answered_by else {})
+                    for event in stored
+                ]
+            }
+        )
+
+    async def _store(
+        self, device: Device, session: str, payloads: Sequence[object]
+    ) -> list[StoredEvent]:
+        """Store what a viewer sent, if its device may send it."""
+        self._rates.take(device.id, time.monotonic())
         events = []
-        for item in list_in(body, "events"):
-            payload = item.get("payload")
+        for payload in payloads:
             if not isinstance(payload, dict):
                 raise RefusedError(400, "invalid_request", "an event has no payload")
             device.require(scope_of(payload))
@@ -564,13 +584,4 @@ class SessionServer:
             by=device.name,
             now_ms=now_ms(),
         )
-        stored = await self._database.write(append)
-        return JSONResponse(
-            {
-                "results": [
-                    {"event_id": event.id, "duplicate": event.is_duplicate}
-                    | ({"answered_by": event.answered_by} if event.answered_by else {})
-                    for event in stored
-                ]
-            }
-        )
+        return await self._database.write(append)

@@ -8,6 +8,10 @@ are dropped for a slow reader.
 import asyncio
 from collections import deque
 
+import msgspec
+
+from clew.core.json_object import Json
+
 # Frames that wait for one slow reader.
 MOST_WAITING = 1_000
 
@@ -21,18 +25,27 @@ class Subscriber:
         self.device = device
         self.worker_of = worker_of
         self.is_closed = False
-        self._frames: deque[bytes] = deque(maxlen=MOST_WAITING)
+        # Frames for streams, and the payloads in them for WebSockets.
+        self._frames: deque[tuple[bytes, Json | None]] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
         self._changed.set()
 
-    def pass_on(self, frame: bytes) -> None:
-        self._frames.append(frame)
+    def pass_on(self, frame: bytes, payload: Json | None) -> None:
+        self._frames.append((frame, payload))
         self._changed.set()
 
     def take(self) -> list[bytes]:
         """Return the waiting frames; later signals wake the next `wait`."""
+        return [frame for frame, _ in self._take()]
+
+    def take_payloads(self) -> list[bytes]:
+        """Return the payloads of the waiting frames, as lines of JSON."""
+        payloads = [payload for _, payload in self._take() if payload is not None]
+        return [msgspec.json.encode(payload) + b"\n" for payload in payloads]
+
+    def _take(self) -> list[tuple[bytes, Json | None]]:
         self._changed.clear()
         frames = list(self._frames)
         self._frames.clear()
@@ -69,10 +82,10 @@ class Feed:
         for subscriber in self._open.get(session, ()):
             subscriber.wake()
 
-    def pass_on(self, session: str, frame: bytes) -> None:
+    def pass_on(self, session: str, frame: bytes, payload: Json | None = None) -> None:
         for subscriber in self._open.get(session, ()):
             if subscriber.device:
-                subscriber.pass_on(frame)
+                subscriber.pass_on(frame, payload)
 
     def has_viewers(self, session: str) -> bool:
         return any(subscriber.device for subscriber in self._open.get(session, ()))

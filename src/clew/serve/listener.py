@@ -12,6 +12,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clew.serve.app import PEER, SessionServer
+from clew.serve.requests import EVENTS_MAX_BYTES
 from clew.system.command_groups import show
 
 HEAD_MAX_BYTES = 64 << 10
@@ -45,6 +46,10 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._forget()
+        super().handle_websocket_upgrade(event)
 
     def _is_answering(self) -> bool:
         """Return whether a request's head is complete and its response is not."""
@@ -96,6 +101,8 @@ class HttpListener(uvicorn.Server):
                 proxy_headers=False,
                 ssl_certfile=certificate or None,
                 ssl_keyfile=key or None,
+                ws="websockets-sansio",
+                ws_max_size=EVENTS_MAX_BYTES,
                 log_level="warning",
                 access_log=False,
                 lifespan="off",
