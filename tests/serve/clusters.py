@@ -49,12 +49,21 @@ class Cluster:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-l", log, "-o", options, "start")
 
     def kill(self) -> None:
-        pid = int((self._data / "postmaster.pid").read_text("utf-8").split()[0])
+        try:
+            pid = int((self._data / "postmaster.pid").read_text("utf-8").split()[0])
+        except FileNotFoundError:
+            return  # It never started, or was killed before.
         os.kill(pid, signal.SIGQUIT)  # An immediate end, with recovery at the next start.
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            if Path(f"/proc/{pid}/stat").read_text("utf-8").split()[2] == "Z":
-                return
+        while is_running(pid):
+            pass
+        # Whoever adopted it may not have reaped it yet, and then a new server takes its files for
+        # those of a living one.
+        for name in (self._data / "postmaster.pid", self._folder / ".s.PGSQL.5432.lock"):
+            name.unlink(missing_ok=True)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
