@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.serve.access import ProxyUsers, Rates
+from clew.serve.access import DeviceRates, ProxyUsers
 from clew.serve.log import RefusedError
 from tests.serve.served import Served, served
 from tests.serve.test_server import (
@@ -150,13 +150,13 @@ async def test_guesses_are_slowed_down_and_valid_tokens_are_not(tmp_path: Path) 
 
 
 async def test_a_device_that_sends_too_much_is_slowed_down(tmp_path: Path) -> None:
-    async with served(tmp_path, about={"rates": Rates(per_second=0, burst=3)}) as server:
+    async with served(tmp_path, about={"rates": DeviceRates(per_second=0, burst=3)}) as server:
         await server.add_device("phone", "view", "prompt")
         await begin(server)
         for token, wanted in (("owner-token", [200, 200, 200, 429]), ("phone", [200])):
             found = [await server.ask("POST", EVENTS, {"events": []}, token=token) for _ in wanted]
             assert [status for status, _ in found] == wanted
-    rates = Rates(per_second=1, burst=1)
+    rates = DeviceRates(per_second=1, burst=1)
     for at_s in (10.0, 11.0, 12.5):
         rates.take("a", at_s)
     with pytest.raises(RefusedError):

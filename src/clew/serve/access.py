@@ -74,7 +74,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-class Rates:
+class DeviceRates:
     """How much each device sends: a bucket of requests that fills up again."""
 
     def __init__(self, *, per_second: float = PER_SECOND, burst: float = BURST) -> None:

@@ -26,9 +26,9 @@ from starlette.types import Receive, Scope, Send
 from clew.serve import devices, log
 from clew.serve.access import (
     LOOPBACK,
+    DeviceRates,
     Failures,
     ProxyUsers,
-    Rates,
     bearer_of,
     check_origin,
 )
@@ -115,13 +115,13 @@ class SessionServer:
         shelf: Shelf | None = None,
         users: ProxyUsers | None = None,
         proxies: Iterable[str] = LOOPBACK,
-        rates: Rates | None = None,
+        rates: DeviceRates | None = None,
     ) -> None:
         self._database = database
         self._shelf = shelf
         self._users = users
         self._proxies = frozenset(proxies)
-        self._rates = Rates() if rates is None else rates
+        self._rates = DeviceRates() if rates is None else rates
         self._hosts = frozenset(host.lower() for host in hosts)
         self._public_url = public_url
         self._feed = Feed()
