@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clew.record.transcript.running import list_running
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
 from tests.fronts.remote.yard import Running
@@ -92,6 +93,11 @@ def test_any_session_of_the_machine_is_read_and_continued(
         late.open("about:blank")
         late.open(again)
         late.wait(".entry")
+        # The workers end with the server.
+        assert list(list_running(tmp_path / "config"))
+        web.process.terminate()
+        web.process.wait(30)
+        assert not list(list_running(tmp_path / "config"))
         for shown in (screen, late):
             shown.close()
 

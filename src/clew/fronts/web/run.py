@@ -14,13 +14,14 @@ import sys
 import urllib.request
 import uuid
 import webbrowser
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.core.messages.errors import UserError
-from clew.fronts.ends import run_front
+from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.remote.keys import read_file, write_file
 from clew.fronts.remote.signing import SECRET_BYTES, make_claim, make_key, write_code
 from clew.record.transcript.paths import get_own_dir
@@ -61,6 +62,14 @@ async def run(options: argparse.Namespace) -> int:
         from clew.serve.sqlite import SqliteDatabase
     except ModuleNotFoundError:
         raise UserError(EXTRA) from None
+
+    class WebListener(HttpListener):
+        """A listener that leaves signals to this module, which has workers to end first."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
     from clew.fronts.web.hosting import Workers
     from clew.fronts.web.shelf import LocalShelf
     from clew.serve import log
@@ -91,7 +100,12 @@ async def run(options: argparse.Namespace) -> int:
 
         workers = Workers(url, token, os.environ, is_connected)
         server = SessionServer(database, hosts=LOOPBACK, shelf=LocalShelf(home, workers))
-        listener = HttpListener(server, "127.0.0.1", port)
+        listener = WebListener(server, "127.0.0.1", port)
+
+        def stop(_number: int) -> None:
+            listener.should_exit = True
+
+        hear_signals(stop)
         opening = asyncio.create_task(
             open_when_ready(listener.is_ready, database, folder, url, options), name="open the page"
         )
