@@ -440,7 +440,7 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
         editor.prompt(session, "Paint it. " + PARAGRAPH)
         editor.told.clear()
         assert editor.prompt(session, "/compact the north side") == {"stopReason": "end_turn"}
-        assert "entries summarised" in editor.said()
+        assert "entries summarized" in editor.said()
         assert editor.of("usage_update")
         editor.prompt(session, "Go on.")
         assert "the north side" in text_of(window.summaries[0])
@@ -458,7 +458,7 @@ def test_what_comes_of_an_order_to_summarise_is_said_once_in_an_editor(tmp_path:
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         session = editor.new()
         editor.prompt(session, "Paint it. " + "The sea is calm. " * 100)
-        for words in ("the model wrote no summary", "entries summarised"):
+        for words in ("the model wrote no summary", "entries summarized"):
             editor.told.clear()
             editor.prompt(session, "/compact")
             assert json.dumps(editor.told).count(words) == 1
