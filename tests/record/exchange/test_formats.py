@@ -652,6 +652,8 @@ Thanks.
         "assistant text: One file.",
         "user text: Thanks.",
     ]
+    head = text.partition("_**")[0]
+    assert convert_one(Source(name="x.md", text=head), "specstory").messages == []
     assert found.source_id == "aaaa1111-2222-4333-8444-000000000001"
     assert [m["message"]["content"][0]["text"] for m in found.agents[0].messages] == ["Dug."]
     assert found.messages[1]["message"]["model"] == "m"

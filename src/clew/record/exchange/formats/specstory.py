@@ -38,7 +38,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         build.time(session[2])
     side = begin(f"{build.out.source_id} {SIDE}", SIDE)
     matches = list(_BEGINNING.finditer(source.text))
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
+    for match, following in zip(matches, [*matches[1:], None], strict=False):
         end = following.start() if following else len(source.text)
         own = side if match[2] else build
         own.item()
