@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from clew.agent.compaction import boundary, micro
 from clew.agent.compaction.boundary import make_summary_entry
-from clew.agent.models import binds_thinking
 from clew.agent.requests import Prepared, Requests
+from clew.agent.services import binds_thinking
 from clew.agent.story import Story
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories

@@ -47,7 +47,7 @@ def test_version_and_help_are_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_and_option_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     shown = capsys.readouterr().out
-    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert all(f"\n  {name}" in shown for name in COMMANDS)
     assert "  PROMPT " in shown
     assert all(f"  {row.flag.spelling}" in shown for row in flag_rows())
 

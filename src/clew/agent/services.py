@@ -338,7 +338,7 @@ async def open_router(
     rows = without_keys_of(endpoint, rows)
     if endpoint.service == CUSTOM:
         # IDs at a gateway may look like names of services, which therefore need their own keys.
-        rows = {n: r for n, r in rows.items() if n not in ROWS or opener.keys.has(r)}
+        rows = {n: r for n, r in rows.items() if n == home or n not in ROWS or opener.keys.has(r)}
     opener.catalog = catalog.at(rows, home, read_updates(opener.places))
     row_model = rows[home].model if home else ""
     if home and not is_of_row:

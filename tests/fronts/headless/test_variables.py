@@ -22,7 +22,7 @@ AT_THE_DOOR = {"dumpable"}
 # A first run at a terminal looks for a local service; see tests/fronts/terminal/test_first_run.py.
 AT_A_TERMINAL = {"ollama", "side_requests_disabled"}
 # Read by their names where a host listens, and where a store is at a URL; tests/gates/test_tables.py sees it.
-OF_HOSTS = {"prompt_suggestions", "entrypoint", "emits_state", "reads_state"}
+OF_HOSTS = {"prompt_suggestions", "entrypoint", "emits_state", "reads_state", "tool_summaries"}
 OF_STORES = {"store_token"}
 # Read by their names when a service is opened; see tests/fronts/headless/test_services.py.
 OF_SERVICES = {

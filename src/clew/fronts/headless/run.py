@@ -52,6 +52,8 @@ from clew.session.session import Session
 
 # No context window is this large, so a longer conversation could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
+# The time in which a result must be printed after a signal. A reader that reads needs less.
+PRINT_GRACE_S = 3.0
 # The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
 SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
@@ -125,17 +127,18 @@ async def run(options: Options, raw: Raw) -> int:
     at_work: list[PrintView] = []
 
     def stop(number: int) -> None:
-        # After the turn, the session closes and the result is printed.
         is_heard = any(
-            view.session.conversation.interrupt()
-            or view.session.parts.agents.are_working
-            or view.is_answered
+            view.session.conversation.interrupt() or view.session.parts.agents.are_working
             for view in at_work
         )
-        if stopped_by or not is_heard:
+        is_answered = any(view.is_answered for view in at_work)
+        if stopped_by or not (is_heard or is_answered):
             os._exit(128 + number)
         stopped_by.append(number)
         stopping.set()
+        if not is_heard:
+            # The session closes and the result is printed, unless nobody reads it.
+            asyncio.get_running_loop().call_later(PRINT_GRACE_S, os._exit, 128 + number)
 
     # Installed before the session opens, because a mere cancellation could be ignored then.
     hear_signals(stop)
