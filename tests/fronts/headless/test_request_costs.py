@@ -160,12 +160,13 @@ def test_close_to_the_limit_the_service_counts_before_a_request_leaves(
     }
     with serving(plan, strict=True) as server:
         model = ("--model", "claude-haiku-4-5")
-        clew(tmp_path, server.url, "-p", "go", *model, "--session-id", SESSION)
+        # Long enough that a summary makes the conversation smaller.
+        long = "go on" + " and on" * 10_000
+        clew(tmp_path, server.url, "-p", long, *model, "--session-id", SESSION)
         done = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         asked = [request.target.partition("?")[0] for request in server.requests][1:]
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert "/v1/messages/count_tokens" in asked
-    # One short exchange is no conversation to be shortened, as long as the service takes it.
     assert ("compacting the conversation" in done.stderr) is (counted == 199_500)
 
 
