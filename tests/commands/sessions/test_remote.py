@@ -62,7 +62,7 @@ def test_a_store_of_the_settings_needs_no_name(place: Place, tmp_path: Path) -> 
         (SESSION, 4, True),
         (OTHER, 2, False),
     ]
-    assert "not here" in place.clew("list", "--stored")
+    assert "not on this machine" in place.clew("list", "--stored")
     place.clew("pull", SESSION, OTHER)
     assert names(load(path).messages) == "u1 a1 u2 a2"
     (store / OTHER / "session.jsonl").write_bytes(encoded(talk(1))[5:])

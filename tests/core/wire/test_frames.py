@@ -125,3 +125,10 @@ def test_a_frame_of_an_agents_conversation_says_whose_it_is() -> None:
         "subagent_type": "Explore",
         "task_description": "look",
     }
+
+
+def test_a_summary_names_the_calls_that_it_is_about() -> None:
+    frame = wire.tool_use_summary("Read 2 files", ("a", "b"), session_id="s", uuid="u")
+    assert frame["type"] == "tool_use_summary"
+    assert frame["preceding_tool_use_ids"] == ["a", "b"]
+    assert (frame["summary"], frame["session_id"], frame["uuid"]) == ("Read 2 files", "s", "u")

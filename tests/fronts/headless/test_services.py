@@ -306,5 +306,7 @@ def test_the_doctor_knows_the_keys_of_all_services(tmp_path: Path) -> None:
     assert "no API key" not in told
     assert OPENAI_KEY not in told
     (tmp_path / "config" / "settings.json").parent.mkdir(exist_ok=True)
-    (tmp_path / "config" / "settings.json").write_text('{"services": {"a": {"like": "no"}}}')
+    (tmp_path / "config" / "settings.json").write_text(
+        '{"services": {"a": {"like": "no"}}}', "utf-8"
+    )
     assert 'unknown service "no"' in run(tmp_path, {}, "doctor", "--offline").stdout

@@ -134,7 +134,7 @@ class Havoc:
             yard.use(f"http://{proxy.address}")
             settings = {"sessionStore": f"http://{proxy.address}/v1"}
             (self._folder / "config").mkdir(exist_ok=True)
-            (self._folder / "config" / "settings.json").write_text(json.dumps(settings))
+            (self._folder / "config" / "settings.json").write_text(json.dumps(settings), "utf-8")
             self._yard, self._proxy = yard, proxy
             self._worker: Running = await asyncio.to_thread(yard.worker)
             transport = HttpTransport(Network())

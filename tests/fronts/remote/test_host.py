@@ -17,7 +17,7 @@ ANSWER = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
 def begin_host(yard: Yard, *folders: Path) -> Running:
     settings = yard.home / "config" / "settings.json"
     settings.parent.mkdir(exist_ok=True)
-    settings.write_text(json.dumps({"remoteFolders": [str(folder) for folder in folders]}))
+    settings.write_text(json.dumps({"remoteFolders": [str(folder) for folder in folders]}), "utf-8")
     host = yard.run("host", "--name", "tower")
     host.until(lambda line: line.startswith("host tower"))
     return host
@@ -86,7 +86,7 @@ def test_a_host_starts_nothing_elsewhere_and_nothing_unsigned(tmp_path: Path) ->
             assert "may not start" in refused.lines[-1]
         # After a pairing, who has only a token can start nothing.
         paired = tmp_path / "config" / "clew" / "remote" / "paired.json"
-        paired.write_text('{"phone": "00"}')
+        paired.write_text('{"phone": "00"}', "utf-8")
         unsigned = yard.run("remote", "start", str(project), "hello")
         assert unsigned.end() == 1
         assert "not signed" in unsigned.lines[-1]

@@ -525,6 +525,8 @@ def test_token_counts_of_codex_belong_to_the_response_before_them() -> None:
     usage = answer["message"]["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 4)
     assert found.tally.left_out == {"token count without a response of its own": 2}
+    alone = of_codex(hello, spoken("assistant", "hi", "output_text"), event)
+    assert alone.messages[-1]["message"]["usage"]["output_tokens"] == 3
 
 
 def test_a_rollout_with_the_conversation_only_in_events_comes_in() -> None:

@@ -133,7 +133,12 @@ def test_a_session_is_handed_over_to_where_the_agent_looks(place: Place, tmp_pat
 
     def run(*words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [CLEW, *words], cwd=place.cwd, env=environ, capture_output=True, text=True, check=False
+            [CLEW, *words],
+            cwd=place.cwd,
+            env=environ,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
         )
         assert done.returncode == code, done.stderr
         return done.stdout or done.stderr

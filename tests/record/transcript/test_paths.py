@@ -64,7 +64,7 @@ def test_a_long_folder_written_under_another_hash_is_found(tmp_path: Path) -> No
     "bad", ["", "x", f"{SESSION}\n", f" {SESSION}", f"../{SESSION}", SESSION[:-1], "g" * 36]
 )
 def test_what_is_not_a_uuid_never_becomes_a_path(bad: str) -> None:
-    with pytest.raises(ValueError, match="session id"):
+    with pytest.raises(ValueError, match="session ID"):
         paths.SessionPlace(session_id=bad, project_dir=Path("/p"))
     assert paths.find_session(Path("/p"), bad) == []
 
@@ -104,7 +104,7 @@ def test_neither_an_agent_nor_a_group_leads_out_of_the_folder(tmp_path: Path, ba
     session = paths.SessionPaths(home=tmp_path, cwd="/", session_id=SESSION)
     with pytest.raises(ValueError, match="group"):
         session.group_agent("a1", bad)
-    with pytest.raises(ValueError, match="agent id"):
+    with pytest.raises(ValueError, match="agent ID"):
         session.agent(bad)
 
 

@@ -440,7 +440,7 @@ def test_remote_agents_are_kept_by_task_and_listed(session: Session) -> None:
     assert read_remote(place, "task-1") == {"remoteSessionId": "r1"}
     assert read_remote(place, "task-3") is None
     assert [task for task, _ in read_remote_agents(place)] == ["task-1", "task-2"]
-    with pytest.raises(ValueError, match="agent id"):
+    with pytest.raises(ValueError, match="agent ID"):
         write_remote(place, "../x", {})
 
 
