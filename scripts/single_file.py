@@ -82,7 +82,7 @@ def unpack(folder):
 folder = find_folder()
 if not os.path.isdir(folder):
     unpack(folder)
-# Whoever can write to this folder can run code as this user.
+# A user who can write to this folder can run code as this user.
 if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
     fail(folder + " belongs to another user; delete it, or set XDG_CACHE_HOME")
 sys.path[0] = folder

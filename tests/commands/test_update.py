@@ -70,6 +70,17 @@ def switch_on(home: Path) -> None:
     (home / "config" / "settings.json").write_text('{"updateNotice": true}', "utf-8")
 
 
+def test_a_record_that_cannot_be_written_stops_no_session(tmp_path: Path) -> None:
+    path = record(tmp_path, checkedAt=0, version=99)
+    before = path.read_bytes()
+    switch_on(tmp_path)
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("hi\r")
+        screen.expect("Hello!")
+    assert path.read_bytes() == before
+
+
 # -- with real installers
 
 

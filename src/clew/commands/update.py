@@ -181,8 +181,7 @@ def find_notice(own: Path) -> str:
     record = read_own(own / "update.json")
     checked_at = record.get("checkedAt")
     is_recent = isinstance(checked_at, int) and 0 <= time.time() - checked_at < CHECK_EVERY_S
-    if not is_recent:
-        record_newest(own, record.get("newest"))  # so that other sessions do not check as well
+    if not is_recent and claim_check(own, record.get("newest")):
         subprocess.Popen(
             [sys.executable, "-m", "clew", "update", "--check"],
             stdin=subprocess.DEVNULL,
@@ -195,6 +194,19 @@ def find_notice(own: Path) -> str:
     if isinstance(newest, str) and order(newest) > order(VERSION):
         return f"clew {newest} is available (this is {VERSION}); run: clew update"
     return ""
+
+
+def claim_check(own: Path, newest: str | None) -> bool:
+    """Record that a check begins, so that other sessions do not check as well.
+
+    Return False if the record can't be written: a notice is no reason to fail, and without a record
+    every session would check.
+    """
+    try:
+        record_newest(own, newest)
+    except OSError:
+        return False
+    return True
 
 
 def describe(installation: Installation, newest: str | None) -> Sequence[str]:

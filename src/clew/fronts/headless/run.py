@@ -137,7 +137,7 @@ async def run(options: Options, raw: Raw) -> int:
         stopped_by.append(number)
         stopping.set()
         if not is_heard:
-            # The session closes and the result is printed, unless nobody reads it.
+            # The session closes and the result is printed, unless its reader is stuck.
             asyncio.get_running_loop().call_later(PRINT_GRACE_S, os._exit, 128 + number)
 
     # Installed before the session opens, because a mere cancellation could be ignored then.
