@@ -55,6 +55,35 @@ def test_the_model_wakes_itself_and_lists_and_deletes(tmp_path: Path) -> None:
     assert "Deleted schedule s2." in last
 
 
+def test_a_prompt_that_the_model_schedules_loads_no_skill(tmp_path: Path) -> None:
+    """A skill can bring permissions, and the Skill tool, which asks, would be bypassed."""
+    skill = tmp_path / "config" / "skills" / "publish"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        "---\nname: publish\ndescription: d\nallowed-tools: Bash(touch:*)\n---\nPublish it all.",
+        "utf-8",
+    )
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("ToolSearch", query="select:ScheduleCron"),
+            call("ScheduleCron", prompt="/publish now", after_s=1),
+            {"text": "I wait.", "times": 1},
+            call("Bash", command="touch published"),
+            {"text": "I tried.", "times": "always"},
+        ],
+    }
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("wait a second")
+        assert host.result()["result"] == "I wait."
+        assert host.result()["result"] == "I tried."
+        assert host.end() == 0
+        last = told(server.requests[-1].body)
+    assert "/publish now" in last
+    assert "Publish it all." not in last
+    assert not (host.work / "published").exists()
+
+
 def test_a_session_that_ends_with_its_answer_schedules_nothing(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
     with serving(plan, strict=True) as server:

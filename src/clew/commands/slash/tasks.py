@@ -82,6 +82,7 @@ def wish(arguments: str) -> ScheduleRequest:
         raise ValueError(f"prompt missing; usage: {LOOP}")
     return ScheduleRequest(
         prompt=rest.strip(),
+        is_from_user=True,
         cron=cron.read(expression) if expression else None,
         expression=expression,
         every_s=0 if expression else every,

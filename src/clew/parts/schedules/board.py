@@ -35,6 +35,9 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
     """A prompt and its timing: a cron expression, an interval in seconds, or one point in time."""
 
     prompt: str
+    # False for the model's own prompts. They call no skill: a skill may bring permissions, so the
+    # model has to load it with the Skill tool, which asks.
+    is_from_user: bool = False
     cron: Cron | None = None
     # The cron expression as entered.
     expression: str = ""
@@ -84,8 +87,8 @@ class ScheduledItem:
 class Board:
     """The schedules of a session.
 
-    `now` returns the local time and `spent` the session's cost; `prepared` expands a prompt before
-    it is sent to the model.
+    `now` returns the local time and `spent` the session's cost; `prepared` expands a user's prompt
+    before it is sent to the model.
     """
 
     def __init__(
@@ -219,7 +222,9 @@ class Board:
             f"[Schedule {item.id}, {item.wish.rhythm()}, time {item.came}{of}; "
             f"${self.spent_since(item):.4f} spent since it started]"
         )
-        return f"{head}\n{await self._prepared(item.wish.prompt)}"
+        wish = item.wish
+        prompt = await self._prepared(wish.prompt) if wish.is_from_user else wish.prompt
+        return f"{head}\n{prompt}"
 
 
 def format_schedule(item: ScheduledItem, spent: float) -> str:
