@@ -45,7 +45,11 @@ def said(messages: Iterable[Json]) -> set[str]:
         inner = message.get("message")
         content = inner.get("content") if isinstance(inner, dict) else None
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        found |= {b.get("text") or b.get("id") or b.get("tool_use_id") or "" for b in blocks}
+        found |= {
+            b.get("text") or b.get("id") or b.get("tool_use_id") or ""
+            for b in blocks
+            if isinstance(b, dict)
+        }
     return found - {""}
 
 
