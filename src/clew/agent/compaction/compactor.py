@@ -31,8 +31,8 @@ from clew.agent.context.facts import Fact
 from clew.agent.deps import Deps, Emit, TurnClock, ensure_saved
 from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
 from clew.agent.hooked import fire_event, join_outcome, report_notices
-from clew.agent.loop import prepare
 from clew.agent.requests import estimate_input_tokens
+from clew.agent.response import prepare
 from clew.agent.story import Story
 from clew.core.input import CompactSession
 from clew.core.json_object import Json
