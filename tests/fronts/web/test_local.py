@@ -71,7 +71,7 @@ def test_any_session_of_the_machine_is_read_and_continued(
         assert "pair" not in screen.page.url
         screen.open_session("the first question")
         screen.wait_text(".said", "Answer 0.")
-        screen.wait_text(".link-state", "Resting")
+        screen.wait(".link-state .dot.away")
         # A prompt opens the session on this machine; nothing had to be started.
         screen.prompt("and a second one")
         screen.wait_text(".said", "Answer 1.")
@@ -115,7 +115,7 @@ def test_a_session_is_forked_before_a_prompt(browser: "Browser", tmp_path: Path)
         screen.wait_text(".said", "Answer 1.")
         screen.page.hover(".prompt:has-text('two')")
         screen.page.click(".prompt:has-text('two') button[aria-label='More']")
-        screen.page.click("button:has-text('Try again from here')")
+        screen.page.click("dialog button.primary")
         screen.wait_text("h1", "(fork)")
         assert screen.texts(".typed") == ["one"]
         assert screen.page.input_value(".composer textarea") == "two"

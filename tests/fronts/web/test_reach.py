@@ -256,7 +256,7 @@ def test_the_page_opens_without_a_network_and_says_so(browser: "Browser", tmp_pa
         screen.wait(".list")
         yard.server.kill()
         screen.page.reload()
-        screen.wait_text(".note", "old, reconnecting")
+        screen.wait_text(".note", "reconnecting")
         # Nothing that sessions say is kept by the worker.
         kept = screen.page.evaluate(
             "caches.open('clew-page').then(c => c.keys()).then(k => k.map(r => new URL(r.url).pathname))"

@@ -1,4 +1,4 @@
-// Questions of a session: what would be done, where, why, and the answers that the machine accepts.
+// Questions of a session: the call, its folder, the reason, and the answers that the machine accepts.
 
 import { h, icon, put, shortPath, visible, say } from './dom.js';
 import { colored, drawChange, folded, languageOf } from './code.js';
@@ -6,7 +6,7 @@ import { markdown } from './markdown.js';
 import { drawInput } from './rows.js';
 
 const MARKS = { allow: ['✓', 'allowed'], ask: ['?', 'needs approval'], review: ['?', 'needs review'], deny: ['✗', 'denied'] };
-// A key that was meant for something else must not answer a question that has just appeared.
+// A key press meant for something else must not answer a question that has just appeared.
 const SETTLED_MS = 500;
 
 export function titleOf(request) {
@@ -17,11 +17,11 @@ export function titleOf(request) {
 		case 'ExitPlanMode': return 'Start working on this plan?';
 		case 'AskUserQuestion': return 'A question for you';
 		case 'WebFetch': return 'Fetch this page?';
-		default: return request.subtype === 'elicitation' ? 'A server asks' : `Use ${request.display_name || request.tool_name || 'this tool'}?`;
+		default: return request.subtype === 'elicitation' ? 'A server asks you' : `Use ${request.display_name || request.tool_name || 'this tool'}?`;
 	}
 }
 
-/** Return the words by which a list names what waits. */
+/** Return a short description of a question for lists. */
 export function briefOf(request) {
 	const input = request.input ?? {};
 	return String(input.command ?? input.file_path ?? input.url ?? input.questions?.[0]?.question ?? request.title ?? request.message ?? request.tool_name ?? '');
@@ -36,7 +36,7 @@ function drawCall(request, cwd) {
 			return [
 				h('pre', { class: 'call', tabindex: '0', dir: 'ltr', 'aria-label': 'Command' }, h('code', null, colored(visible(String(input.command ?? '')), 'bash'))),
 				input.description && h('p', { class: 'quiet', dir: 'auto' }, visible(String(input.description)))];
-		case 'Edit': return [where, drawChange(String(input.old_string ?? ''), String(input.new_string ?? '')), input.replace_all && h('p', { class: 'quiet' }, 'In every place')];
+		case 'Edit': return [where, drawChange(String(input.old_string ?? ''), String(input.new_string ?? '')), input.replace_all && h('p', { class: 'quiet' }, 'Replaces all occurrences')];
 		case 'MultiEdit': return [where, (input.edits ?? []).map((edit) => drawChange(String(edit.old_string ?? ''), String(edit.new_string ?? '')))];
 		case 'Write': return [where, folded(String(input.content ?? ''), (text) => colored(visible(text), languageOf(path ?? '')), { lines: 24, label: 'Content' })];
 		case 'ExitPlanMode': return [put(h('div', { class: 'plan prose' }), markdown(String(input.plan ?? '')))];
@@ -55,13 +55,13 @@ function drawParts(parts) {
 
 /**
  * Return the card of a question. `answer(verdict)` sends an answer; `allows` says whether this
- * browser may answer, and whether the machine takes answers for the whole session.
+ * browser may answer, and whether the machine accepts answers for the entire session.
  */
 export function drawCard(question, { cwd, answer, allows, waiting, place }) {
 	const { request } = question;
 	const since = performance.now();
 	const isChoice = request.tool_name === 'AskUserQuestion';
-	const words = h('input', { type: 'text', class: 'reason', placeholder: 'Say what to do instead', 'aria-label': 'Reason for denying, or what to do instead', autocomplete: 'off', enterkeyhint: 'send' });
+	const words = h('input', { type: 'text', class: 'reason', placeholder: 'What to do instead', 'aria-label': 'Reason for denying, or what to do instead', autocomplete: 'off', enterkeyhint: 'send' });
 	const suggestions = request.permission_suggestions ?? [];
 	const canKeep = allows.session && suggestions.length > 0 && !isChoice && request.tool_name !== 'ExitPlanMode';
 	let card;
@@ -94,12 +94,12 @@ export function drawCard(question, { cwd, answer, allows, waiting, place }) {
 			parts];
 		actions = [
 			h('button', { type: 'button', class: 'primary', onclick: () => allow(), 'aria-keyshortcuts': 'a' }, request.tool_name === 'ExitPlanMode' ? 'Start' : 'Allow once', key('A')),
-			canKeep && h('button', { type: 'button', onclick: () => allow({ updatedPermissions: suggestions }), 'aria-keyshortcuts': 's', title: describeSuggestions(suggestions) }, 'Allow for session', key('S')),
+			canKeep && h('button', { type: 'button', onclick: () => allow({ updatedPermissions: suggestions }), 'aria-keyshortcuts': 's', title: describeSuggestions(suggestions) }, 'Allow for this session', key('S')),
 			h('div', { class: 'deny' }, words, h('button', { type: 'button', class: 'danger', onclick: deny, 'aria-keyshortcuts': 'd' }, 'Deny', key('D')))];
 	}
 	card = h('section', { class: 'card', 'aria-label': `Question: ${titleOf(request)}`, tabindex: '-1' }, head,
-		h('div', { class: 'card-body', tabindex: '0', role: 'group', 'aria-label': 'What is asked' }, inner),
-		allows.answer ? h('div', { class: 'actions' }, actions) : h('p', { class: 'quiet' }, 'This browser may watch, but not answer.'));
+		h('div', { class: 'card-body', tabindex: '0', role: 'group', 'aria-label': 'Call to approve' }, inner),
+		allows.answer ? h('div', { class: 'actions' }, actions) : h('p', { class: 'quiet' }, 'This browser can watch, but not answer.'));
 	card.press = (letter) => {
 		if (performance.now() - since < SETTLED_MS || !allows.answer || isChoice || !request.tool_name) return false;
 		if (letter === 'a') allow();

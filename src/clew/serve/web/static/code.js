@@ -1,4 +1,4 @@
-// Code in colors, changes by word, and the output of programs with its colors. Text only.
+// Draws syntax-colored code, word-level diffs, and program output with its colors. Text only.
 
 import { h, put, visible } from './dom.js';
 
@@ -84,7 +84,7 @@ function coloredDiff(text) {
 
 const MOST_COMPARED = 2_000_000;
 
-/** Return the steps from one list to another: `=`, `-`, `+` with the items. */
+/** Return the edit steps from one list to another: `=`, `-` or `+`, and the item. */
 export function compare(before, after) {
 	let start = 0;
 	while (start < before.length && start < after.length && before[start] === after[start]) start++;
@@ -117,7 +117,7 @@ export function compare(before, after) {
 
 const CONTEXT = 3;
 
-/** Return the rows of a change: each a sign and spans, of which the changed words are marked. */
+/** Return the rows of a diff, each a sign and spans in which changed words are marked. */
 export function changedRows(before, after, first = 1) {
 	const steps = compare(before.split('\n'), after.split('\n'));
 	const rows = [];
@@ -139,7 +139,7 @@ export function changedRows(before, after, first = 1) {
 
 const MOST_PAIRED = 60;
 
-/** Find the lines that replace each other, in their order, and compare them by word. */
+/** Pair removed lines with the added lines that replace them, and compare them by word. */
 function pairUp(gone, come) {
 	const [left, right] = [[], []];
 	let from = 0;
@@ -177,7 +177,7 @@ function byWord(before, after) {
 	return { share, sides: [side('-'), side('+')] };
 }
 
-/** Return a change as a table of lines; unchanged stretches far from changes are left out. */
+/** Return a diff as a table of lines, without unchanged lines far from changes. */
 export function drawChange(before, after, { first = 1, numbered = false } = {}) {
 	const rows = changedRows(before, after, first);
 	const near = rows.map(() => false);
@@ -214,7 +214,7 @@ export function countChange(before, after) {
 const ESCAPE = /\u001b(?:\[([0-9;:?<=>]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])|\u009b[0-9;]*[@-~]/g;
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-/** Return a program's output: its colors as spans, its other escapes left out, nothing invisible. */
+/** Return a program's output: colors become spans, other escapes and hidden characters go. */
 export function printed(text) {
 	const out = document.createDocumentFragment();
 	let color = '', bold = false, dim = false, last = 0;
@@ -242,7 +242,7 @@ export function printed(text) {
 	return out;
 }
 
-/** Return a block of output of which only the first lines are shown until the reader asks. */
+/** Return a block of output that shows only its first lines until it is expanded. */
 export function folded(text, draw, { lines = 10, label = 'Output' } = {}) {
 	const all = text.replace(/\n+$/, '');
 	const rows = all.split('\n');

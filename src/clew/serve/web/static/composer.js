@@ -1,4 +1,4 @@
-// The prompt box: text, images and files, what waits to be sent, and what the machine lets it change.
+// The prompt box: text, images, files, the draft, and the settings that the machine lets it change.
 
 import { h, icon, iconButton, put, refill, say } from './dom.js';
 
@@ -7,11 +7,11 @@ const MOST_FILE_BYTES = 400_000;
 const KEPT_AS_IS = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 const MODES = [
 	['plan', 'Plan', 'Reads and plans; changes nothing'],
-	['dontAsk', 'Don’t ask', 'Denies whatever would need approval'],
+	['dontAsk', 'Don’t ask', 'Denies everything that needs approval'],
 	['default', 'Ask', 'Asks before edits and commands'],
 	['acceptEdits', 'Accept edits', 'Edits files without asking'],
 	['auto', 'Auto', 'A reviewer model decides'],
-	['bypassPermissions', 'Bypass', 'Asks nothing'],
+	['bypassPermissions', 'Bypass', 'Allows everything without asking'],
 ];
 
 export function modeName(mode) {
@@ -27,7 +27,7 @@ export class Composer {
 		this.files = [];
 		this.state = {};
 		this.box = h('textarea', {
-			rows: '1', 'aria-label': 'Prompt', placeholder: 'Ask for a change, or a question', enterkeyhint: 'send', dir: 'auto',
+			rows: '1', 'aria-label': 'Prompt', placeholder: 'Describe a change or ask a question', enterkeyhint: 'send', dir: 'auto',
 			oninput: () => this.grow(), onkeydown: (event) => this.pressed(event), onpaste: (event) => this.pasted(event),
 		});
 		this.box.value = draft ?? '';
@@ -50,7 +50,7 @@ export class Composer {
 		requestAnimationFrame(() => this.grow());
 	}
 
-	/** Show what the session is in: its mode and model, whether it works, and what this browser may. */
+	/** Show the session's mode and model, whether a turn runs, and what this browser may do. */
 	show(state) {
 		this.state = state;
 		const { mode, model, isRunning, canPrompt, why, modes } = state;
@@ -73,7 +73,7 @@ export class Composer {
 		this.model.textContent = model ? model.replace(/^claude-/, '').replace(/-\d{8}$/, '') : '';
 		this.model.classList.toggle('gone', !model);
 		this.model.disabled = !canPrompt || !state.isHere;
-		this.box.placeholder = isRunning ? 'Add to what it is doing' : 'Ask for a change, or a question';
+		this.box.placeholder = isRunning ? 'Send a follow-up to the running turn' : 'Describe a change or ask a question';
 	}
 
 	grow() {
@@ -169,7 +169,7 @@ async function readImage(file) {
 }
 
 async function readText(file) {
-	if (file.size > MOST_FILE_BYTES) throw new Error(`files may have ${MOST_FILE_BYTES / 1000} kB; this one is larger`);
+	if (file.size > MOST_FILE_BYTES) throw new Error(`the file is larger than ${MOST_FILE_BYTES / 1000} kB`);
 	let text;
 	try {
 		text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());

@@ -1,8 +1,8 @@
-// Building the document: elements with text, never markup.
+// Builds the document from elements and text, never from markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** Return an element. `props` are attributes; `on...` are listeners; false and null are left out. */
+/** Return an element. `props` are attributes; `on...` are listeners; false and null are skipped. */
 export function h(tag, props, ...children) {
 	const element = document.createElement(tag);
 	for (const [name, value] of Object.entries(props ?? {})) {
@@ -59,7 +59,7 @@ export function icon(name) {
 	return svg;
 }
 
-/** Return a button that shows only an icon; its name is for tooltips and screen readers. */
+/** Return a button with an icon only; its label is for tooltips and screen readers. */
 export function iconButton(name, label, onclick, more = {}) {
 	return h('button', { type: 'button', class: 'icon-button', 'aria-label': label, title: label, onclick, ...more }, icon(name));
 }
@@ -91,11 +91,11 @@ export function money(usd) {
 	return `$${usd < 0.1 ? usd.toFixed(3) : usd.toFixed(2)}`;
 }
 
-// Characters that change the order or hide parts of a text are shown by their code.
+// Characters that reorder or hide text are shown as code points.
 // eslint-disable-next-line no-control-regex
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Return a text in which nothing is invisible. */
+/** Return a text with invisible characters replaced by their code points. */
 export function visible(text) {
 	return text.replace(HIDDEN, (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`);
 }

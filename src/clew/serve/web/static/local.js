@@ -1,4 +1,4 @@
-// What only a server of one's own machine offers: new sessions, forks, and the tree of branches.
+// Features that only `clew web` offers: new sessions, forks and the tree of branches.
 
 import { h, iconButton, put, refill, visible } from './dom.js';
 import { ask } from './net.js';
@@ -21,7 +21,7 @@ async function fork(view, uuid, before) {
 	}
 }
 
-/** Return the button of a prompt that offers to go on from there in another session. */
+/** Return a prompt's button, which forks the session at that prompt. */
 export function drawPromptMenu(view, item) {
 	if (!view.can('start')) return null;
 	const choose = (before) => () => {
@@ -30,12 +30,12 @@ export function drawPromptMenu(view, item) {
 	};
 	let dialog;
 	return iconButton('more', 'More', () => {
-		dialog = openDialog('Go on from this prompt', h('p', { class: 'quiet' }, 'This session stays as it is. The new one has everything up to here.'),
-			h('div', { class: 'actions' }, h('button', { type: 'button', class: 'primary', onclick: choose(true) }, 'Try again from here'), h('button', { type: 'button', onclick: choose(false) }, 'Fork after its answer')));
+		dialog = openDialog('Fork at this prompt', h('p', { class: 'quiet' }, 'This session does not change. The fork is a copy up to this point.'),
+			h('div', { class: 'actions' }, h('button', { type: 'button', class: 'primary', onclick: choose(true) }, 'Edit and resend the prompt'), h('button', { type: 'button', onclick: choose(false) }, 'Continue after its answer')));
 	}, { class: 'icon-button row-menu' });
 }
 
-/** Return the tree of branches, which is read when it is opened. */
+/** Return the tree of branches, which is loaded when it is opened. */
 export function drawSide(view) {
 	const list = h('ol', { class: 'branches' });
 	const show = async () => {
@@ -53,7 +53,7 @@ export function drawSide(view) {
 	return h('section', null, h('details', { ontoggle: show }, h('summary', null, h('h3', null, 'Branches')), list));
 }
 
-/** Return the button that starts a session in a folder that has some already. */
+/** Return the button that starts a session in a folder that already has sessions. */
 export function drawStart(sessions) {
 	return iconButton('plus', 'New session', () => {
 		const folders = [...new Set(sessions().map((session) => session.config?.cwd).filter(Boolean))];

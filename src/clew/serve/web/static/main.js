@@ -1,4 +1,4 @@
-// The page: which browser this is, the list of sessions, and the one that is open.
+// The page: pairs this browser, lists the sessions and shows the open one.
 
 import { h, icon, iconButton, put, refill, say, span, visible } from './dom.js';
 import { ask, device, Link, loadDevice, pair, Refusal, setDevice, useToken } from './net.js';
@@ -9,7 +9,7 @@ import { drawShares, useLink } from './share.js';
 const app = document.getElementById('app');
 const page = { sessions: [], view: null, hits: null, more: {} };
 
-// -- the first steps
+// -- start
 
 async function begin() {
 	applyTheme(localStorage.getItem('theme') ?? '');
@@ -17,7 +17,7 @@ async function begin() {
 	await loadDevice();
 	const given = new URLSearchParams(location.hash.slice(1));
 	if (given.has('pair')) {
-		// The code must not stay in the history.
+		// Keep the code out of the browser's history.
 		history.replaceState(null, '', `${location.pathname}#${given.get('open') ?? ''}`);
 		if (given.has('quiet') && device && (await isKnown())) return enter();
 		if (await pairWith(given.get('pair'), { isQuiet: given.has('quiet') })) return enter();
@@ -29,7 +29,7 @@ async function begin() {
 			const session = await useLink(given.get('share'));
 			history.replaceState(null, '', `#/s/${session}`);
 		} catch (error) {
-			return showPairing(error.status === 401 ? 'This link has expired, or was taken back.' : error.message);
+			return showPairing(error.status === 401 ? 'This link has expired or was revoked.' : error.message);
 		}
 	}
 	if (!device) return showPairing();
@@ -67,16 +67,16 @@ function nameThisBrowser() {
 // -- pairing
 
 async function pairWith(code, { name = nameThisBrowser(), isQuiet = false } = {}) {
-	const status = h('p', { class: 'quiet', role: 'status' }, 'Pairing');
+	const status = h('p', { class: 'quiet', role: 'status' }, 'Pairing …');
 	const abort = new AbortController();
-	refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, isQuiet ? 'Opening' : 'Confirm on the other machine'),
-		h('p', null, isQuiet ? 'This browser is being paired with this machine.' : `The machine that printed the code asks about “${name}”. Type y there.`), status,
+	refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, isQuiet ? 'Opening …' : 'Confirm on the other machine'),
+		h('p', null, isQuiet ? 'Pairing this browser with this machine.' : `The machine that printed the code asks whether to pair “${name}”. Type y there.`), status,
 		h('button', { type: 'button', onclick: () => { abort.abort(); showPairing(); } }, 'Cancel')));
 	try {
-		await pair(code, name, () => { status.textContent = 'Waiting for the confirmation'; }, abort.signal);
+		await pair(code, name, () => { status.textContent = 'Waiting for confirmation …'; }, abort.signal);
 		return true;
 	} catch (error) {
-		if (!abort.signal.aborted) showPairing(error.status === 404 ? 'The code was refused, used before, or is older than two minutes. Ask for a new one.' : error.message);
+		if (!abort.signal.aborted) showPairing(error.status === 404 ? 'The code was rejected, already used or older than two minutes. Run clew pair again.' : error.message);
 		return false;
 	}
 }
@@ -95,7 +95,7 @@ function showPairing(problem = '') {
 		const text = code.value.trim();
 		words.textContent = '';
 		if (!text) {
-			words.textContent = 'Type the code that clew pair prints.';
+			words.textContent = 'Enter the code that clew pair prints.';
 			code.focus();
 		} else if (text.replace(/[-\s]/g, '').length === 32 && /^[A-Za-z2-7\s-]+$/.test(text)) {
 			if (await pairWith(text, { name: name.value.trim() || nameThisBrowser() })) enter();
@@ -104,14 +104,14 @@ function showPairing(problem = '') {
 				await useToken(text);
 				enter();
 			} catch (error) {
-				words.textContent = error.status === 401 ? 'Neither a code nor a valid token.' : error.message;
+				words.textContent = error.status === 401 ? 'This is neither a pairing code nor a valid token.' : error.message;
 			}
 		}
 	};
 	refill(app, h('main', { class: 'welcome', id: 'main' }, mark(), h('h1', null, 'Pair this browser'),
-		h('p', null, 'On the machine that runs your sessions, run ', h('code', null, 'clew pair'), ' and scan what it shows, or type its code here.'),
+		h('p', null, 'On the machine that runs your sessions, run ', h('code', null, 'clew pair'), '. Then scan the QR code, or enter the code here.'),
 		h('form', { onsubmit: submit },
-			h('label', { for: 'code' }, 'Code, or the token of a device'), code,
+			h('label', { for: 'code' }, 'Pairing code or device token'), code,
 			h('label', { for: 'name' }, 'Name of this browser'), name, words,
 			h('button', { class: 'primary' }, 'Pair'))));
 	code.focus();
@@ -126,7 +126,7 @@ function enter() {
 	page.results = h('div', { class: 'results' });
 	put(page.list,
 		h('div', { class: 'list-head' }, h('img', { src: '/web/icon.svg', alt: '', width: '22', height: '22' }), h('h1', { class: 'brand' }, 'clew'),
-			h('span', { class: 'space' }), page.extra = h('span'), iconButton('sun', 'Light or dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
+			h('span', { class: 'space' }), page.extra = h('span'), iconButton('sun', 'Switch between light and dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
 		h('div', { class: 'search' }, icon('search'), page.search), page.results);
 	refill(app, page.list, page.place);
 	ask('GET', '/v1/web/me').then((me) => {
@@ -148,7 +148,7 @@ function switchTheme() {
 	const now = document.documentElement.dataset.theme ?? '';
 	const next = { '': matchMedia('(prefers-color-scheme: dark)').matches ? 'light' : 'dark', dark: 'light', light: '' }[now];
 	applyTheme(next);
-	say(next ? `${next} colors` : 'Colors of the system');
+	say(next ? `${next} colors` : 'System colors');
 }
 
 function route() {
@@ -159,7 +159,7 @@ function route() {
 	page.view = null;
 	page.listLink = null;
 	app.classList.toggle('has-session', Boolean(id));
-	// On a phone, the list is all there is.
+	// On a phone, the list fills the page.
 	page.list.setAttribute('role', !id && matchMedia('(max-width: 48rem)').matches ? 'main' : 'navigation');
 	if (id) {
 		page.view = new SessionView(id, Object.assign(page.more, { listed, changed, leave: () => { location.hash = '#/'; }, refused }));
@@ -167,7 +167,7 @@ function route() {
 		page.view.open();
 	} else {
 		document.title = 'Sessions · clew';
-		refill(page.place, h('main', { class: 'empty', id: 'main' }, mark(), h('p', null, 'Choose a session'), h('p', { class: 'quiet' }, h('kbd', null, 'j'), ' ', h('kbd', null, 'k'), ' to move, ', h('kbd', null, '/'), ' to search')));
+		refill(page.place, h('main', { class: 'empty', id: 'main' }, mark(), h('p', null, 'Select a session'), h('p', { class: 'quiet' }, h('kbd', null, 'j'), ' ', h('kbd', null, 'k'), ' to move, ', h('kbd', null, '/'), ' to search')));
 		page.listLink = new Link('', 0, {
 			event: (name, value) => { if (name === 'sessions') listed(value); },
 			state: (state, why) => { if (state === 'refused') refused(new Refusal(401, why)); drawList(); },
@@ -182,12 +182,12 @@ function listed(sessions) {
 	page.sessions = sessions;
 	const now = waitingCount();
 	navigator.setAppBadge?.(now).catch(() => {});
-	if (now > before && !page.view) say(`${now} waiting for you`);
+	if (now > before && !page.view) say(`${now} waiting for your answer`);
 	if (!page.view) document.title = `${now ? `(${now}) ` : ''}Sessions · clew`;
 	drawList();
 }
 
-/** Take the newest state of one session, which comes before the next list. */
+/** Update one session in the list; its event arrives before the next list does. */
 function changed(session) {
 	const at = page.sessions.findIndex((known) => known.session_id === session.session_id);
 	if (at < 0) return;
@@ -200,7 +200,7 @@ function waitingCount() {
 }
 
 const GROUPS = [
-	['Waiting for you', (s) => s.waiting > 0],
+	['Waiting for your answer', (s) => s.waiting > 0],
 	['Working', (s) => s.connection_status === 'connected' && s.worker_status !== 'idle'],
 	['Open', (s) => s.connection_status === 'connected'],
 	['Earlier', () => true],
@@ -215,8 +215,8 @@ function drawList() {
 		for (const session of found) rest.delete(session);
 		return found.length ? h('section', null, h('h2', null, title, h('span', { class: 'number' }, String(found.length))), h('ul', null, found.slice(0, 200).map((session) => h('li', null, drawEntry(session))))) : null;
 	});
-	const lost = page.listLink?.state === 'lost' ? h('p', { class: 'quiet note', role: 'status' }, `${span(page.listLink.ageMs)} old, ${navigator.onLine ? 'reconnecting' : 'offline'}`) : null;
-	refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, 'Start one with ', h('code', null, 'clew --remote'), ' on the machine that does the work.')));
+	const lost = page.listLink?.state === 'lost' ? h('p', { class: 'quiet note', role: 'status' }, `Updated ${span(page.listLink.ageMs)} ago, ${navigator.onLine ? 'reconnecting' : 'offline'}`) : null;
+	refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, 'Start one with ', h('code', null, 'clew --remote'), ' on the machine with your code.')));
 	if (focus) page.results.querySelector(`a[href="${focus}"]`)?.focus({ preventScroll: true });
 }
 
@@ -229,7 +229,7 @@ function drawEntry(session) {
 	const cwd = session.config?.cwd ?? '';
 	const here = session.connection_status === 'connected';
 	const state = session.waiting ? 'asks' : !here ? 'away' : session.worker_status === 'idle' ? 'idle' : 'busy';
-	const words = { asks: 'waits for you', away: 'not running', idle: 'ready', busy: 'working' }[state];
+	const words = { asks: 'waiting for your answer', away: 'not running', idle: 'ready', busy: 'working' }[state];
 	const isOpen = page.view?.id === session.session_id;
 	return h('a', { class: `entry ${state}`, href: `#/s/${session.session_id}`, 'aria-current': isOpen ? 'page' : null },
 		h('span', { class: `dot ${state}`, role: 'img', 'aria-label': words }),
@@ -261,7 +261,7 @@ async function search() {
 			titles.length > 0 && h('section', null, h('h2', null, 'Titles'), h('ul', null, titles.slice(0, 8).map((s) => h('li', null, drawEntry(s))))),
 			h('section', null, h('h2', null, 'Messages', h('span', { class: 'number' }, String(page.hits.length))),
 				page.hits.length ? h('ul', null, page.hits.map((hit) => h('li', null, h('a', { class: 'entry hit', href: `#/s/${hit.session_id}` },
-					h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - (hit.at_ms ?? Date.parse(hit.at)))), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'Nothing found.')));
+					h('span', { class: 'entry-title', dir: 'auto' }, visible(hit.title || 'Session')), h('time', null, span(Date.now() - (hit.at_ms ?? Date.parse(hit.at)))), h('span', { class: 'entry-sub', dir: 'auto' }, marked(hit.snippet, words)))))) : h('p', { class: 'quiet note' }, 'No matches.')));
 	} catch (error) {
 		refill(page.results, h('p', { class: 'bad note', role: 'alert' }, error.message));
 	}
@@ -280,7 +280,7 @@ function refused(error) {
 		page.listLink?.close();
 		page.view = page.listLink = null;
 		setDevice(null);
-		showPairing('The access of this browser was taken back, or it was never given. Pair it again.');
+		showPairing('This browser no longer has access. Pair it again.');
 		return;
 	}
 	refill(page.place, h('main', { class: 'empty', id: 'main' }, h('p', { class: 'bad' }, error.message), h('a', { href: '#/' }, 'All sessions')));
@@ -290,7 +290,7 @@ function showDevice() {
 	const notes = globalThis.Notification;
 	const dialog = h('dialog', { class: 'small', 'aria-label': 'This browser' },
 		h('div', { class: 'side-head' }, h('h2', null, 'This browser'), iconButton('close', 'Close', () => dialog.close())),
-		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'May'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs'), h('dd', null, device?.key ? 'yes, with a key that never leaves it' : 'no')),
+		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'Permissions'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs messages'), h('dd', null, device?.key ? 'yes, with a key that never leaves this browser' : 'no')),
 		h('h3', null, 'Keys'), h('dl', { class: 'input keys' }, KEYS.flatMap(([key, words]) => [h('dt', null, h('kbd', null, key)), h('dd', null, words)])),
 		h('div', { class: 'actions' },
 			notes && notes.permission === 'default' && h('button', { type: 'button', onclick: async () => { await notes.requestPermission(); dialog.close(); } }, 'Notify me of questions'),
@@ -300,7 +300,7 @@ function showDevice() {
 	dialog.showModal();
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next, previous session'], ['i', 'write a prompt'], ['a', 'allow once'], ['s', 'allow for this session'], ['d', 'deny, with a reason'], ['G', 'newest'], ['p', 'about the session']];
+const KEYS = [['/', 'search'], ['j k', 'next or previous session'], ['i', 'write a prompt'], ['a', 'allow once'], ['s', 'allow for this session'], ['d', 'deny, with a reason'], ['G', 'go to the end'], ['p', 'session details']];
 
 function pressed(event) {
 	if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

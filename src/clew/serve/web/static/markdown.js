@@ -1,4 +1,4 @@
-// Markdown as elements. Links go only to the web and to mail; images are links.
+// Converts Markdown to elements. Links may only be web or mail addresses; images become links.
 
 import { h, put, iconButton, say } from './dom.js';
 import { colored } from './code.js';
@@ -126,7 +126,7 @@ export function codeBlock(text, info) {
 		h('pre', { tabindex: '0', dir: 'ltr', 'aria-label': `Code${language ? `, ${language}` : ''}` }, h('code', null, colored(text, language))));
 }
 
-// -- inside a paragraph
+// -- inline text
 
 const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|!?\[((?:[^[\]]|\[[^[\]]*\])*)\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+"[^"]*")?\s*\)|<((?:https?:\/\/|mailto:)[^>\s]+)>|(\*\*|__)(?=\S)([\s\S]*?\S)\6(?![\p{L}\p{N}_*])|(?<![\p{L}\p{N}])(\*|_)(?=[^\s*_])([\s\S]*?[^\s*_])\8(?![\p{L}\p{N}])|~~(?=\S)([\s\S]*?\S)~~|(https?:\/\/[^\s<>()[\]`"']*[^\s<>()[\]`"'.,;:!?])|\\([\\`*_{}[\]()#+\-.!|<>~])|( {2,}\n|\\\n)/gu;
 const SAFE = /^(https?:\/\/|mailto:)/i;
@@ -158,11 +158,11 @@ function link(target, label, all) {
 	return put(h('a', { href: target, target: '_blank', rel: 'noopener noreferrer' }), label);
 }
 
-// -- a text that grows
+// -- streaming text
 
 const SETTLED = 8;
 
-/** An element that shows a growing text. What can no longer change is drawn once. */
+/** An element that shows a streaming text. Parts that can no longer change are drawn only once. */
 export class GrowingText {
 	constructor() {
 		this.element = h('div', { class: 'prose' });
@@ -178,7 +178,7 @@ export class GrowingText {
 	draw() {
 		const cut = findCut(this.rest);
 		if (cut > 0) {
-			// Boxes of a few blocks, of which the browser lays out only those in sight.
+			// Boxes of a few blocks; the browser lays out only the visible boxes.
 			for (const element of markdown(this.rest.slice(0, cut))) {
 				if (!this.box || this.box.childElementCount >= SETTLED) {
 					this.box = h('div', { class: 'settled' });
@@ -192,7 +192,7 @@ export class GrowingText {
 	}
 }
 
-/** Return up to where a text is settled: the last empty line outside of code that begins a new block. */
+/** Return the end of the text that can't change: the last empty line outside code. */
 function findCut(text) {
 	let cut = 0, at = 0, fence = '';
 	for (const line of text.split('\n')) {

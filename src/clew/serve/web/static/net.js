@@ -1,13 +1,13 @@
-// The server: requests, the stream, what this browser keeps, and signatures.
+// The connection to the server: requests, the event stream, signatures, and this browser's storage.
 
 const DATABASE = 'clew';
 const STORE = 'kept';
-// The server says every five seconds that it is there.
+// The server sends a sign of life every five seconds.
 const SILENCE_MS = 12_000;
 const LONGEST_WAIT_MS = 5_000;
 const utf8 = new TextEncoder();
 
-// -- what this browser keeps. The key can sign, but no script can read it.
+// -- this browser's storage. Scripts can sign with the key, but can't read it.
 
 let memory = new Map();
 
@@ -46,7 +46,7 @@ export async function keep(name, value) {
 	try {
 		await inStore('readwrite', (store) => (value === undefined ? store.delete(name) : store.put(value, name)));
 	} catch {
-		// A private window keeps nothing; the page works until it is closed.
+		// A private window stores nothing; the page still works until it is closed.
 	}
 }
 
@@ -64,7 +64,7 @@ export async function setDevice(value) {
 	await keep('device', value ?? undefined);
 }
 
-/** A request that failed. `status` 0: the server could not be reached. */
+/** A failed request; `status` is 0 if the server could not be reached. */
 export class Refusal extends Error {
 	constructor(status, message, reason = '') {
 		super(message);
@@ -92,7 +92,7 @@ export async function ask(method, path, body, { token = device?.token, signal } 
 	}
 	const value = await response.json().catch(() => ({}));
 	if (!response.ok) {
-		throw new Refusal(response.status, value?.error?.message ?? `The server answered ${response.status}.`, value?.error?.reason);
+		throw new Refusal(response.status, value?.error?.message ?? `The server returned status ${response.status}.`, value?.error?.reason);
 	}
 	return value;
 }
@@ -129,7 +129,7 @@ export function keyOf(text) {
 	return importKey(utf8.encode(text));
 }
 
-/** Return what only this browser can make of a text. */
+/** Return the HMAC of a text under this browser's key. */
 export function derive(text) {
 	return hmacHex(device.key, text);
 }
@@ -141,7 +141,7 @@ export async function sign(payload, session) {
 	return { ...payload, clew_mac: { device: device.id, mac, ...(device.share ? { share: device.share } : {}) } };
 }
 
-/** Send a viewer's message until the server has it; its UUID keeps it from being stored twice. */
+/** Send a viewer's message, with retries; its UUID prevents storing it twice. */
 export async function send(session, payload, { tries = Infinity } = {}) {
 	const signed = await sign(payload, session);
 	for (let attempt = 0; ; attempt++) {
@@ -183,11 +183,11 @@ function readCode(code) {
 	return bytes;
 }
 
-/** Pair this browser by a code. `wait` is called while somebody must confirm. */
+/** Pair this browser with a code. `wait` is called while the confirmation is pending. */
 export async function pair(code, name, wait, signal) {
 	const secret = readCode(code);
-	if (!secret) throw new Refusal(400, 'This is not a code that clew pair prints: 32 letters and digits.');
-	if (!crypto.subtle) throw new Refusal(400, 'This browser pairs only over HTTPS or on this machine.');
+	if (!secret) throw new Refusal(400, 'Invalid code: clew pair prints one of 32 letters and digits.');
+	if (!crypto.subtle) throw new Refusal(400, 'Pairing requires HTTPS, or a browser on the machine of the server.');
 	const root = await importKey(secret);
 	const claim = await hmacHex(root, 'clew pairing claim');
 	const key = await importKey(utf8.encode(await hmacHex(root, 'clew pairing key')));
@@ -211,8 +211,9 @@ export async function useToken(token) {
 // -- the stream
 
 /**
- * The stream of one session (or of none: the list alone). It reconnects by itself and goes on after
- * the last number. `state` is `live`, `lost` or `refused`; `heardAt` is when the server last spoke.
+ * The event stream of one session, or of the list of sessions if `session` is empty. After a lost
+ * connection, it continues after the last number. `state` is `connecting`, `live`, `lost` or
+ * `refused`; `heardAt` is the time of the last data.
  */
 export class Link {
 	constructor(session, after, { event, state }) {

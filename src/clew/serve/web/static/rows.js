@@ -1,5 +1,5 @@
-// One row of a session for each thing that happened, as on the terminal: a sign in the gutter says
-// who speaks, the shape carries the meaning, color repeats it.
+// One row for each thing that happened in a session, as on the terminal. The sign in the gutter says
+// who speaks; color never carries a meaning alone.
 
 import { count, h, icon, money, put, shortPath, span, tokens, visible } from './dom.js';
 import { colored, countChange, drawChange, folded, languageOf, printed } from './code.js';
@@ -7,11 +7,11 @@ import { markdown } from './markdown.js';
 import { describeGroup } from './transcript.js';
 
 const SIGNS = { done: '●', running: '○', waiting: '○', failed: '✗', denied: '✗' };
-const STATES = { done: 'done', running: 'running', waiting: 'waits for an answer', failed: 'failed', denied: 'not run' };
+const STATES = { done: 'done', running: 'running', waiting: 'waiting for an answer', failed: 'failed', denied: 'not run' };
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 
 export class Rows {
-	/** `act` has what a row can ask for: `cwd`, `fork`, `rewind`, `isAsked`, `opened`. */
+	/** `act` has the functions that rows call: `cwd`, `me`, `isAsked`, `opened`, `menu`. */
 	constructor(act) {
 		this.act = act;
 	}
@@ -28,7 +28,7 @@ export class Rows {
 	}
 
 	prompt(item) {
-		const state = { sent: 'Waits for the machine', received: 'Received', waiting: 'Not sent yet', failed: item.why }[item.status];
+		const state = { sent: 'Waiting for the machine', received: 'Received', waiting: 'Not sent yet', failed: item.why }[item.status];
 		const menu = item.id && this.act.menu?.(item);
 		const by = item.by !== this.act.me() && item.by;
 		return h('article', { class: 'prompt', 'aria-label': `Prompt${by ? ` by ${by}` : ''}`, tabindex: '-1' },

@@ -1,17 +1,16 @@
-// A long list of which only the part near the window is in the document.
-//
-// Items are in pieces of 16. A piece far from the window is an empty box of the height it had; what
-// the reader sees keeps its place when something above it changes.
+// A long list that keeps only the items near the window in the document.
+// Items are grouped in pieces of 16. A piece far from the window is replaced by an empty box of the
+// same height. Changes above the window do not move what the reader sees.
 
 import { h } from './dom.js';
 
 const PIECE = 16;
 const GUESS_PX = 72;
-// Pieces within this many windows are drawn; those beyond twice as many are emptied.
+// Pieces within this many window heights are drawn; those beyond twice as many are emptied.
 const NEAR = 1;
 
 export class Scroller {
-	/** `draw` returns the element of an item; `atTop` is called when the beginning comes near. */
+	/** `draw` returns an item's element; `atTop` is called when the beginning is near the window. */
 	constructor({ label, draw, atTop, moved }) {
 		this.draw = draw;
 		this.atTop = atTop;
@@ -22,7 +21,7 @@ export class Scroller {
 		this.foot = h('div', { class: 'foot' });
 		this.element = h('div', { class: 'scroller', tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': label }, this.list, this.foot);
 		this.element.addEventListener('scroll', () => this.scrolled(), { passive: true });
-		// A change of the window's size keeps the end in sight.
+		// Keep the end visible when the window is resized.
 		this.sizes = new ResizeObserver(() => this.settle());
 		this.sizes.observe(this.element);
 	}
@@ -36,7 +35,7 @@ export class Scroller {
 		const { scrollTop, scrollHeight, clientHeight } = this.element;
 		const stuck = this.sticks;
 		this.sticks = scrollHeight - scrollTop - clientHeight < 48;
-		// While the end grows, all that is near it is drawn already.
+		// While the end grows, everything near it is already drawn.
 		if (stuck && this.sticks) return;
 		this.moved?.(this.sticks);
 		this.later();
@@ -78,7 +77,7 @@ export class Scroller {
 					piece = this.makePiece([]);
 					this.pieces.push(piece);
 					this.list.append(piece.element);
-					// Of many, only those near the window are drawn.
+					// Of many pieces, draw only those near the window.
 					if (items.length <= PIECE) this.fill(piece);
 				}
 				piece.items.push(item);
@@ -101,7 +100,7 @@ export class Scroller {
 		this.refresh();
 	}
 
-	/** Draw changed items again, if they are in the document. */
+	/** Redraw changed items that are in the document. */
 	update(items) {
 		const drawn = [...items].filter((item) => item.element?.isConnected);
 		if (!drawn.length) return;
@@ -136,7 +135,7 @@ export class Scroller {
 		piece.element.replaceChildren();
 	}
 
-	/** Do something that changes heights, and keep what the reader sees where it is. */
+	/** Run `change`, which may change heights, without moving what the reader sees. */
 	keepPlace(change) {
 		if (this.sticks) {
 			change();
@@ -159,7 +158,7 @@ export class Scroller {
 		return null;
 	}
 
-	/** Draw what is near the window, and empty what is far from it. */
+	/** Draw the pieces near the window, and empty those far from it. */
 	refresh() {
 		const { scrollTop, clientHeight } = this.element;
 		const reach = Math.max(400, clientHeight) * NEAR;

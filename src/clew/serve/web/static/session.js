@@ -1,4 +1,4 @@
-// One session: its transcript, the growing answer, questions, the prompt box, and the link's state.
+// One session: transcript, streaming answer, questions, prompt box and connection state.
 
 import { count, h, icon, iconButton, money, put, refill, say, span, tokens, visible } from './dom.js';
 import { briefOf, drawCard, titleOf } from './cards.js';
@@ -11,7 +11,7 @@ import { Transcript } from './transcript.js';
 
 const FIRST_EVENTS = 60;
 const PAGE_EVENTS = 300;
-// With more missing than this, it is quicker to begin again from the end.
+// If more events than this are missing, reloading the end is faster.
 const FAR_BEHIND = 1500;
 const STRICTNESS = ['plan', 'dontAsk', 'default', 'acceptEdits', 'auto', 'bypassPermissions'];
 const OLD_MS = 12_000;
@@ -88,7 +88,7 @@ export class SessionView {
 	async load() {
 		const page = await ask('GET', `/v1/web/sessions/${this.id}/events?limit=${FIRST_EVENTS}`);
 		this.reset();
-		// What is older follows once the end is on the screen.
+		// Load older events only after the end is on the screen.
 		this.isReading = true;
 		this.about = page.session;
 		this.first = page.first;
@@ -137,13 +137,13 @@ export class SessionView {
 			this.scroller.prepend(items);
 			this.showSide();
 		} catch {
-			// The next scroll asks again.
+			// The next scroll tries again.
 		} finally {
 			this.isReading = false;
 		}
 	}
 
-	// -- what the stream says
+	// -- events of the stream
 
 	take(name, value) {
 		switch (name) {
@@ -169,7 +169,7 @@ export class SessionView {
 				break;
 			}
 			case 'session':
-				// Its numbers are now those of another log.
+				// The numbers now refer to another log.
 				if ((value.origin ?? 'log') !== (this.about.origin ?? 'log')) {
 					this.load().catch(() => {});
 					return;
@@ -192,7 +192,7 @@ export class SessionView {
 
 	settled(about) {
 		const payload = about.payload ?? {};
-		if (payload.type === 'result') say(payload.is_error ? 'The turn failed.' : 'The turn is finished.');
+		if (payload.type === 'result') say(payload.is_error ? 'The turn failed.' : 'The turn has finished.');
 		for (const words of this.model.notes.splice(0)) this.toast(words);
 		const closed = this.model.closed;
 		this.model.closed = null;
@@ -213,7 +213,7 @@ export class SessionView {
 		}
 	}
 
-	/** Draw in the next frame what has changed; `isLive` if only the growing answer has. */
+	/** Draw changes in the next frame; `isLive` means that only the streaming answer changed. */
 	later(isLive = false) {
 		this.isLive = isLive && (this.isLive ?? true);
 		this.frame ??= requestAnimationFrame(() => {
@@ -224,7 +224,7 @@ export class SessionView {
 
 	showNew() {
 		const { isLive } = this;
-		// A growing answer takes a third of the time at most, so that the rest of the page stays smooth.
+		// Spend at most a third of the time on a streaming answer, so that the page stays smooth.
 		if (isLive && performance.now() < this.restsUntil) {
 			this.later(true);
 			return;
@@ -247,7 +247,7 @@ export class SessionView {
 		this.showAll();
 	}
 
-	/** Show the growing answer: one element for each block, each of which only grows. */
+	/** Show the streaming answer: one element for each block, to which text is only appended. */
 	showLive() {
 		const blocks = this.model.live.filter((block) => block.type === 'text' || block.type === 'thinking' || block.name);
 		this.scroller.keepPlace(() => {
@@ -297,7 +297,7 @@ export class SessionView {
 		return this.about.connection_status === 'connected';
 	}
 
-	/** Draw everything again, because more can be done now. */
+	/** Draw everything again, because more actions are available now. */
 	refresh() {
 		this.sideKey = '';
 		this.scroller.update(this.model.items);
@@ -317,7 +317,7 @@ export class SessionView {
 		this.composer.show({
 			mode, model: meta.model ?? this.model.model, isRunning: this.isRunning, isHere: this.isHere,
 			canPrompt: this.can('prompt') && about.read_only !== true, canAnswer: this.can('answer'),
-			why: about.read_only === true ? about.why ?? 'This session is open elsewhere: you can watch.' : 'This browser may watch, but not send prompts.',
+			why: about.read_only === true ? about.why ?? 'This session is open elsewhere, so you can only watch.' : 'This browser can watch, but not send prompts.',
 			modes: at < 0 ? ['default'] : STRICTNESS.filter((name, i) => i <= at && (name !== 'dontAsk' || i === at)),
 		});
 	}
@@ -351,7 +351,7 @@ export class SessionView {
 		try {
 			const result = await send(this.id, payload);
 			if (result?.answered_by) {
-				this.toast(`Not sent: ${result.answered_by === 'no such question' ? 'the question is no longer open' : `${result.answered_by} answered before`}.`);
+				this.toast(`Not sent: ${result.answered_by === 'no such question' ? 'the question is no longer open' : `${result.answered_by} has already answered`}.`);
 				this.model.close(question.id, '', '');
 				this.later();
 			}
@@ -367,11 +367,11 @@ export class SessionView {
 			await send(this.id, { type: 'control_request', uuid: crypto.randomUUID(), request_id: crypto.randomUUID(), request: { subtype, ...fields } }, { tries: 3 });
 			if (subtype === 'interrupt') say('Interrupted');
 		} catch (error) {
-			this.toast(`Not done: ${error.message}`);
+			this.toast(`Request failed: ${error.message}`);
 		}
 	}
 
-	// -- prompts: shown at once, sent until the server has them, kept if the page is closed before
+	// -- prompts: shown at once, retried until the server has them, saved if the page is closed
 
 	prompt(content) {
 		const uuid = crypto.randomUUID();
@@ -404,7 +404,7 @@ export class SessionView {
 		this.scroller.update([item]);
 	}
 
-	/** Let the machine open a session that is only a transcript yet. */
+	/** Make the machine open a session of which only the transcript exists. */
 	async makeReady() {
 		if (this.about.origin !== 'file') return;
 		await ask('POST', `/v1/web/sessions/${this.id}/host`, {});
@@ -423,22 +423,22 @@ export class SessionView {
 		return this.home.drawPromptMenu?.(this, item);
 	}
 
-	// -- the state of the link, in words
+	// -- the connection state, as text
 
 	showLink() {
 		const stream = this.stream;
 		const age = stream ? stream.ageMs : 0;
 		let state = 'live', words = 'Live';
 		if (!stream) [state, words] = ['lost', navigator.onLine ? 'Connecting' : 'Offline'];
-		else if (stream.state === 'refused') [state, words] = ['refused', stream.why || 'Access was taken back'];
-		else if (stream.state !== 'live' || age > OLD_MS) [state, words] = ['lost', `${span(age)} old, ${navigator.onLine ? 'reconnecting' : 'offline'}`];
-		else if (this.about.read_only) [state, words] = ['live', 'Live, watching'];
-		else if (this.about.connection_status === 'resting') [state, words] = ['away', 'Resting'];
-		else if (!this.isHere) [state, words] = ['away', 'Machine away'];
+		else if (stream.state === 'refused') [state, words] = ['refused', stream.why || 'Access revoked'];
+		else if (stream.state !== 'live' || age > OLD_MS) [state, words] = ['lost', `Updated ${span(age)} ago, ${navigator.onLine ? 'reconnecting' : 'offline'}`];
+		else if (this.about.read_only) [state, words] = ['live', 'Live, read-only'];
+		else if (this.about.connection_status === 'resting') [state, words] = ['away', 'Not open'];
+		else if (!this.isHere) [state, words] = ['away', 'Machine not connected'];
 		if (this.linkWords !== words) {
 			this.linkWords = words;
 			refill(this.link, h('span', { class: `dot ${state}`, 'aria-hidden': 'true' }), h('span', null, words));
-			this.link.title = words === 'Resting' ? 'No process has this session open. A prompt opens it.' : state === 'away' ? 'The session’s machine is not connected. Prompts wait for it.' : 'The state of the connection';
+			this.link.title = words === 'Not open' ? 'No process has this session open. A prompt opens it.' : state === 'away' ? 'The session’s machine is not connected. Prompts are sent when it reconnects.' : 'Connection state';
 		}
 		this.element.classList.toggle('stale', state === 'lost' || state === 'refused');
 		if (state === 'refused' && !this.wasRefused) {
@@ -453,7 +453,7 @@ export class SessionView {
 		this.people.title = this.present.join(', ');
 	}
 
-	// -- what stands beside the transcript
+	// -- the side panel
 
 	get context() {
 		const meta = this.about.external_metadata ?? {};

@@ -1,5 +1,5 @@
-// What happened in a session, from its events: prompts, prose, tool calls with their results, tasks,
-// subagents, open questions. Data only; `rows.js` draws it.
+// The contents of a session, built from its events: prompts, text, tool calls with their results,
+// tasks, subagents and open questions. Data only; `rows.js` draws it.
 
 const QUIET = new Map([
 	['Read', ['file', 'files']], ['Grep', ['pattern', 'patterns']], ['Glob', ['pattern', 'patterns']], ['LS', ['folder', 'folders']],
@@ -31,7 +31,7 @@ export class Transcript {
 		this.number = 0;
 	}
 
-	/** Take an event. Items that changed are in `changed`, new ones at the end of `items`. */
+	/** Apply an event. Changed items are added to `changed`, new ones to the end of `items`. */
 	take(about) {
 		const payload = about.payload ?? {};
 		const at = payload.timestamp ?? (about.at_ms ? new Date(about.at_ms).toISOString() : '');
@@ -65,7 +65,7 @@ export class Transcript {
 		}
 	}
 
-	/** The list that a frame of a subagent belongs to, or the list of the session. */
+	/** Return the list that a frame belongs to: that of its subagent, or that of the session. */
 	listOf(payload) {
 		const call = payload.parent_tool_use_id && this.tools.get(payload.parent_tool_use_id);
 		if (!call) return payload.parent_tool_use_id ? null : this.items;
@@ -225,7 +225,7 @@ export class Transcript {
 				if (payload.permissionMode) this.mode = payload.permissionMode;
 				break;
 			case 'api_retry':
-				this.push({ kind: 'notice', text: `${payload.content || 'The service did not answer'}; trying again (${payload.attempt} of ${payload.max_retries})`, level: 'quiet', at });
+				this.push({ kind: 'notice', text: `${payload.content || 'The service did not answer'}; retrying (${payload.attempt} of ${payload.max_retries})`, level: 'quiet', at });
 				break;
 			case 'model_fallback':
 				this.push({ kind: 'notice', text: payload.content ?? '', level: 'notice', at });
@@ -263,7 +263,7 @@ export class Transcript {
 		if (question) this.closed = { id, how, by };
 	}
 
-	// -- the growing answer
+	// -- the streaming answer
 
 	takeLive(payload) {
 		if (payload.parent_tool_use_id) return;
@@ -277,7 +277,7 @@ export class Transcript {
 			const delta = event.delta ?? {};
 			const text = delta.text ?? delta.thinking ?? delta.partial_json ?? '';
 			if (!block) {
-				// This viewer came while the block was growing.
+				// This viewer connected in the middle of the block.
 				block = { index: event.index, type: { text_delta: 'text', thinking_delta: 'thinking' }[delta.type] ?? 'tool_use', name: '', text: '', added: '', isPart: true };
 				this.live.push(block);
 			}
@@ -294,7 +294,7 @@ export class Transcript {
 
 	// -- older pages
 
-	/** Put an older page before what is known. Return its items. */
+	/** Insert an older page before the known events, and return its items. */
 	prepend(events) {
 		const older = new Transcript(this.orphans);
 		older.number = -1_000_000 - this.number * 1000;

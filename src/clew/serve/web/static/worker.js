@@ -1,4 +1,4 @@
-// Keeps the page's own files for a time without a network. What sessions say is never kept here.
+// Caches the page's own files for offline use. Contents of sessions are never cached here.
 
 const SHELF = 'clew-page';
 const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'share.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
@@ -20,7 +20,7 @@ self.addEventListener('fetch', (event) => {
 	}));
 });
 
-// The page asks for this when it has nothing else to do, so the files kept are those it runs.
+// The page requests this when it is idle, so that the cached files are those that it runs.
 self.addEventListener('message', (event) => {
 	if (event.data === 'keep') event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)));
 });
