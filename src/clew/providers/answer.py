@@ -57,7 +57,7 @@ from clew.providers.watchdog import Clock, MonotonicClock, SilenceLimits, Watchd
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 ForFallback: TypeAlias = Callable[[ModelRequest, str], Awaitable[ModelRequest]]
 
-# The output limit of a response that is not streamed: what a service can write in the time allowed.
+# The output limit of a response that is not streamed: what a service can write in the allowed time.
 WHOLE_MAX_TOKENS = 21_000
 
 
@@ -146,7 +146,7 @@ class Answering:
         return ended
 
     def release(self) -> None:
-        """End the reservation of the response's cost, because it is charged or not to be."""
+        """End the reservation of the response's cost, because it was charged or will not be."""
         if self._cap is not None:
             self._cap.release(self)
 
@@ -360,7 +360,7 @@ class Answering:
             await self._withdraw(emit)
             return CompactionDue(failure=failure, overflow=decision.overflow, model=request.model)
         if any(isinstance(e, MessageFinished) and e.message["content"] for e in self._closing):
-            # Part of the response was shown and nothing better will arrive, so that part stays.
+            # Part of the response was shown, and no complete one will follow, so that part stays.
             return await self._kept(request, failure, emit)
         await self._withdraw(emit)
         return GaveUp(
@@ -374,8 +374,6 @@ class Answering:
 
 
 def in_one_piece(request: ModelRequest) -> ModelRequest:
-    """Return the request without streaming, with its output limited to what fits into the time
-    limit.
-    """
+    """Return the request without streaming, with the output limited to fit the time limit."""
     room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
     return replace(with_output(request, room), stream=False)

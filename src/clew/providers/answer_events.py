@@ -40,7 +40,7 @@ class Retrying(Struct, frozen=True, kw_only=True):
 
 
 class HeldByRateLimit(Struct, frozen=True, kw_only=True):
-    """The request waits because the service rate limited another request of this program."""
+    """The request waits because the service rate-limited another request of this program."""
 
     delay_s: float
 
@@ -52,9 +52,7 @@ class Streamed(Struct, frozen=True, kw_only=True):
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """The part of the message shown so far is void, because another attempt starts from the
-    beginning.
-    """
+    """The part of the message shown so far is void, because another attempt starts over."""
 
     message: Json
 

@@ -69,15 +69,15 @@ class CredentialError(Exception):
     """No usable credentials. The text says why and what to do, and contains no secret."""
 
 
-# Returns a request with credentials: others than those of the second request, if the service
-# rejected that one.
+# Returns a request with credentials that differ from those of the second request, if any, which
+# the service rejected.
 Authorize: TypeAlias = Callable[[HttpRequest, HttpRequest | None], Awaitable[HttpRequest]]
 
 
 class AnthropicProvider:
     """One endpoint of the Messages API, with its connections and the catalog of its models."""
 
-    # Whether a function of the program answers instead of a service.
+    # Whether a function of the program provides the answers instead of a service.
     is_function = False
 
     def __init__(
@@ -203,7 +203,7 @@ class AnthropicProvider:
             await exchange.close()
 
     def other_version(self, refused: Failure, http_request: HttpRequest) -> str | None:
-        """Return another API version to retry with if the service rejected this one, else None."""
+        """Return another API version to retry with if the service rejected this one, or None."""
         if self.endpoint.pins_version or not refuses_version(refused):
             return None
         spoken = dict(http_request.headers).get(VERSION_HEADER)
@@ -232,7 +232,7 @@ class AnthropicProvider:
         return make_content_failure(head.headers, body) if tokens is None else tokens
 
     def counted_in(self, body: bytes) -> int | None:
-        """Return the number of tokens in the response to a count request."""
+        """Return the number of tokens that a response to a count request contains."""
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
         return tokens if type(tokens) is int else None
@@ -496,7 +496,7 @@ class MessagesAttempt:
         return True
 
     async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
-        """Return whether the response shows that the model did not see the complete conversation.
+        """Return whether the model did not see the complete conversation, judging by the response.
 
         The request is then sent again in another form.
         """

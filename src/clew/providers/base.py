@@ -22,7 +22,7 @@ class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
     """The model decides how long to think.
 
     Fields:
-        display: Whether the answer shows the thinking; None is the service's default.
+        display: Whether the answer shows the thinking; None selects the service's default.
     """
 
     display: Display | None = None
@@ -33,7 +33,7 @@ class ThinkingBudget(Struct, frozen=True, kw_only=True, tag="enabled"):
 
     Fields:
         tokens: The most tokens of thinking.
-        display: Whether the answer shows the thinking; None is the service's default.
+        display: Whether the answer shows the thinking; None selects the service's default.
     """
 
     tokens: int
@@ -239,9 +239,9 @@ class Provider(Protocol):
     async def aclose(self) -> None: ...
 
 
-# A program's own provider: it yields the pieces of an answer (`clew.core.stream.pieces`), or a
-# `Failure` as the last one.
+# A program's own provider: it yields the pieces of an answer (`clew.core.stream.pieces`), and may
+# end with a `Failure`.
 ProviderFunction: TypeAlias = Callable[[ModelRequest], AsyncIterator[str | Json | Failure]]
 
-# A program's function that may change the messages of each request. It gets copies.
+# A program's function that may change the messages of each request. It receives copies.
 PrepareFunction: TypeAlias = Callable[[list[Json]], list[Json]]

@@ -1,4 +1,4 @@
-"""Build the body of a chat completions request, as each service accepts it.
+"""Build the body of a chat completions request in the form that each service accepts.
 
 The body expresses thinking only as effort, or as a switch where a service has one. Must never
 mutate its arguments.
@@ -87,7 +87,7 @@ def _format(output_format: Json, quirks: Quirks, adjusted: list[str]) -> Json:
 
 
 def _marked(messages: list[Json]) -> list[Json]:
-    """Mark the instructions and the last message with text, for Claude behind a gateway."""
+    """Put cache marks on the instructions and the last message with text, for Claude."""
     marked = list(messages)
     last = next((i for i in range(len(marked) - 1, 0, -1) if marked[i].get("content")), 0)
     for place in dict.fromkeys((0, last)):

@@ -1,7 +1,7 @@
-"""Authenticate requests to clouds: sign them for AWS, or add a token of Google or Azure.
+"""Authenticate requests to clouds: sign them for AWS, or add a token for Google or Azure.
 
-Credentials are fetched with the first request, renewed before they expire, and after the service
-rejected them; all waiting requests share one fetch. They stay in memory.
+Credentials are fetched with the first request, and renewed before they expire or after the service
+rejected them. All waiting requests share one fetch. Credentials stay in memory.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class RenewedCredentials(Generic[Held]):
 
 
 def with_region(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables with the region of the AWS profile, if they name none."""
+    """Return the variables, with the region of the AWS profile if they contain none."""
     if environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION"):
         return environ
     region = read_profile(environ).get("region", "")

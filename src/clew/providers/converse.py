@@ -1,6 +1,6 @@
-"""Bedrock's Converse operation over HTTP, for models other than Claude, and for Claude too.
+"""Bedrock's Converse operation over HTTP, for all models including Claude.
 
-Signed thinking of Claude goes back in canonical form; other models get no thinking back.
+Claude's signed thinking is sent back in canonical form; other models' thinking is not sent back.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -56,7 +56,7 @@ class ConverseProvider(ForeignProvider):
         return shortened_names((str(tool["name"]) for tool in request.tools or ()), MAX_NAME)
 
     def path(self, kind: str, model: str) -> str:
-        del model  # The paths of the endpoint contain it.
+        del model  # The endpoint's paths contain the model.
         return f"/model/unknown/{ACTIONS[kind]}"
 
     def new_decoder(self, stamp: Stamp) -> ConverseDecoder:
@@ -67,7 +67,7 @@ class ConverseProvider(ForeignProvider):
 
 
 def _marked(body: Json) -> Json:
-    """Return the body with marks up to which the service keeps it in its cache."""
+    """Return the body with cache points."""
     marked = dict(body)
     if body.get("system"):
         marked["system"] = [*body["system"], CACHE_POINT]

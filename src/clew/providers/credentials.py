@@ -28,7 +28,7 @@ from clew.system.process.spawn import Launcher
 # Remember what an endpoint does not support: the usual API version, or cache diagnostics.
 
 
-# After this time, the usual version is tried again, because gateways are updated.
+# After this time, the usual version is tried again, because the gateway may have been updated.
 FORGOTTEN_AFTER = timedelta(days=30)
 MAX_ENDPOINTS = 50
 REFUSED = "refusedDiagnostics"

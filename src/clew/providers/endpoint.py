@@ -36,7 +36,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     # The service in the table of services. Empty for Anthropic's own.
     service: str = ""
-    # The row that a service from settings inherits from.
+    # The table row from which a service in the settings inherits.
     kind: str = ""
 
     base_url: str = DEFAULT_BASE_URL
@@ -57,15 +57,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     # Paths that differ from the protocol's own, by kind of request: "ask", "whole" for a response
     # that is not streamed, and "count". `{model}` is replaced by the model's quoted ID.
     paths: Mapping[str, str] = {}
-    # Whether a stream of the Messages API arrives in the frames of AWS.
+    # Whether a stream of the Messages API arrives in AWS frames.
     frames: bool = False
     # Differences from the service's known quirks, from the settings.
     quirks: Mapping[str, Any] = {}
-    # How to get a key, if the service needs one and the endpoint is not the default API.
+    # How to get a key, if the service needs one and is not the default API.
     advice: str = ""
-    # Whether the version and betas of the Messages API stand in the body, and the model in the path.
+    # Whether the Messages API's version and betas are in the body, and the model is in the path.
     is_platform: bool = False
-    # The command that printed the key, which can print another one.
+    # The command that printed the key, and that can print a new one.
     key_helper: str = ""
     # Why nothing may be sent: the user selected a platform that clew does not support. Empty
     # otherwise.
@@ -121,7 +121,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         version = f"/{path.split('/')[1]}"
         base = self.base_url.rstrip("/").removesuffix(version)
         if base.endswith(path.removeprefix(version)):
-            return base  # This is already a complete address, for services without a version.
+            return base  # The address is already complete, for services without a version.
         return f"{base}{path}"
 
     def url_for(self, kind: str, path: str, model: str) -> str:

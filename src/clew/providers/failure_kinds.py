@@ -160,7 +160,7 @@ def simple(name: str | None) -> str:
 
 
 def is_unauthenticated(failure: Failure) -> bool:
-    """Return whether the service rejected the credentials, which newer ones may mend."""
+    """Return whether the service rejected the credentials, so that new ones may help."""
     return find_effective_status(failure) == 401
 
 

@@ -1,4 +1,4 @@
-"""What all wires but the Messages API share: bodies from `ModelRequest`, and stamped decoders.
+"""The base of all wires except the Messages API: bodies from `ModelRequest`, stamped decoders.
 
 A wire is a subclass that builds a body and names its paths and its decoder. Attempts, failures,
 limits and credentials are those of the Messages API. Must never send a credential of its own.
@@ -54,7 +54,7 @@ class ForeignProvider(AnthropicProvider, ABC):
 
     @abstractmethod
     def new_decoder(self, stamp: Stamp) -> StreamDecoder:
-        """Return what converts the events of one response."""
+        """Return a decoder for the events of one response."""
 
     @abstractmethod
     def decode_body(self, body: bytes, stamp: Stamp) -> list[Json | StreamFault]:

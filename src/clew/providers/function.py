@@ -1,8 +1,8 @@
 """A program's own function in place of a model service.
 
 The function gets each request in the format of the Messages API and yields the answer in pieces
-(`clew.core.stream.pieces`). It runs in a task of its own, because its context managers must be left
-in the task that entered them. Must never let an exception of the function end the session.
+(`clew.core.stream.pieces`). It runs in a separate task, because context managers must exit in the
+task that entered them. Must never let an exception of the function end the session.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from clew.providers.base import Attempt, Description, Failure, ModelRequest, Pro
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.seam import Transport
 
-# How many pieces may wait for the session before the function waits.
+# How many pieces may be queued before the function has to wait.
 MOST_WAITING = 64
 # Wakes a reader that waits when the function ends.
 END = object()
-# Members of a request that are decoded JSON. The function gets copies, so it may change them.
+# Members of a request that are decoded JSON. The function receives copies, so it may change them.
 COPIED = ("messages", "system", "tools", "tool_choice", "output_format", "extra")
 
 
@@ -54,7 +54,7 @@ class FunctionProvider(AnthropicProvider):
 
     async def count_tokens(self, request: ModelRequest) -> int | Failure:
         del request
-        message = "the program's provider does not count tokens"
+        message = "the program's provider does not support token counting"
         return Failure(kind="configuration", message=message)
 
     def describe(self) -> Description:
@@ -121,13 +121,13 @@ class FunctionAttempt:
         if self._pieces.empty():
             self._pieces.put_nowait(END)
         if not running.cancelled():
-            running.exception()  # It is read in `_close`, unless the attempt was closed before.
+            running.exception()  # `_close` reads it, unless the attempt was closed before.
 
     def _take(self, piece: object) -> None:
         if isinstance(piece, Failure):
             self._fail(piece)
         elif self.bytes_received > (limit := self._provider.max_stream_bytes):
-            self._fail(Failure(kind="content", message=f"an answer of more than {limit} bytes"))
+            self._fail(Failure(kind="content", message=f"an answer larger than {limit} bytes"))
         else:
             try:
                 self._ready.extend(self._writer.feed(piece))
@@ -135,7 +135,7 @@ class FunctionAttempt:
                 self._fail(Failure(kind="configuration", message=str(error)))
 
     def _close(self, running: asyncio.Task[None]) -> None:
-        """Pass on the end of the answer, or the function's exception."""
+        """Emit the end of the answer, or the function's exception as a failure."""
         self._has_ended = True
         if running.cancelled():
             self._fail(Failure(kind="configuration", message="the provider was cancelled"))

@@ -1,7 +1,6 @@
 """Gemini's generateContent over HTTP.
 
-Thought signatures return within the conversation. Must never use contents that are cached at the
-service by name.
+Thought signatures return within the conversation. Must never use the service's named caches.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -23,7 +22,7 @@ from clew.providers.request_body import Built
 COUNTED = ("contents", "systemInstruction", "tools")
 CHOICES = {"auto": "AUTO", "any": "ANY", "none": "NONE"}
 LEVELS = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
-# Tokens for thinking in models before Gemini 3, which know no levels.
+# Thinking budgets for models before Gemini 3, which do not support levels.
 BUDGETS = {"minimal": 512, "low": 2048, "medium": 8192, "high": 24576}
 LEAST_BUDGET = 128
 MAX_STOPS = 5
@@ -42,7 +41,7 @@ class GeminiProvider(ForeignProvider):
     title = "Gemini"
     count_member = "totalTokens"
 
-    # Whether the model thinks. Learned from a refusal.
+    # Whether the model supports thinking. Learned from a refusal.
     with_thinking = True
 
     def build(self, request: ModelRequest) -> Built:
@@ -96,7 +95,7 @@ class GeminiProvider(ForeignProvider):
         return events_of_gemini(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Send a request again, once, without thinking if the model does not think."""
+        """Return the request without thinking, once, if the model does not support it."""
         is_about_thinking = "thinking" in refused.message.lower()
         if find_effective_status(refused) == 400 and is_about_thinking and self.with_thinking:
             self.with_thinking = False
@@ -113,7 +112,7 @@ def is_third_generation(model_id: str) -> bool:
 
 
 def _thinking(request: ModelRequest, model: Model) -> Json:
-    """Return the level of thinking, or the number of tokens for it in older models."""
+    """Return the thinking level, or for older models, the thinking budget."""
     is_off = isinstance(request.thinking, Off)
     effort = "low" if is_off else request.effort
     if is_third_generation(model.id):

@@ -41,10 +41,7 @@ class LocalServer(Struct, frozen=True, kw_only=True):
 
 
 async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
-    """Return the servers that respond, in the order of `places`.
-
-    Leave out those that are too slow.
-    """
+    """Return the servers that respond in time, in the order of `places`."""
     if not places:
         return []
     transport = HttpTransport(Network())

@@ -1,11 +1,11 @@
 """Message threads: the service stores each conversation, so that a request sends only new messages.
 
-Owns the decision for each request: the complete conversation without a thread, the same as the
-start of a new thread, or only the new messages. Also owns how an error or a response changes that
-decision for the next request. The rules come from the vendor's page "Message threads", and from the
-types and the thread helper in `anthropic` 2.12 (beta `message-threads-2026-08-12`). The model must
-always see exactly the complete conversation: if that is not certain, the complete conversation is
-sent. Pure.
+Owns the decision for each request: the complete conversation without a thread, the complete
+conversation as a new thread, or only the new messages. Also owns how an error or a response changes
+that decision for the next request. The rules come from the vendor's page "Message threads", and
+from the types and the thread helper in `anthropic` 2.12 (beta `message-threads-2026-08-12`). The
+model must always see exactly the complete conversation: if that is not certain, the complete
+conversation is sent. Pure.
 """
 
 import re
@@ -71,7 +71,7 @@ class HeldThread(Struct, frozen=True, kw_only=True):
     front: Any
     messages: list[Json]
     answer: list[Json]
-    # The prompt's length in tokens as reported by the service.
+    # The prompt's length in tokens, as reported by the service.
     prompt_tokens: int
     until_s: float
     # Whether this is the first response of a thread that replaced a lost one.

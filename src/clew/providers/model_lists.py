@@ -1,7 +1,7 @@
-"""Ask services which models they offer, and servers on this machine what their models can do.
+"""Request lists of models from services, and properties of models from local servers.
 
-All requests are free of charge and have a short time limit. What a service does not state stays
-unknown. Must never send a key to another address than the endpoint's.
+All requests are free and have a short time limit. Anything that a service does not state stays
+unknown. Must never send a key to an address other than the endpoint's.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WAIT_S = 5.0
 LOCAL_WAIT_S = 2.0
 MAX_BYTES = 8 << 20
 COMPLETIONS = "/chat/completions"
-# The members in which lists of models state the window.
+# The members of lists of models that contain the context window.
 WINDOWS = (
     "context_length", "max_model_len", "context_window", "max_context_length",
     "loaded_context_length", "inputTokenLimit",
@@ -36,7 +36,7 @@ class ListedModel(Struct, frozen=True, kw_only=True):
 
 
 def models_url(endpoint: Endpoint) -> str:
-    """Return the address of a service's list of models."""
+    """Return the URL of a service's list of models."""
     if endpoint.dialect == "gemini":
         return endpoint.url("/v1beta/models") + "?pageSize=1000"
     base = endpoint.base_url.rstrip("/")
@@ -53,7 +53,7 @@ async def ask_json(
     body: bytes | None = None,
     wait_s: float = WAIT_S,
 ) -> Json | None:
-    """Return a JSON object from an address, or None if there is none."""
+    """Return the JSON object at a URL, or None if the response is anything else."""
     request = HttpRequest(
         method="GET" if body is None else "POST",
         url=url,
@@ -76,13 +76,13 @@ async def ask_json(
 
 
 async def list_offered(endpoint: Endpoint, transport: Transport) -> list[ListedModel] | None:
-    """Return the models of a service, or None if it does not list them."""
+    """Return the models that a service lists, or None if it has no list."""
     found = await ask_json(transport, models_url(endpoint), endpoint=endpoint)
     return None if found is None else read_list(found)
 
 
 def read_list(found: Json) -> list[ListedModel]:
-    """Return the models in a list of any service."""
+    """Return the models in a service's list, in any of the known formats."""
     listed = []
     for item in [*list_of(found.get("data")), *list_of(found.get("models"))]:
         item = object_of(item)
@@ -101,7 +101,7 @@ def _count(value: Any) -> int | None:
 
 
 async def ask_about(service: str, model: str, endpoint: Endpoint, transport: Transport) -> Model:
-    """Return what a server on this machine states about one of its models."""
+    """Return what a local server reports about one of its models."""
 
     async def ask(path: str, body: bytes | None = None) -> Json:
         url = endpoint.base_url.rstrip("/").removesuffix("/v1") + path
@@ -133,8 +133,8 @@ def _quote(text: str) -> bytes:
 def read_ollama(entry: Model, shown: Json, running: Json) -> Model:
     """Read Ollama's `/api/show` and `/api/ps`.
 
-    The window is that of the running model, or the one that the model's file sets. What the model
-    could hold at most says nothing about what the server gives it.
+    The window is that of the running model, or the one in the model's file. The model's maximum is
+    ignored, because the server may use a smaller window.
     """
     window = next(
         (

@@ -1,7 +1,7 @@
 """Opens a service of the table: its endpoint, its key, and the provider of its wire.
 
-Owns which key is sent where: a key from a row's variables, or saved under the row's name, goes to
-the address of that row only.
+Owns which key is sent where: a key from a row's variables, or saved under the row's name, is sent
+only to the address of that row.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class RowKeys:
-    """Finds the keys of services in variables, the keyring and the file of `clew login`."""
+    """Finds keys of services in environment variables, the keyring and the file of `clew login`."""
 
     def __init__(self, environ: Mapping[str, str], places: Places) -> None:
         self._environ = environ
@@ -26,7 +26,7 @@ class RowKeys:
 
     def find(self, row: ServiceRow) -> str | None:
         variables = row.key_variables
-        # The name of the key that `clew login` saves without the name of a service.
+        # The name under which `clew login` without a service saves the key.
         name = "" if row.name == "anthropic" else row.name
         return find_service_key(self._environ, variables, name, self._places, self._keyring)
 
@@ -35,7 +35,7 @@ class RowKeys:
 
 
 def find_url(row: ServiceRow, environ: Mapping[str, str]) -> str:
-    """Return the URL of a service: from its own variable, or of its row."""
+    """Return a service's URL, from its own variable or its table row."""
     url = next((environ[name].strip() for name in row.url_variables if environ.get(name)), "")
     if not url:
         return row.url
@@ -48,7 +48,7 @@ def find_url(row: ServiceRow, environ: Mapping[str, str]) -> str:
 
 
 def make_row_endpoint(row: ServiceRow, environ: Mapping[str, str], key: str | None) -> Endpoint:
-    """Return the endpoint of a service. What is missing is its `hindrance` or its `advice`."""
+    """Return a service's endpoint; `hindrance` and `advice` describe what is missing."""
     try:
         values = fill_in(row, environ)
     except UserError as error:
@@ -79,7 +79,7 @@ def make_row_endpoint(row: ServiceRow, environ: Mapping[str, str], key: str | No
     )
 
 
-# Variables that say that the credentials of a cloud are to be used.
+# Variables that select the credentials of a cloud.
 CLOUDS: Mapping[str, tuple[str, ...]] = {
     "aws": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
     "google": ("GOOGLE_APPLICATION_CREDENTIALS", "ANTHROPIC_VERTEX_PROJECT_ID"),
@@ -88,7 +88,7 @@ CLOUDS: Mapping[str, tuple[str, ...]] = {
 
 
 def is_usable(row: ServiceRow, environ: Mapping[str, str], keys: RowKeys) -> bool:
-    """Return whether requests to a service can be tried: it has credentials, or needs none."""
+    """Return whether a service can be used: it has credentials, or needs none."""
     if row.is_local or row.key_helper or keys.has(row):
         return True
     in_use = any(environ.get(name) for name in CLOUDS.get(row.authentication, ()))

@@ -1,6 +1,6 @@
-"""The Messages API on platforms that put the model into the path and the version into the body.
+"""The Messages API on platforms with the model in the path and the version in the body.
 
-Bedrock's runtime answers in AWS frames and cannot count tokens; Vertex AI streams like Anthropic.
+Bedrock's runtime streams AWS frames and cannot count tokens; Vertex AI streams like Anthropic.
 """
 
 from clew.core.json_object import Json
@@ -37,7 +37,9 @@ class PlatformProvider(AnthropicProvider):
 
     async def count_tokens(self, request: ModelRequest) -> int | Failure:
         if "count" not in self.endpoint.paths:
-            return Failure(kind="configuration", message="the service does not count tokens")
+            return Failure(
+                kind="configuration", message="the service does not support token counting"
+            )
         return await super().count_tokens(request)
 
     def decoder(self) -> StreamDecoder:

@@ -188,7 +188,7 @@ def make_response_failure(
     text = report.message or words_of(body)
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
         # A key is only ever sent to the address that the user configured.
-        text = f"redirects to {elsewhere}; if that is the service, set it as the base URL"
+        text = f"redirects to {elsewhere}; if that is the service, use it as the base URL"
     failure = Failure(
         kind="status",
         message=f"HTTP {status}: {text}" if text else f"HTTP {status} without a message",
@@ -262,9 +262,7 @@ def make_content_failure(
 
 
 def words_of(body: bytes) -> str:
-    """Return a short excerpt from a body as text: the title of a web page, or the beginning of its
-    text.
-    """
+    """Return a short excerpt of a body: a web page's title, or the beginning of the text."""
     text = body[:65_536].decode("utf-8", "replace")
     if "<" in text[:1000]:
         title = _TITLE.search(text)
@@ -275,7 +273,7 @@ def words_of(body: bytes) -> str:
 
 
 def find_request_id(headers: Mapping[str, str]) -> str | None:
-    """Return the service's ID of a request, under the name that it uses."""
+    """Return the request ID in a response's headers, under any service's header name."""
     return next(filter(None, (headers.get(name) for name in REQUEST_ID_HEADERS)), None)
 
 

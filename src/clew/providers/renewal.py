@@ -1,6 +1,6 @@
-"""A key that `apiKeyHelper` printed, replaced when the service rejects it.
+"""Replaces a key from `apiKeyHelper` when the service rejects it.
 
-One run of the helper serves all requests that wait for it. Must never put a key into an error.
+All waiting requests share one run of the helper. Must never put a key into an error.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from clew.system.transport.seam import HttpRequest
 
 
 class RenewedKey:
-    """The current key. `fetch` prints another one, or None if it fails."""
+    """The current key. `fetch` returns a new one, or None if it fails."""
 
     def __init__(self, current: str, fetch: Callable[[], Awaitable[str | None]]) -> None:
         self._current = current
@@ -23,9 +23,9 @@ class RenewedKey:
         self._fetches = 0
 
     async def get(self, rejected: Callable[[str], bool]) -> str:
-        """Return the current key, or a new one if the service rejected the current one.
+        """Return the current key, or a new one if the service rejected it.
 
-        Callers that wait for the same fetch share its key, or its failure.
+        Callers that wait for the same fetch share its key or its failure.
         """
         fetches_before = self._fetches
         async with self._lock:
@@ -36,8 +36,8 @@ class RenewedKey:
                 self._current = (await self._fetch() or "").strip() or self._current
             if rejected(self._current):
                 raise CredentialError(
-                    "the service rejected the API key, and apiKeyHelper printed no other one: "
-                    "run its command in a shell to see why"
+                    "the service rejected the API key, and apiKeyHelper printed no new one; run its"
+                    " command in a shell to find out why"
                 )
             return self._current
 

@@ -32,8 +32,8 @@ class ResponsesProvider(ForeignProvider):
     title = "responses"
     count_member = "input_tokens"
 
-    # Reasoning that the service could not read, and whether it takes items with their IDs. Both
-    # are learned from refusals, as is whether the model reasons at all.
+    # Reasoning that the service could not read, whether it accepts items with IDs, and whether the
+    # model reasons at all. All are learned from refusals.
     refused: frozenset[str] = frozenset()
     with_ids = True
     with_reasoning = True
@@ -55,7 +55,7 @@ class ResponsesProvider(ForeignProvider):
             body["include"] = ["reasoning.encrypted_content"]
         most = request.max_tokens or model.default_output
         if most is not None:
-            # The service refuses lower limits.
+            # The service rejects lower limits.
             body["max_output_tokens"] = max(16, min(most, model.max_output or most))
         if self.with_reasoning and (reasoning := _reasoning(request, model)):
             body["reasoning"] = reasoning
@@ -96,7 +96,7 @@ class ResponsesProvider(ForeignProvider):
         return events_of_response(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Send a request again, once, without what the service cannot read or find."""
+        """Return the request, once, without the parts that the service cannot read or find."""
         status, words = find_effective_status(refused), refused.message.lower()
         names = (simple(refused.error_code), simple(refused.error_type))
         is_unsupported = "not supported" in words or "unsupported" in words or "verified" in words

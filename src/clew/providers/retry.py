@@ -177,7 +177,7 @@ def parse_http_date_s(text: str | None) -> float | None:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
 
 
-# The connection or the data on it was at fault: the next attempt may reach another server.
+# Faults of the connection or its data: the next attempt may reach another server.
 BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
 # An intermediary responded in place of the service; this rarely goes away within a second.
 IN_THE_WAY = frozenset({"protocol", "content", "proxy"})

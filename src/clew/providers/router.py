@@ -1,9 +1,9 @@
 """The services of one session: each request goes to the service that its model's name selects.
 
-A service is opened when the first request goes to it. Owns the names: a service gets its own model
-IDs, and responses carry the full names (`openai/gpt-6-sol`). A key goes only to the service that it
-belongs to, because each service has its own endpoint and headers. Must never choose a service that
-no name selects.
+A service is opened when the first request goes to it. Owns the names: a service receives its own
+model IDs, and responses contain the full names (`openai/gpt-6-sol`). A key goes only to the service
+that it belongs to, because each service has its own endpoint and headers. Must never use a service
+that the model's name does not select.
 
 Decision: docs/decisions/332-services.md
 """
@@ -46,7 +46,7 @@ class ServedCatalog(ModelCatalog):
 
 
 class Router:
-    """All services of a session as one provider. `first` gets the names without a service."""
+    """All services of a session as one provider. `first` serves names without a service."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Router:
             self._opened["anthropic"] = first
 
     def _service(self, name: str) -> tuple[str, str]:
-        """Return the service of a model, or an empty string for the first, and its ID there."""
+        """Return the service of a model, empty for the first one, and the model's ID there."""
         if self._open_row is None:
             return "", name
         return self._catalog.locate(name)
 
     def serving(self, name: str) -> AnthropicProvider:
-        """Return the provider for a model, opened if need be."""
+        """Return the provider for a model, opening it if necessary."""
         return self._provider(self._service(name)[0])
 
     def _provider(self, service: str) -> AnthropicProvider:
@@ -84,7 +84,7 @@ class Router:
         return provider
 
     def reopen(self, row: ServiceRow) -> None:
-        """Use another form of a service from now on."""
+        """Replace the open provider of a service."""
         assert self._open_row is not None
         provider = self._open_row(row)
         self._opened[row.name] = provider
@@ -95,7 +95,7 @@ class Router:
         return self.serving(name).endpoint
 
     def gate_key(self, name: str) -> str:
-        """Return which limit of requests applies to a model: each service has its own."""
+        """Return the key of a model's rate limit: each service has its own."""
         return self._service(name)[0]
 
     def providers(self) -> Iterator[AnthropicProvider]:

@@ -1,12 +1,12 @@
-"""Tell whether a server cut the prompt without saying so.
+"""Detect that a server silently truncated the prompt.
 
-Some servers drop the beginning of a prompt that exceeds their window, instructions and tools
-included, and answer as if nothing had happened. Their count of prompt tokens gives it away.
+Some servers drop the beginning of a prompt that exceeds their window, including instructions and
+tools, and answer normally. The prompt tokens that they report reveal it.
 """
 
-# A count below this part of the estimate is no error of the estimate.
+# An estimate is not wrong by this much: a count below this share means a truncated prompt.
 PLAUSIBLE = 0.6
-# Smaller prompts fit everywhere, and estimates of them are rough.
+# Smaller prompts fit everywhere, and their estimates are rough.
 LEAST_TOKENS = 2_000
 REMEDIES = {
     "ollama": "set OLLAMA_CONTEXT_LENGTH=32768 for the server and restart it",
@@ -17,7 +17,7 @@ REMEDIES = {
 
 
 def describe_cut(counted_tokens: int, estimated_tokens: int, title: str, service: str) -> str:
-    """Return a warning if the server read much less than was sent, or an empty string."""
+    """Return a warning if the server read much less than was sent; otherwise an empty string."""
     if not counted_tokens or estimated_tokens < LEAST_TOKENS:
         return ""
     if counted_tokens >= PLAUSIBLE * estimated_tokens:

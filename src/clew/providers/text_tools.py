@@ -1,4 +1,4 @@
-"""Requests to models that cannot call tools: the calls are text, in both directions.
+"""Requests to models that cannot call tools: calls and results are sent as text.
 
 The conversion is in `clew.core.stream.text_tools`.
 """
@@ -15,7 +15,7 @@ from clew.providers.wrapped import WrappedAttempt
 
 
 def in_text(request: ModelRequest) -> ModelRequest:
-    """Return the request with its tools, and the calls and results so far, as text."""
+    """Return the request with its tools, calls and results as text."""
     tools = request.tools or []
     return replace(
         request,
@@ -27,7 +27,7 @@ def in_text(request: ModelRequest) -> ModelRequest:
 
 
 class TextToolsAttempt(WrappedAttempt):
-    """An attempt in whose answer fenced JSON becomes calls of these tools."""
+    """An attempt that converts fenced JSON in the answer to calls of these tools."""
 
     def __init__(self, attempt: Attempt, tools: list[Json]) -> None:
         super().__init__(attempt)

@@ -58,7 +58,7 @@ def _narrowed(target: Target, endpoint: Endpoint) -> Target:
         case "converse":
             from clew.core.normalize.dialects import for_converse
 
-            # Only Claude's thinking is signed, so only that can be sent back.
+            # Only Claude's thinking is signed, so only its thinking can be sent back.
             family = target.family if target.family == "claude" else NO_FAMILY
             return replace(for_converse(target), family=family)
         case _:

@@ -1,4 +1,4 @@
-"""An attempt around another one, which changes its events on the way."""
+"""A wrapper around an attempt that changes its events."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
@@ -8,7 +8,7 @@ from clew.providers.base import Attempt, Failure
 
 
 class WrappedAttempt(ABC):
-    """An attempt with the connection of another; see `clew.providers.base.Attempt`."""
+    """An attempt that uses another attempt's connection; see `clew.providers.base.Attempt`."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -34,7 +34,7 @@ class WrappedAttempt(ABC):
 
     @abstractmethod
     async def __anext__(self) -> Json | Failure:
-        """Return the next event of the other attempt, or one made of it."""
+        """Return the next event, which may be derived from an event of the other attempt."""
 
     async def aclose(self) -> None:
         await self._attempt.aclose()

@@ -17,7 +17,7 @@ from clew.core.messages.encoding import encode
 
 # With fewer messages, encoding is too cheap to be worth a cache.
 LEAST_MESSAGES = 64
-# A session and the subagents that run alongside it.
+# One session and the subagents that run at the same time.
 MOST_CONVERSATIONS = 4
 
 

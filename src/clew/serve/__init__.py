@@ -1,1 +1,1 @@
-"""The session server behind `clew serve`: a durable log of sessions, and two APIs over it."""
+"""The session server of `clew serve`: a durable log of sessions, with two APIs."""

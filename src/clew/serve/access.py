@@ -1,8 +1,8 @@
-"""Who may ask the server for what: host names, origins, tokens and scopes.
+"""Access checks of the server: host names, origins, tokens and scopes.
 
-A page in a browser must not reach a server on this machine (DNS rebinding, cross-site requests), so
-the names under which the server is addressed are listed, and a request needs a token in its
-`Authorization` header. The server sets no cookie and sends no CORS header.
+A web page must not reach a server on this machine (DNS rebinding, cross-site requests). So the
+server accepts only listed host names, and a request needs a token in its `Authorization` header.
+The server sets no cookie and sends no CORS header.
 """
 
 import re
@@ -14,13 +14,12 @@ from msgspec import Struct
 from clew.serve.log import RefusedError, hash_secret
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Invalid tokens of one address, or uses of one invalid token, within a minute before the server
-# stops answering them.
+# How many invalid tokens from one address, or uses of one invalid token, are answered per minute.
 MOST_FAILURES = 20
 FAILURES_S = 60.0
-# What a device may send as a viewer: far more than people do.
+# The rate of a viewer's messages: far above what a user sends.
 PER_SECOND, BURST = 100.0, 1_000.0
-# Who a proxy may say that somebody is: names and addresses of mail.
+# User names that a proxy may send: names and email addresses.
 USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 
 
@@ -37,13 +36,14 @@ def is_loopback(host: str) -> bool:
 
 
 def check_origin(headers: Mapping[str, str], hosts: frozenset[str]) -> None:
-    """Refuse a request that addresses the server by another name, or comes from another site."""
+    """Refuse a request with an unlisted host name, or from another site."""
     host = (urlsplit(f"//{headers.get('host', '')}").hostname or "").lower()
     if host not in hosts:
         raise RefusedError(
             421,
             "unknown_host",
-            f"this server does not answer for {host!r}; start it with --host {host or 'NAME'}",
+            f"this server does not accept the host name {host!r}; start it with"
+            f" --host {host or 'NAME'}",
         )
     origin = headers.get("origin")
     if origin is not None and (urlsplit(origin).hostname or "").lower() not in hosts:
@@ -53,19 +53,19 @@ def check_origin(headers: Mapping[str, str], hosts: frozenset[str]) -> None:
 class ProxyUsers(Struct, frozen=True, kw_only=True):
     """Users whom a trusted proxy has identified, such as by OpenID Connect.
 
-    `header` is the name of its request header, and `scopes` is what these users may do.
+    `header` is the request header with the user's name; `scopes` are the scopes of these users.
     """
 
     header: str
     scopes: frozenset[str]
 
     def find(self, headers: Mapping[str, str], peer: str, proxies: frozenset[str]) -> str:
-        """Return the user that a proxy names; empty if the request is not from a proxy."""
+        """Return the user that the proxy identified; empty if no proxy sent the request."""
         user = headers.get(self.header, "")
         if not user or peer not in proxies:
             return ""
         if not USER.fullmatch(user):
-            raise RefusedError(403, "invalid_user", "the proxy's name of the user is not valid")
+            raise RefusedError(403, "invalid_user", "the proxy sent an invalid user name")
         return user
 
 
@@ -75,14 +75,14 @@ def bearer_of(headers: Mapping[str, str]) -> str:
 
 
 class DeviceRates:
-    """How much each device sends: a bucket of requests that fills up again."""
+    """A rate limit for each device: a token bucket of requests."""
 
     def __init__(self, *, per_second: float = PER_SECOND, burst: float = BURST) -> None:
         self._per_second, self._burst = per_second, burst
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, name: str, now_s: float) -> None:
-        """Count a request. Refuse it if the device sent too many."""
+        """Count a request. Refuse it if the device has sent too many."""
         if len(self._left) > 10_000:
             self._left.clear()
         left, at_s = self._left.get(name, (self._burst, now_s))
@@ -93,22 +93,22 @@ class DeviceRates:
 
 
 class Failures:
-    """Invalid tokens of the last minute, so that none can be guessed quickly.
+    """Invalid tokens of the last minute, to prevent fast guessing.
 
-    A valid token is never refused, whoever else fails at the same address, such as that of a proxy.
-    A token that failed too often is no longer looked up.
+    A valid token is never refused, even if others fail from the same address, such as a proxy's. A
+    token that failed too often is no longer looked up.
     """
 
     def __init__(self) -> None:
         self._times: dict[str, list[float]] = {}
 
     def check(self, token: str, now_s: float) -> None:
-        """Refuse a token that failed too often."""
+        """Refuse a token that has failed too often."""
         if len(self._recent(hash_secret(token), now_s)) >= MOST_FAILURES:
             raise refuse_guess()
 
     def note(self, token: str, address: str, now_s: float) -> None:
-        """Record an invalid token. Refuse it in other words if its address sent too many."""
+        """Record an invalid token. Raise a different refusal if its address has sent too many."""
         if len(self._times) > 10_000:
             self._times = {
                 name: times for name in self._times if (times := self._recent(name, now_s))

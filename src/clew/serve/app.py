@@ -1,9 +1,9 @@
 """The server's HTTP application: its routes, and the checks before each.
 
-`/v1/entries` is clew's own API: transcripts, line by line. `/v1/code/sessions` speaks the bridge
-protocol of the Agent SDK for TypeScript: a worker uploads frames and reads what viewers send, a
-viewer reads frames and sends prompts and answers. The application can be mounted in another
-Starlette application.
+`/v1/entries` is clew's own API: transcripts, line by line. `/v1/code/sessions` implements the
+bridge protocol of the Agent SDK for TypeScript: a worker uploads frames and reads viewers'
+messages; a viewer reads frames and sends prompts and answers. The application can be mounted in
+another Starlette application.
 
 Described in docs/using/serve.md.
 """
@@ -66,9 +66,9 @@ from clew.serve.web.pages import WebPages
 from clew.serve.web.shares import Shares, check_share
 from clew.serve.web.shelf import Shelf
 
-# Proxies close silent connections, and the published viewer gives up after 45 s.
+# Proxies close idle connections, and the published viewer gives up after 45 s.
 SILENCE_S = 15.0
-# A reader that takes nothing for this long loses its stream. It resumes where it stopped.
+# A reader that reads nothing for this long is disconnected. It can resume where it stopped.
 STALLED_S = 30.0
 HEARTBEAT_S = 20
 PAGE = 200
@@ -76,7 +76,7 @@ PAGE_LINES = 500
 MOST_SESSIONS = 500
 # Revoked devices lose their streams within this time.
 REVOCATION_S = 1.0
-# The member of a request's scope with the address that really sent it, such as the proxy's.
+# The key of a request's scope with the address of the actual sender, such as the proxy.
 PEER = "clew.peer"
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
@@ -84,7 +84,7 @@ Found = TypeVar("Found")
 
 
 class PatientStream(StreamingResponse):
-    """A response that gives up on a reader that takes nothing."""
+    """A response that ends if the client stops reading."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_soon(message: Any) -> None:
@@ -104,7 +104,7 @@ class EventStream(PatientStream):
 
 
 class SessionServer:
-    """The application. `hosts` are the names under which it may be addressed."""
+    """The application. `hosts` are the host names that it accepts."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class SessionServer:
         self.app = Starlette(routes=self._routes())
 
     async def end_revoked(self) -> None:
-        """End the streams of devices as soon as they are revoked, until cancelled."""
+        """End the streams of revoked devices, until cancelled."""
         since = now_ms()
         while True:
             await asyncio.sleep(REVOCATION_S)
             find = partial(devices.list_revoked, since=since - 2_000)
-            with contextlib.suppress(RefusedError):  # The database is away.
+            with contextlib.suppress(RefusedError):  # The database is unavailable.
                 for device in await self._database.look(find):
                     self._feed.close_device(device)
                 since = now_ms()
@@ -190,7 +190,7 @@ class SessionServer:
         return JSONResponse({"status": "ok"})
 
     def _checked(self, handler: Answer) -> Answer:
-        """Refuse what addresses the server wrongly, and turn refusals into responses."""
+        """Check the host and origin of a request, and turn refusals into responses."""
 
         async def handle(request: Request) -> Response:
             try:
@@ -228,7 +228,7 @@ class SessionServer:
     async def _find_credential(
         self, request: Request, token: str, find: Callable[[Transaction], Found | None]
     ) -> Found | None:
-        """Look a token up. One that is invalid counts against its sender, and only that."""
+        """Look up a token. An invalid one counts as a failure of its sender only."""
         address, now_s = request.client.host if request.client else "", time.monotonic()
         self._failures.check(token, now_s)
         found = await self._database.look(find) if token else None
@@ -247,11 +247,11 @@ class SessionServer:
         return self._checked(handle)
 
     async def _worker_epochs(self, request: Request, session: str, token: str) -> tuple[int, int]:
-        """Return the epoch of a worker's token and that of the session."""
+        """Return the epochs of a worker's token and of its session."""
         find = partial(log.find_worker, session=session, token=token, now_ms=now_ms())
         found = await self._find_credential(request, token, find)
         if found is None:
-            raise RefusedError(401, "authentication_error", "the worker's token is not valid")
+            raise RefusedError(401, "authentication_error", "the worker's token is invalid")
         return found
 
     # -- transcripts
@@ -261,10 +261,10 @@ class SessionServer:
         after = parse_number(request, "after", 0)
         count, chain = await self._database.look(partial(log.find_transcript, key=key))
         if not count:
-            raise RefusedError(404, "not_found", "no entries have this key")
+            raise RefusedError(404, "not_found", "no entries with this key")
         headers = {"clew-lines": str(count), "clew-chain": chain.hex()}
         if "at" in request.query_params:
-            # The hash over the first lines, with which a worker finds out where copies part.
+            # The hash of the first lines, with which a worker finds where copies diverge.
             at = parse_number(request, "at", 0)
             found = await self._database.look(partial(log.chain_at, key=key, count=at))
             return JSONResponse(
@@ -286,13 +286,13 @@ class SessionServer:
             page = await self._database.read(
                 partial(log.read_lines, key=key, after=after, limit=limit)
             )
-            if not page:  # Deleted meanwhile.
+            if not page:  # Deleted in the meantime.
                 return
             after += len(page)
             yield b"".join(page)
 
     async def _append_entries(self, device: Device, request: Request) -> Response:
-        """Append lines after a position, or without one those whose UUIDs are not stored yet."""
+        """Append lines after a position; without one, append those with new UUIDs."""
         key = entry_key(device, request)
         lines = split_lines(await read_body(request, BODY_MAX_BYTES))
         epoch = request.headers.get("clew-epoch")
@@ -483,7 +483,9 @@ class SessionServer:
     async def _inbox(self, session: str, token: str, request: Request) -> Response:
         epoch, current = await self._worker_epochs(request, session, token)
         if epoch != current:
-            raise RefusedError(409, "superseded_by_worker", "another worker has taken over")
+            raise RefusedError(
+                409, "superseded_by_worker", "another worker has taken over this session"
+            )
         device = await self._database.look(partial(log.find_worker_device, token=token))
         after = read_cursor(request)
 
@@ -501,7 +503,7 @@ class SessionServer:
         after = read_cursor(request)
 
         def is_allowed(transaction: Transaction) -> bool:
-            # A user of a proxy has no token that could be revoked.
+            # Users identified by a proxy have no token to revoke.
             return not token or devices.find_device(transaction, token) is not None
 
         subscriber = self._feed.open(session, device.id)
@@ -514,9 +516,9 @@ class SessionServer:
         source: str,
         is_allowed: Callable[[Transaction], bool],
     ) -> AsyncIterator[bytes]:
-        """Yield the events after a number, and then new ones while the reader is allowed to read.
+        """Yield the events after a number, then new ones as long as the reader has access.
 
-        A viewer that joins later is not asked what has been answered.
+        Questions that have an answer are omitted, so that a new viewer is not asked again.
         """
         session = subscriber.session
 
@@ -545,7 +547,7 @@ class SessionServer:
                 if not await subscriber.wait(SILENCE_S):
                     yield b": alive\n\n"
         except RefusedError:
-            return  # The database is away. The reader goes on after its last number.
+            return  # The database is unavailable. The reader resumes after its last number.
         finally:
             self._feed.close(subscriber)
 
@@ -567,7 +569,7 @@ class SessionServer:
     async def _store(
         self, device: Device, session: str, payloads: Sequence[object]
     ) -> list[StoredEvent]:
-        """Store what a viewer sent, if its device may send it."""
+        """Store a viewer's messages, if its device may send them."""
         self._rates.take(device.id, time.monotonic())
         events = []
         for payload in payloads:

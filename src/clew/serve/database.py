@@ -1,7 +1,7 @@
 """The interface of the server's database.
 
-An operation is a function of a transaction. Operations run one after another per session, in
-threads, and everything that an operation wrote is durable when `write` returns.
+An operation is a function of a transaction. Operations of a session run one after another, in
+threads. Everything that an operation wrote is durable when `write` returns.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,33 +19,33 @@ class Transaction(Protocol):
         ...
 
     def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run a statement that returns nothing once for each row."""
+        """Run a statement without results once for each row."""
         ...
 
     def lock(self, name: str) -> None:
-        """Let no other transaction that locks the same name run until this one ends."""
+        """Block other transactions that lock the same name until this one ends."""
         ...
 
     def notify(self, session: str) -> None:
-        """Tell the listeners, of every server, that a session changed, once this is committed."""
+        """After the commit, notify the listeners of all servers that a session changed."""
         ...
 
 
 class Database(Protocol):
     async def write(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run an operation that may write. If it raises, it leaves no trace."""
+        """Run an operation that may write. If it raises, its changes are rolled back."""
         ...
 
     async def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run an operation that only reads what is committed."""
+        """Run a read-only operation on committed data."""
         ...
 
     async def look(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run a read of a few rows by their keys, without a thread if the database is local."""
+        """Read a few rows by key; a local database does this without a thread."""
         ...
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        """Call `heard`, in the event loop, with the ID of each session that changed."""
+        """Call `heard` in the event loop with the ID of each changed session."""
         ...
 
     async def aclose(self) -> None: ...

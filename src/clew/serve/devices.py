@@ -1,6 +1,6 @@
-"""Who may use the server, and files that sessions need elsewhere, as operations of a transaction.
+"""Devices with access to the server, and stored files, as operations of a transaction.
 
-Sessions and transcripts belong to an owner. The devices of an owner see and change only those.
+Sessions and transcripts belong to an owner. An owner's devices see and change only those.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ class Device(Struct, frozen=True, kw_only=True):
     name: str
     owner: str
     scopes: frozenset[str]
-    # The only session that a link opens; empty for a device.
+    # The session of a link; empty for a device.
     session: str = ""
 
     def require(self, scope: str) -> None:
@@ -52,7 +52,7 @@ def add_device(
 
 
 def find_device(transaction: Transaction, token: str) -> Device | None:
-    """Return the device or the link with this token, unless it was revoked or has expired."""
+    """Return the device or link with this token, unless it was revoked or has expired."""
     rows = transaction.run(
         "SELECT id, name, owner, scopes FROM device WHERE token=? AND revoked_at IS NULL",
         hash_secret(token),
@@ -95,7 +95,7 @@ def list_revoked(transaction: Transaction, since: int) -> list[str]:
 
 
 def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str = "") -> None:
-    """Revoke a device. With `owner`, somebody else's is not found."""
+    """Revoke a device. With `owner`, other owners' devices are not found."""
     known = transaction.run(
         "SELECT 1 FROM device WHERE id=? AND revoked_at IS NULL AND (owner=? OR ?='')",
         device,
@@ -110,12 +110,17 @@ def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str
 
 def put_blob(transaction: Transaction, name: str, body: bytes) -> None:
     if hashlib.sha256(body).hexdigest() != name:
-        raise RefusedError(400, "wrong_hash", "the body's SHA-256 is not the one in the URL")
+        raise RefusedError(
+            400, "wrong_hash", "the SHA-256 of the body differs from the one in the URL"
+        )
     transaction.run("INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING", name, body)
 
 
 def get_blob(transaction: Transaction, name: str) -> bytes:
-    """Return a file. Whoever knows its hash knew its content, so files have no owner."""
+    """Return a file.
+
+    A client that knows its hash already knew its content, so files have no owner.
+    """
     rows = transaction.run("SELECT body FROM blob WHERE sha256=?", name)
     if not rows:
         raise RefusedError(404, "not_found", f"blob not found: {name}")

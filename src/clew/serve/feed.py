@@ -1,8 +1,8 @@
-"""Who waits for news of which session, and the frames that are passed on without being stored.
+"""Subscriptions to changes of sessions, and frames that are forwarded without being stored.
 
-A stream reads the log after its last number, so a signal that is lost or doubled harms nothing.
-Frames that are never stored (growing answers) wait in a bounded queue for each stream; the oldest
-are dropped for a slow reader.
+A stream reads the log after its last number, so a lost or duplicate signal does no harm. Frames
+that are never stored (streaming answers) wait in a bounded queue for each stream; a slow reader
+loses the oldest.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import msgspec
 
 from clew.core.json_object import Json
 
-# Frames that wait for one slow reader.
+# The most frames that wait for a slow reader.
 MOST_WAITING = 1_000
 
 
@@ -21,11 +21,11 @@ class Subscriber:
 
     def __init__(self, session: str, device: str, worker_of: str = "") -> None:
         self.session = session
-        # The device of a viewer, or the one that a worker's token was made for.
+        # The device of a viewer, or the one for which a worker's token was created.
         self.device = device
         self.worker_of = worker_of
         self.is_closed = False
-        # Frames for streams, and the payloads in them for WebSockets.
+        # Frames for streams, and their payloads for WebSockets.
         self._frames: deque[tuple[bytes, Json | None]] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
 
@@ -37,7 +37,7 @@ class Subscriber:
         self._changed.set()
 
     def take(self) -> list[bytes]:
-        """Return the waiting frames; later signals wake the next `wait`."""
+        """Return the waiting frames; later signals end the next `wait`."""
         return [frame for frame, _ in self._take()]
 
     def take_payloads(self) -> list[bytes]:
@@ -52,7 +52,7 @@ class Subscriber:
         return frames
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for news; return False if there were none."""
+        """Wait for a change; return False after a timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()

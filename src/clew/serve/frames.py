@@ -1,4 +1,4 @@
-"""The frames of the bridge protocol: what may be sent, and how streams show what is stored."""
+"""The frames of the bridge protocol: which may be sent, and how streams present stored events."""
 
 import re
 import time
@@ -13,7 +13,7 @@ from clew.serve.log import LoggedEvent, RefusedError, SentEvent
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 SESSION_PREFIX = "cse_"
-# What viewers may send, and the scope that it needs.
+# Requests that viewers may send, and the scopes they need.
 VIEWER_REQUESTS: Mapping[str, str] = {
     "initialize": "view",
     "mcp_status": "view",
@@ -37,7 +37,7 @@ def now_ms() -> int:
 
 
 def sent_event(payload: Json) -> SentEvent:
-    """Return a frame to be stored. Its UUID is its identity; a frame without one gets a new one."""
+    """Return a frame to store. Its UUID is its identity; a frame without one gets a new one."""
     kind = payload.get("type")
     if not isinstance(kind, str) or len(kind) > 100:
         raise RefusedError(400, "invalid_request", "a payload must have a type")
@@ -61,7 +61,10 @@ def sent_event(payload: Json) -> SentEvent:
 
 
 def scope_of(payload: Json) -> str:
-    """Return the scope that a viewer needs to send a frame. Refuse kinds that nobody may send."""
+    """Return the scope that a viewer needs to send a frame.
+
+    Refuse kinds that viewers can't send.
+    """
     kind, request = payload.get("type"), payload.get("request")
     match kind:
         case "user":

@@ -1,4 +1,4 @@
-"""The HTTP server process: uvicorn with the limits of the session server."""
+"""The HTTP server: uvicorn with the session server's limits."""
 
 import asyncio
 import socket
@@ -18,14 +18,14 @@ from clew.system.command_groups import show
 HEAD_MAX_BYTES = 64 << 10
 HEAD_S = 15.0
 MOST_CONNECTIONS = 5_000
-# How long a stop waits for requests that are being answered.
+# How long a shutdown waits for requests in progress.
 LAST_S = 5
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, which also closes a connection whose request head is slow.
+    """uvicorn's protocol with a timeout for request heads.
 
-    The time begins with a connection and with the first byte of each request.
+    The timeout starts with a connection and with the first byte of each request.
     """
 
     head_s = HEAD_S
@@ -52,7 +52,7 @@ class TimedProtocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _is_answering(self) -> bool:
-        """Return whether a request's head is complete and its response is not."""
+        """Return whether a request's head is complete, but its response is not."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_head(self) -> None:
@@ -65,7 +65,7 @@ class TimedProtocol(H11Protocol):
 
 
 def with_peer(app: ASGIApp) -> ASGIApp:
-    """Note who really sent a request, before a proxy's word about it is taken."""
+    """Store a request's actual sender, before a proxy's headers replace it."""
 
     async def noted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[PEER] = (scope.get("client") or ("",))[0]
@@ -75,7 +75,7 @@ def with_peer(app: ASGIApp) -> ASGIApp:
 
 
 class HttpListener(uvicorn.Server):
-    """A server that says where it listens, and ends its streams when it stops."""
+    """A server that prints its address, and ends its streams when it stops."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class HttpListener(uvicorn.Server):
         proxies: Sequence[str] = (),
         head_s: float = HEAD_S,
     ) -> None:
-        # Only a proxy may name another sender.
+        # Only proxies may name another sender.
         app: Any = server.app
         if proxies:
             app = ProxyHeadersMiddleware(app, list(proxies))
@@ -134,7 +134,7 @@ class HttpListener(uvicorn.Server):
                 address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
                 self.url = f"{self._scheme}://{address}"
                 show(f"listening on {self.url}")
-        sys.stdout.flush()  # Programs that start the server wait for the address.
+        sys.stdout.flush()  # Programs that start the server wait for this line.
         self.is_ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

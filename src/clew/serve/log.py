@@ -1,9 +1,9 @@
-"""What the server stores, as operations of a transaction: lines, events, questions, devices.
+"""The server's storage as operations of a transaction: lines, events, questions, devices.
 
-Five laws hold here, whatever arrives in whatever order. The server only copies what a worker has on
-its disk. A line or event that arrives again changes nothing; a different one in its place is
-refused. An older epoch is refused everywhere. An event is numbered once, in the order of its
-commit, and the first answer to a question wins. A reader gets everything after a number.
+Five invariants hold for any input in any order. The server only copies what a worker has on its
+disk. A duplicate line or event changes nothing; a different one in its place is refused. Older
+epochs are refused everywhere. Each event is numbered once, in commit order, and the first answer to
+a question wins. A reader receives everything after a number.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from clew.serve.database import Transaction
 
 Source: TypeAlias = Literal["worker", "client", "server"]
 
-# A worker that sent no heartbeat for this long is shown as gone.
+# A worker without a heartbeat for this long is shown as disconnected.
 LEASE_MS = 60_000
 TOKEN_MS = 4 * 60 * 60 * 1000
 NO_LINES = bytes(32)
-# The kind of a session that is a machine which starts others.
+# The kind of session that represents a machine on which sessions can be started.
 HOST = "host"
-# The owner of devices for which no other was named.
+# The default owner of devices.
 OWNER = "owner"
 
 
 class RefusedError(ClewError):
-    """The server refuses a request. `status` is the HTTP status and `reason` a word for programs."""
+    """The server refuses a request. `status` is the HTTP status, `reason` an error code."""
 
     def __init__(self, status: int, reason: str, message: str, **about: object) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class RefusedError(ClewError):
 
 
 class LoggedEvent(Struct, frozen=True, kw_only=True):
-    """A stored frame of a session. `body` is the JSON that was received."""
+    """A stored frame of a session. `body` is the JSON as received."""
 
     seq: int
     id: str
@@ -54,7 +54,7 @@ class LoggedEvent(Struct, frozen=True, kw_only=True):
 
 
 class SentEvent(Struct, frozen=True, kw_only=True):
-    """A frame to be stored. `request` is the question that it asks, answers or withdraws."""
+    """A frame to store. `request` is the ID of the question that it asks, answers or withdraws."""
 
     id: str
     kind: str
@@ -64,7 +64,10 @@ class SentEvent(Struct, frozen=True, kw_only=True):
 
 
 class StoredEvent(Struct, frozen=True, kw_only=True):
-    """What became of a frame. `answered_by` names who answered the question before."""
+    """The result of storing a frame.
+
+    `answered_by` names the device that answered the question first.
+    """
 
     id: str
     seq: int
@@ -77,7 +80,7 @@ def hash_secret(secret: str) -> str:
 
 
 def extend_chain(chain: bytes, line: bytes) -> bytes:
-    """Return the hash over all lines so far."""
+    """Return the hash of all lines so far."""
     return hashlib.sha256(chain + line).digest()
 
 
@@ -88,7 +91,7 @@ def extend_chain(chain: bytes, line: bytes) -> bytes:
 
 
 def make_project(owner: str, project: str = "") -> str:
-    """Return the first part of a transcript's key. Names of owners contain no colon."""
+    """Return the first part of a transcript's key. Owners' names contain no colon."""
     return f"{owner}:{project}"
 
 
@@ -107,8 +110,8 @@ def append_lines(
 ) -> tuple[int, bytes]:
     """Append lines after the first `at`; return the number of lines and their chain.
 
-    Lines that are stored already must be the same. Without a position, lines whose UUIDs are stored
-    already are left out.
+    Lines that are already stored must be identical. Without a position, lines whose UUIDs are
+    already stored are skipped.
     """
     transaction.lock("/".join(key))
     project, session, agent = key
@@ -119,17 +122,17 @@ def append_lines(
     if at is None:
         return append_new(transaction, key, lines, count, chain, now_ms)
     if at > count:
-        raise refuse_lines(count, chain, "gap", f"{at - count} lines before these are missing")
+        raise refuse_lines(count, chain, "gap", f"{at - count} earlier lines are missing")
     known = read_lines(transaction, key, at, len(lines)) if at < count else []
     if known != list(lines[: len(known)]):
-        raise refuse_lines(count, chain, "differs", "the lines differ from those stored before")
+        raise refuse_lines(count, chain, "differs", "the lines differ from the stored lines")
     new = lines[len(known) :]
     rows = []
     uuids: set[str] = set()
     for number, line in enumerate(new, count + 1):
         chain = extend_chain(chain, line)
         uuid = uuid_of(line)
-        # An entry that a transcript repeats is kept, but its UUID names the first.
+        # A repeated entry is kept, but its UUID refers to the first one.
         name = None if uuid is None or uuid in uuids else uuid
         uuids |= {uuid} if uuid is not None else set()
         rows.append((project, session, agent, number, name, line, chain))
@@ -189,7 +192,7 @@ def refuse_lines(count: int, chain: bytes, reason: str, message: str) -> Refused
 
 
 def uuid_of(line: bytes) -> str | None:
-    """Return the UUID of an entry, or None if the line has none."""
+    """Return an entry's UUID, if any."""
     try:
         return msgspec.json.decode(line, type=_Named).uuid
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -200,7 +203,7 @@ class _Named(Struct):
     uuid: str | None = None
 
 
-# How many names one statement looks up.
+# How many UUIDs one statement looks up.
 LOOKED_UP = 500
 
 
@@ -231,7 +234,7 @@ def find_transcript(transaction: Transaction, key: tuple[str, str, str]) -> tupl
 
 
 def chain_at(transaction: Transaction, key: tuple[str, str, str], count: int) -> bytes | None:
-    """Return the hash over the first `count` lines, or None if there are fewer."""
+    """Return the hash of the first `count` lines; None if there are fewer."""
     if count == 0:
         return NO_LINES
     rows = transaction.run(
@@ -258,7 +261,7 @@ def read_lines(
 def list_transcripts(
     transaction: Transaction, project: str, session: str = ""
 ) -> list[tuple[str, str, int, int]]:
-    """Return session, agent, number of lines and time of the transcripts of a project."""
+    """Return the session, agent, number of lines and time of each transcript in a project."""
     rows = transaction.run(
         "SELECT session, agent, lines, updated_at FROM transcript"
         " WHERE project=? AND (session=? OR ?='') ORDER BY session, agent",
@@ -272,7 +275,7 @@ def list_transcripts(
 def delete_transcripts(
     transaction: Transaction, project: str, session: str, agent: str | None
 ) -> None:
-    """Delete a transcript, or all of a session if `agent` is None."""
+    """Delete a transcript, or all transcripts of a session if `agent` is None."""
     where = "project=? AND session=?" + ("" if agent is None else " AND agent=?")
     values = (project, session) if agent is None else (project, session, agent)
     transaction.run(f"DELETE FROM line WHERE {where}", *values)
@@ -290,7 +293,7 @@ def create_session(
     now_ms: int,
     owner: str = OWNER,
 ) -> None:
-    """Create a session; keep one that exists."""
+    """Create a session, unless it exists."""
     transaction.run(
         "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO NOTHING",
@@ -305,7 +308,7 @@ def create_session(
 
 
 def find_session(transaction: Transaction, session: str, owner: str = "") -> Json:
-    """Return a session. With `owner`, somebody else's session is not found."""
+    """Return a session. With `owner`, other owners' sessions are not found."""
     rows = transaction.run(
         "SELECT title, config, epoch, last_seq, state, beat_at, created_at, updated_at"
         " FROM session WHERE id=? AND (owner=? OR ?='')",
@@ -330,7 +333,7 @@ def find_session(transaction: Transaction, session: str, owner: str = "") -> Jso
 
 
 def list_sessions(transaction: Transaction, owner: str, limit: int, kind: str = "") -> list[Json]:
-    """Return the sessions of an owner, or the machines that start sessions (`HOST`)."""
+    """Return an owner's sessions, or its machines that start sessions (`HOST`)."""
     rows = transaction.run(
         "SELECT id FROM session WHERE owner=? AND kind=? ORDER BY updated_at DESC LIMIT ?",
         owner,
@@ -362,9 +365,9 @@ def register_worker(
     now_ms: int,
     device: str = "",
 ) -> int:
-    """Begin a new epoch, in which the worker with this token writes; return it.
+    """Begin a new epoch for the worker with this token, and return it.
 
-    The token is valid as long as the device that asked for it.
+    The token is valid as long as the device that requested it.
     """
     transaction.lock(session)
     found = find_session(transaction, session)
@@ -395,7 +398,7 @@ def register_worker(
 def find_worker(
     transaction: Transaction, session: str, token: str, now_ms: int
 ) -> tuple[int, int] | None:
-    """Return the epoch of a worker's token and the session's, or None for an invalid token."""
+    """Return the epochs of a worker's token and of its session; None for an invalid token."""
     rows = transaction.run(
         "SELECT worker.epoch, session.epoch FROM worker JOIN session ON session.id=worker.session"
         " WHERE worker.token=? AND worker.session=? AND worker.expires_at>=?",
@@ -407,7 +410,7 @@ def find_worker(
 
 
 def find_worker_device(transaction: Transaction, token: str) -> str:
-    """Return the device for which a worker's token was made."""
+    """Return the device for which a worker's token was created."""
     rows = transaction.run("SELECT device FROM worker WHERE token=?", hash_secret(token))
     return str(rows[0][0]) if rows else ""
 
@@ -459,10 +462,10 @@ def append_events(
     epoch: object = None,
     now_ms: int,
 ) -> list[StoredEvent]:
-    """Number and store frames; one that arrives again is not stored again.
+    """Number and store frames; duplicates are not stored again.
 
-    If another frame has the ID of a stored one, nothing is stored. A worker may echo what a viewer
-    sent in a form of its own.
+    If a different frame has the ID of a stored one, nothing is stored. A worker may echo a viewer's
+    frame in another form.
     """
     transaction.lock(session)
     if source == "worker":
@@ -521,7 +524,7 @@ def answer(
 ) -> str:
     """Record the answer to a worker's question, or its withdrawal.
 
-    Return who answered before, or an empty string if this answer is the first.
+    Return the device that answered first, or an empty string if this is the first answer.
     """
     rows = transaction.run(
         "SELECT answer, answered_by FROM question WHERE session=? AND request=?",
@@ -529,7 +532,7 @@ def answer(
         event.answers,
     )
     if not rows:
-        # A viewer can answer only what was asked. A worker also answers viewers' requests.
+        # A viewer can answer only questions. A worker also answers viewers' requests.
         return "" if source == "worker" else "no such question"
     if rows[0][0]:
         return "" if source == "worker" else str(rows[0][1])
@@ -572,7 +575,7 @@ def read_events(
 
 
 def closed_questions(transaction: Transaction, session: str) -> set[int]:
-    """Return the numbers of the questions that have an answer."""
+    """Return the numbers of the answered questions."""
     rows = transaction.run("SELECT seq FROM question WHERE session=? AND answer<>''", session)
     return {int(row[0]) for row in rows}
 
@@ -587,7 +590,7 @@ def mark_delivered(
     updates: Sequence[tuple[str, str]],
     now_ms: int,
 ) -> None:
-    """Record how far the worker has come with viewers' events. A state never goes back."""
+    """Record the worker's progress with viewers' events. A state never regresses."""
     transaction.lock(session)
     beat(transaction, session, epoch, now_ms)
     for event_id, status in updates:

@@ -1,8 +1,8 @@
-"""Pairing: how a device gets its token without one being copied by hand.
+"""Pairing: gives a new device its token without copying the token by hand.
 
-A device of the owner opens a pairing under the hash of a secret that the server never sees. The new
-device, which was shown the secret, claims it by the same hash, and the owner confirms who claimed.
-A pairing ends after two minutes, and hands its token out once.
+An owner's device opens a pairing under the hash of a secret that the server never sees. The new
+device, to which the user has given the secret, claims the pairing with the same hash, and the owner
+confirms the device. A pairing expires after two minutes, and returns its token once.
 """
 
 import re
@@ -46,7 +46,7 @@ def open_pairing(
 
 
 def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> Json:
-    """Return a pairing. With `owner`, somebody else's is not found."""
+    """Return a pairing. With `owner`, other owners' pairings are not found."""
     rows = transaction.run(
         "SELECT owner, scopes, name, address, device FROM pairing"
         " WHERE claim=? AND expires_at>=? AND (owner=? OR ?='')",
@@ -56,16 +56,18 @@ def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> J
         owner,
     )
     if not rows:
-        raise RefusedError(404, "not_found", "no such pairing, or it is older than two minutes")
+        raise RefusedError(
+            404, "not_found", "pairing not found, or expired (pairings are valid for two minutes)"
+        )
     return dict(zip(("owner", "scopes", "name", "address", "device"), rows[0], strict=True))
 
 
 def claim_pairing(transaction: Transaction, claim: str, name: str, address: str, at: int) -> Json:
-    """Note who claims a pairing, or return its token once it is confirmed."""
+    """Record the device that claims a pairing, or return its token once confirmed."""
     transaction.lock(claim)
     found = find_pairing(transaction, claim, "", at)
     if found["device"]:
-        # Made only now, so that no token is ever stored.
+        # Created only now, so that the token is never stored.
         token = secrets.token_urlsafe(32)
         scopes = found["scopes"].split(",")
         add_device(
@@ -82,21 +84,21 @@ def claim_pairing(transaction: Transaction, claim: str, name: str, address: str,
 def confirm_pairing(
     transaction: Transaction, claim: str, device: Device, name: str, at: int
 ) -> Json:
-    """Accept the device that claimed a pairing under this name; without a name, end it."""
+    """Confirm the device with this name that claimed a pairing; without a name, end the pairing."""
     transaction.lock(claim)
     found = find_pairing(transaction, claim, device.owner, at)
     if not name:
         transaction.run("DELETE FROM pairing WHERE claim=?", claim)
         return {}
     if found["name"] != name or found["device"]:
-        raise RefusedError(409, "not_claimed", f"no device named {name!r} waits for this pairing")
+        raise RefusedError(409, "not_claimed", f"no device named {name!r} has claimed this pairing")
     made = uuid.uuid4().hex[:8]
     transaction.run("UPDATE pairing SET device=? WHERE claim=?", made, claim)
     return {"device": made}
 
 
 class Pairings:
-    """The requests of pairing."""
+    """The routes for pairing."""
 
     def __init__(self, database: Database, failures: Failures) -> None:
         self._database = database
@@ -117,7 +119,7 @@ class Pairings:
         body = await parse_object(request)
         claim, scopes = str(body.get("claim")), str(body.get("scopes")).split(",")
         if not CLAIM.fullmatch(claim) or not scopes or set(scopes) - set(SCOPES):
-            raise RefusedError(400, "invalid_request", "a pairing needs a claim and scopes")
+            raise RefusedError(400, "invalid_request", "a pairing requires a claim and scopes")
         for scope in scopes:
             device.require(scope)
         await self._database.write(

@@ -1,8 +1,8 @@
 """The server's database in PostgreSQL, which several servers can share.
 
-Waiting operations share a transaction, as in `sqlite`. An operation that locks a name keeps other
-servers from what it names until the commit. `NOTIFY` tells all servers which sessions changed; one
-that misses a message reads the log at its next keep-alive.
+Waiting operations share a transaction, as in `sqlite`. A name that an operation locks is locked for
+all servers until the commit. `NOTIFY` tells all servers which sessions changed; a server that
+misses a message reads the log at its next keep-alive.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from clew.serve.waiting import Committed, WriteQueue
 
 Result = TypeVar("Result")
 CHANNEL = "clew_serve"
-# Any number, so that servers that start together don't migrate together.
+# An arbitrary lock ID, so that servers that start together don't migrate at the same time.
 MIGRATING = 742_917_003
 READERS = 3
 LISTEN_S = 1.0
@@ -38,7 +38,7 @@ def translate(statement: str) -> str:
 
 
 class PostgresTransaction:
-    """A transaction; `changed` collects the sessions to report with the commit."""
+    """A transaction. `changed` collects the sessions to report with the commit."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -63,12 +63,12 @@ def connect(url: str) -> Any:
     try:
         return psycopg.connect(url, connect_timeout=CONNECT_S, application_name="clew serve")
     except psycopg.Error as error:
-        # The message names host and database, never the password.
+        # The message contains the host and database, but never the password.
         raise UserError(f"--db: {str(error).strip()}") from None
 
 
 def migrate(connection: Any) -> None:
-    """Create or update the tables. Raise `UserError` if a newer version made them."""
+    """Create or update the tables. Raise `UserError` if a newer version created them."""
     with connection.transaction():
         transaction = PostgresTransaction(connection)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
@@ -81,7 +81,7 @@ def migrate(connection: Any) -> None:
 
 
 class Connections:
-    """Connections of worker threads, one for each; a broken one is replaced."""
+    """One connection for each worker thread; broken connections are replaced."""
 
     def __init__(self, url: str, *, autocommit: bool = False) -> None:
         self._url = url
@@ -103,7 +103,7 @@ class Connections:
 
 
 class PostgresDatabase:
-    """A database behind a URL."""
+    """A PostgreSQL database, given by its URL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -142,7 +142,7 @@ class PostgresDatabase:
     # -- in threads
 
     def _look(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run a statement without a transaction around it, which would take three more."""
+        """Run one statement without a transaction, which would take three more statements."""
         return self._try_twice(lambda: operation(PostgresTransaction(self._lookers.get())))
 
     def _read(self, operation: Callable[[Transaction], Result]) -> Result:
@@ -155,7 +155,7 @@ class PostgresDatabase:
         return self._try_twice(read)
 
     def _try_twice(self, read: Callable[[], Result]) -> Result:
-        """Read again if the connection is from before a restart of the database."""
+        """Read, and retry if the connection is older than a restart of the database."""
         try:
             try:
                 return read()
@@ -165,13 +165,13 @@ class PostgresDatabase:
             raise RefusedError(503, "unavailable", UNAVAILABLE) from error
 
     def _commit(self, batch: Sequence[Callable[[Transaction], Any]]) -> Committed:
-        """Run operations in one transaction; if servers wait for each other, one by one."""
+        """Run operations in one transaction, or one by one after a deadlock."""
         try:
             return self._commit_together(batch)
         except psycopg.errors.DeadlockDetected:
             return [self._commit_one(operation) for operation in batch], []
         except (psycopg.OperationalError, UserError) as error:
-            # Whether the commit took place is unknown. Every operation may be repeated.
+            # It is unknown whether the commit succeeded. Every operation can be repeated.
             raise RefusedError(503, "unavailable", UNAVAILABLE) from error
 
     def _commit_one(
@@ -195,7 +195,7 @@ class PostgresDatabase:
         with connection.transaction():
             for operation in batch:
                 transaction = PostgresTransaction(connection)
-                # What fails alone is undone with the whole transaction.
+                # An operation that fails alone is rolled back with the entire transaction.
                 undone = connection.transaction() if len(batch) > 1 else nullcontext()
                 try:
                     with undone:
@@ -210,7 +210,7 @@ class PostgresDatabase:
         return results, []
 
     def _listen(self) -> None:
-        """Pass on the notifications of all servers, of this one too, until the end."""
+        """Forward the notifications of all servers, including this one, until closed."""
         while not self._is_closing.is_set():
             try:
                 with psycopg.connect(
@@ -222,7 +222,7 @@ class PostgresDatabase:
                             self._loop.call_soon_threadsafe(self._tell, notice.payload)
             except psycopg.Error:
                 self._is_closing.wait(LISTEN_S)
-            except RuntimeError:  # The loop is closed.
+            except RuntimeError:  # The event loop is closed.
                 return
 
     def _tell(self, session: str) -> None:

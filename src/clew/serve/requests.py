@@ -1,4 +1,4 @@
-"""Reading requests: bodies, numbers and names, each refused with a reason if it is invalid."""
+"""Parsers for requests: bodies, numbers and names. Invalid ones are refused with a reason."""
 
 import asyncio
 import uuid
@@ -28,14 +28,14 @@ def refuse(error: RefusedError) -> Response:
 async def read_body(request: Request, most_bytes: int) -> bytes:
     size = request.headers.get("content-length", "0")
     if not size.isdecimal() or int(size) > most_bytes:
-        raise RefusedError(413, "too_large", f"a body must be at most {most_bytes >> 20} MiB")
+        raise RefusedError(413, "too_large", f"the body must be at most {most_bytes >> 20} MiB")
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
             async for piece in request.stream():
                 data += piece
                 if len(data) > most_bytes:
-                    message = f"a body must be at most {most_bytes >> 20} MiB"
+                    message = f"the body must be at most {most_bytes >> 20} MiB"
                     raise RefusedError(413, "too_large", message)
     except TimeoutError:
         raise RefusedError(408, "too_slow", "the body did not arrive in time") from None
@@ -47,7 +47,7 @@ async def parse_object(request: Request, most_bytes: int = 1 << 20) -> Json:
     try:
         value = msgspec.json.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RefusedError(400, "invalid_request", "the body must be JSON") from None
+        raise RefusedError(400, "invalid_request", "the body must be valid JSON") from None
     if not isinstance(value, dict):
         raise RefusedError(400, "invalid_request", "the body must be a JSON object")
     return value
@@ -68,7 +68,7 @@ def parse_number(request: Request, name: str, default: int) -> int:
 
 
 def read_cursor(request: Request) -> int:
-    """Return the number after which a stream goes on."""
+    """Return the number after which a stream resumes."""
     if "from_sequence_num" in request.query_params:
         return parse_number(request, "from_sequence_num", 0)
     last = request.headers.get("last-event-id", "0")
@@ -88,10 +88,10 @@ def read_session_id(request: Request) -> str:
 
 
 def parse_project(device: Device, request: Request) -> str:
-    """Return the first part of keys. clew itself names no project."""
+    """Return the first part of a key. clew itself sends no project."""
     project = request.query_params.get("project", "")
     if len(project) > 1_000:
-        raise RefusedError(400, "invalid_request", "project must have at most 1000 characters")
+        raise RefusedError(400, "invalid_request", "project must have at most 1,000 characters")
     return make_project(device.owner, project)
 
 
@@ -99,7 +99,7 @@ def entry_key(device: Device, request: Request) -> tuple[str, str, str]:
     query = request.query_params
     session, subpath = query.get("session", ""), query.get("subpath", "")
     if not session or len(session) > 1_000 or len(subpath) > 1_000:
-        raise RefusedError(400, "invalid_request", "session must have 1 to 1000 characters")
+        raise RefusedError(400, "invalid_request", "session must have 1 to 1,000 characters")
     return parse_project(device, request), session, subpath
 
 

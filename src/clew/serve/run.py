@@ -26,7 +26,7 @@ EXTRA = 'clew serve needs packages that are not installed: pip install "clew[ser
 
 
 def main(argv: list[str], home: Path) -> int:
-    # Without a subcommand, the server runs.
+    # The default subcommand is `run`.
     words = ["run", *argv] if not argv or argv[0].startswith("-") else argv
     words = argv if argv in (["-h"], ["--help"]) else words
     return parser().carry_out(words, lambda options: options.run(home, options))
@@ -42,10 +42,10 @@ def parser() -> Group:
         "--scopes",
         default="view,answer,prompt",
         metavar="NAMES",
-        help="What the device may do: view, answer, prompt, start, admin",
+        help="Scopes of the device: view, answer, prompt, start, admin",
     )
     owner = argument(
-        "--owner", default=OWNER, metavar="NAME", help="Whose sessions the device uses"
+        "--owner", default=OWNER, metavar="NAME", help="Owner whose sessions the device can use"
     )
     group = Group(
         prog="clew serve",
@@ -54,10 +54,14 @@ def parser() -> Group:
     runs = (
         argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"Default: {LISTEN}"),
         argument(
-            "--host", action="append", default=[], metavar="NAME", help="Another name of the server"
+            "--host",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="Additional host name of the server",
         ),
         argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="Certificate and key for HTTPS"),
-        switch("--behind-proxy", "A proxy in front of the server ends TLS"),
+        switch("--behind-proxy", "A proxy in front of the server handles TLS"),
         argument(
             "--proxy",
             action="append",
@@ -69,22 +73,27 @@ def parser() -> Group:
             "--user-header",
             default="",
             metavar="NAME",
-            help="Header in which the proxy names the user, such as x-forwarded-user",
+            help="Header with the user's name, such as x-forwarded-user",
         ),
         argument(
             "--user-scopes",
             default="view,answer,prompt",
             metavar="NAMES",
-            help="What users that the proxy names may do",
+            help="Scopes of users that the proxy identifies",
         ),
-        argument("--public-url", default="", metavar="URL", help="Address for clients"),
+        argument(
+            "--public-url",
+            default="",
+            metavar="URL",
+            help="URL under which clients reach the server",
+        ),
     )
     name, device = argument("name", metavar="NAME"), argument("device", metavar="DEVICE")
     return group.add_words(
         {
             "run": GroupWord(do(run), *runs, db, line="Run the server (the default)"),
             "add": GroupWord(
-                do(add), name, scopes, owner, db, line="Add a device, print its token"
+                do(add), name, scopes, owner, db, line="Add a device and print its token"
             ),
             "devices": GroupWord(do(list_all), db, line="List devices"),
             "revoke": GroupWord(do(revoke), device, db, line="Revoke the token of a device"),
@@ -127,11 +136,11 @@ async def run(home: Path, options: argparse.Namespace) -> int:
         raise UserError(f"--listen {error}") from None
     if not is_loopback(host) and not (options.tls or options.behind_proxy):
         raise UserError(
-            f"--listen {options.listen}: other machines can reach this address, so it needs "
-            "--tls CERT KEY, or --behind-proxy if a proxy ends TLS"
+            f"--listen {options.listen}: other machines can reach this address, so it requires"
+            f" --tls CERT KEY, or --behind-proxy if a proxy handles TLS"
         )
     if (options.proxy or options.user_header) and not options.behind_proxy:
-        raise UserError("--proxy and --user-header need --behind-proxy")
+        raise UserError("--proxy and --user-header require --behind-proxy")
     proxies = tuple(options.proxy) or (LOOPBACK if options.behind_proxy else ())
     users = None
     if options.user_header:
@@ -152,10 +161,10 @@ async def run(home: Path, options: argparse.Namespace) -> int:
 
 
 async def first_device(database: "Database") -> None:
-    """Give the owner a token if no device exists yet."""
+    """Create a token for the owner if no device exists yet."""
     if not await database.read(devices.list_devices):
         token = await make_device(database, "owner", devices.SCOPES)
-        show(f"token of the device “owner”, shown only now: {token}")
+        show(f'token of the device "owner", shown only once: {token}')
 
 
 async def make_device(
@@ -199,7 +208,7 @@ async def add(home: Path, options: argparse.Namespace) -> int:
         raise UserError(f"--owner {options.owner!r}: expected letters, digits, - and _")
     async with opened(home, options) as database:
         token = await make_device(database, options.name, scopes, options.owner)
-    show(f"token, shown only now: {token}")
+    show(f"token, shown only once: {token}")
     return 0
 
 

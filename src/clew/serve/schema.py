@@ -1,6 +1,6 @@
 """The tables of the server's database, as migrations.
 
-A migration is never changed after it was published: a new one is appended. The statements are
+A published migration is never changed: a new one is appended. The statements are
 SQLite's; `postgres` translates the types.
 """
 
@@ -14,7 +14,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id TEXT PRIMARY KEY, title TEXT NOT NULL, config TEXT NOT NULL,
             epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, state TEXT NOT NULL,
             beat_at INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL)""",
-        # Every frame that a worker or a viewer sent, numbered by session.
+        # Every frame that a worker or viewer sent, numbered per session.
         """CREATE TABLE event (
             session TEXT NOT NULL, seq INTEGER NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL,
             kind TEXT NOT NULL, body BLOB NOT NULL, created_at INTEGER NOT NULL,
@@ -28,7 +28,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE worker (
             token TEXT PRIMARY KEY, session TEXT NOT NULL, epoch INTEGER NOT NULL,
             expires_at INTEGER NOT NULL)""",
-        # A transcript. `chain` is the hash over all its lines.
+        # A transcript. `chain` is the hash of all its lines.
         """CREATE TABLE transcript (
             project TEXT NOT NULL, session TEXT NOT NULL, agent TEXT NOT NULL,
             lines INTEGER NOT NULL, chain BLOB NOT NULL, updated_at INTEGER NOT NULL,
@@ -56,7 +56,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             claim TEXT PRIMARY KEY, owner TEXT NOT NULL, scopes TEXT NOT NULL, name TEXT NOT NULL,
             address TEXT NOT NULL, device TEXT NOT NULL, expires_at INTEGER NOT NULL)""",
     ),
-    # The name of the device that sent an event. Machines that start sessions are of the kind "host".
+    # The name of an event's sender. Machines that start sessions have the kind "host".
     (
         "ALTER TABLE event ADD COLUMN sender TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE session ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
@@ -75,11 +75,11 @@ VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT 
 def require_version(version: int) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Return the migrations that a database lacks, with their numbers.
 
-    Raise `UserError` if a newer clew made the database.
+    Raise `UserError` if a newer clew created the database.
     """
     if version > len(MIGRATIONS):
         raise UserError(
-            f"the database has schema version {version}, but this clew supports {len(MIGRATIONS)}; "
-            "update clew"
+            f"the database has schema version {version}, but this version of clew supports only up"
+            f" to {len(MIGRATIONS)}; update clew"
         )
     return iter(list(enumerate(MIGRATIONS, 1))[version:])

@@ -1,7 +1,7 @@
-"""Viewers over a WebSocket: the events of a session as lines of JSON, and what the viewer says.
+"""Viewers over a WebSocket: a session's events as JSON lines, and the viewer's messages.
 
-The same numbers, scopes and limits hold as for streams of server-sent events. A browser can't send
-a token in a header here, so the first line may be an `auth` message with it.
+Numbers, scopes and limits are those of server-sent event streams. Browsers can't send a token in a
+header here, so the first line may be an `auth` message with the token.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from clew.serve.log import LoggedEvent, RefusedError
 from clew.serve.requests import EVENTS_MAX_BYTES, parse_uuid
 
 AUTH_S = 10.0
-# A viewer that takes nothing for this long is cut off.
+# A viewer that reads nothing for this long is disconnected.
 STALLED_S = 30.0
 SILENCE_S = 15.0
 PAGE = 200
@@ -32,7 +32,7 @@ KEEP_ALIVE = b'{"type":"keep_alive"}\n'
 
 
 class ViewerSockets:
-    """The WebSocket endpoint. `store` stores what a viewer sent."""
+    """The WebSocket endpoint. `store` stores viewers' messages."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ViewerSockets:
         try:
             check_origin(socket.headers, self._hosts)
         except RefusedError:
-            await socket.close(REFUSED)  # Before it is accepted: a response with 403.
+            await socket.close(REFUSED)  # Before the handshake, closing sends status 403.
             return
         await socket.accept()
         try:
@@ -75,7 +75,7 @@ class ViewerSockets:
         device.require("view")
         session = parse_uuid(str(socket.path_params["session"]).removeprefix(SESSION_PREFIX))
         if device.session not in ("", session):
-            raise RefusedError(403, "other_session", "this link is for one session only")
+            raise RefusedError(403, "other_session", "this link opens only one session")
         await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         after = socket.query_params.get("from_sequence_num", "0")
         subscriber = self._feed.open(session, device.id)
@@ -103,7 +103,7 @@ class ViewerSockets:
     async def _receive(
         self, socket: WebSocket, device: Device, session: str, waiting: bytes
     ) -> None:
-        """Store what the viewer says, line by line."""
+        """Store the viewer's messages, line by line."""
         while True:
             *lines, waiting = waiting.split(b"\n")
             said = [frame for line in lines if (frame := read(line))]
@@ -112,7 +112,7 @@ class ViewerSockets:
                 await self._store(device, session, kept)
             waiting += await receive(socket)
             if len(waiting) > EVENTS_MAX_BYTES:
-                raise RefusedError(413, "too_large", "a message is too large")
+                raise RefusedError(413, "too_large", "the message is too large")
 
     async def _send(
         self, socket: WebSocket, subscriber: Subscriber, token: str, after: int
@@ -143,7 +143,7 @@ class ViewerSockets:
 
 
 def show(event: LoggedEvent) -> bytes:
-    """Return a line: the frame, with its number, from which a viewer goes on later."""
+    """Return a line: the frame and its number, after which a viewer can resume."""
     numbered = {"event_id": event.id, "sequence_num": event.seq, "source": event.source}
     payload = object_of(msgspec.json.decode(event.body)) | {"ccr_event": numbered}
     return msgspec.json.encode(payload) + b"\n"
@@ -162,7 +162,7 @@ async def send(socket: WebSocket, lines: bytes) -> None:
         async with asyncio.timeout(STALLED_S):
             await socket.send_text(lines.decode("utf-8", "replace"))
     except TimeoutError:
-        raise RefusedError(408, "too_slow", "the viewer takes nothing") from None
+        raise RefusedError(408, "too_slow", "the viewer stopped reading") from None
 
 
 def read(line: bytes) -> Json:

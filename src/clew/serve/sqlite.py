@@ -1,4 +1,4 @@
-"""The server's database in an SQLite file: one writer thread, one commit for all that waits.
+"""The server's database in an SQLite file: one writer thread, one commit for waiting operations.
 
 `synchronous=FULL` with a write-ahead log makes an acknowledged write survive a power cut. Waiting
 operations share a commit, so the cost of syncing does not grow with the number of clients.
@@ -19,12 +19,12 @@ from clew.serve.waiting import Committed, WriteQueue
 Result = TypeVar("Result")
 
 BUSY_S = 10.0
-# A checkpoint syncs the whole file, and one commit waits for it: once for 16 MB.
+# A checkpoint syncs the entire file while a commit waits, so it happens once per 16 MB.
 CHECKPOINT_PAGES = 4_000
 
 
 class SqliteTransaction:
-    """A transaction; `changed` collects the sessions to report after the commit."""
+    """A transaction. `changed` collects the sessions to report after the commit."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -37,7 +37,7 @@ class SqliteTransaction:
         self._connection.executemany(statement, rows)
 
     def lock(self, name: str) -> None:
-        """Do nothing: there is one writer."""
+        """Do nothing, because there is only one writer."""
 
     def notify(self, session: str) -> None:
         self.changed.append(session)
@@ -54,7 +54,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Create or update the tables. Raise `UserError` if a newer version made them."""
+    """Create or update the tables. Raise `UserError` if a newer version created them."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(VERSION_TABLE)
     [version] = connection.execute(
@@ -72,7 +72,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 class SqliteDatabase:
-    """A database in a file that only its owner can read."""
+    """A database in a file that only the user can read."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class SqliteDatabase:
         return await self._loop.run_in_executor(self._reading, operation, transaction)
 
     async def look(self, operation: Callable[[Transaction], Result]) -> Result:
-        # Some microseconds: a thread would cost more. Readers of a write-ahead log never wait.
+        # Takes microseconds; a thread would cost more. Readers of a write-ahead log never wait.
         return operation(SqliteTransaction(self._looker))
 
     def listen(self, heard: Callable[[str], None]) -> None:
@@ -113,7 +113,7 @@ class SqliteDatabase:
             heard(session)
 
     def _commit(self, batch: Sequence[Callable[[Transaction], Any]]) -> Committed:
-        """Run operations in one transaction, in a thread; a refused one is undone alone."""
+        """Run operations in one transaction, in a thread; roll back only those that are refused."""
         results: list[tuple[object, BaseException | None]] = []
         changed: list[str] = []
         self._writer.execute("BEGIN IMMEDIATE")

@@ -1,6 +1,6 @@
-"""Operations that wait for the database's writer: those that arrive together share a commit.
+"""The queue of the database's writer: operations that arrive together share a commit.
 
-The cost of syncing then does not grow with the number of clients.
+This keeps the cost of syncing independent of the number of clients.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from clew.serve.database import Transaction
 
 Result = TypeVar("Result")
 Operation: TypeAlias = Callable[[Transaction], Any]
-# For each operation its result or error, and the sessions that changed.
+# The result or error of each operation, and the changed sessions.
 Committed: TypeAlias = tuple[list[tuple[object, BaseException | None]], list[str]]
 
-# The most operations that share a commit.
+# The most operations per commit.
 MOST_TOGETHER = 256
 
 
 class WriteQueue:
-    """A queue with one writer thread. `commit` runs a batch in a transaction, in that thread."""
+    """A queue with one writer thread, in which `commit` runs each batch in a transaction."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class WriteQueue:
         self._write_next()
         failure = job.exception()
         if failure is not None:
-            # The disk is full, for example: nothing of the batch is stored or acknowledged.
+            # For example, the disk is full: nothing of the batch is stored or acknowledged.
             for future in futures:
                 settle(future, None, failure)
             return
@@ -72,7 +72,7 @@ class WriteQueue:
 
 
 def settle(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
-    if future.done():  # Its client is gone.
+    if future.done():  # The client has disconnected.
         return
     if error is None:
         future.set_result(result)

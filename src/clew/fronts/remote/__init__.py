@@ -1,1 +1,1 @@
-"""Sessions over a network: the worker that a server passes viewers' input to, and a viewer."""
+"""Sessions over a network: a worker, which takes viewers' input from a server, and a viewer."""

@@ -1,7 +1,7 @@
 """`clew attach`: a terminal as a viewer of a remote session.
 
-The viewer shows the session's numbered events and sends prompts, answers and interrupts. It keeps
-nothing: what it was not told while it was away, the server's log tells it again.
+The viewer shows the session's numbered events and sends prompts, answers and interrupts. It stores
+nothing: after a lost connection, it reads the missed events from the server's log.
 """
 
 import argparse
@@ -46,9 +46,14 @@ def main(argv: list[str]) -> int:
         description="Follow a remote session, send prompts and answer its questions.",
         epilog=HELP,
     )
-    parser.add_argument("session", nargs="?", metavar="SESSION", help="Its ID; none: list them")
     parser.add_argument(
-        "--server", default="", metavar="URL", help="The clew serve (default: CLEW_REMOTE_URL)"
+        "session", nargs="?", metavar="SESSION", help="Session ID (default: list sessions)"
+    )
+    parser.add_argument(
+        "--server",
+        default="",
+        metavar="URL",
+        help="Address of the server (default: CLEW_REMOTE_URL)",
     )
     parser.add_argument(
         "--after", type=int, default=0, metavar="N", help="Show only events after this number"
@@ -109,7 +114,7 @@ class PrintLines:
 
 
 def describe_question(request: Json) -> str:
-    """Return a question with all that its answer is about."""
+    """Return a question with everything that an answer needs."""
     given = object_of(request.get("input"))
     tool = request.get("tool_name") or request.get("subtype")
     shown = "\n".join(f"  {name}: {value}" for name, value in given.items())
@@ -119,7 +124,7 @@ def describe_question(request: Json) -> str:
 
 
 class RemoteViewer:
-    """One viewer of one session. Sends what is typed in its order, each message once."""
+    """One viewer of one session. Sends typed messages in order, each exactly once."""
 
     def __init__(
         self, service: SessionService, session: str, show: Callable[[Json], None], *, after: int
@@ -174,7 +179,7 @@ class RemoteViewer:
                 if not error.is_passing:
                     raise UserError(str(error)) from None
                 if attempt == 0:
-                    self._note(f"connection lost, trying again: {error}")
+                    self._note(f"connection lost, reconnecting: {error}")
             await asyncio.sleep(delay_s(attempt, random.random))
             attempt += 1
 
@@ -194,7 +199,7 @@ class RemoteViewer:
                 answered = object_of(payload.get("response")).get("request_id")
                 self._questions.pop(str(answered), None)
             case "user" if self.hides_own and payload.get("uuid") in self._own:
-                return  # It is on the screen as it was typed.
+                return  # The screen already shows it as it was typed.
         self._show(about)
 
     # -- sending
@@ -208,11 +213,11 @@ class RemoteViewer:
             if text:
                 self._say(text)
         if not sys.stdin.isatty():
-            # The input of a program has ended: send it all, and leave.
+            # A program's input has ended: send all of it, then exit.
             await self._typed.join()
 
     def _say(self, text: str) -> None:
-        """Queue a typed line: an answer if it is one and a question is open, or a prompt."""
+        """Queue a typed line: y or n answers an open question, other lines are prompts."""
         word, _, rest = text.partition(" ")
         if self._questions and word.lower() in YES | NO:
             request_id, question = next(iter(self._questions.items()))
@@ -242,7 +247,7 @@ class RemoteViewer:
             self._typed.task_done()
 
     async def _send_one(self, payload: Json) -> None:
-        """Send a message until the server has it; its UUID keeps it from being stored twice."""
+        """Send a message, with retries; its UUID prevents storing it twice."""
         attempt = 0
         if self.device:
             device, key = str(self.device.get("device")), str(self.device.get("key"))

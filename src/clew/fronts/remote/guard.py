@@ -1,8 +1,8 @@
-"""What viewers may make a session do. Pure.
+"""Checks of what viewers may make a session do. Pure.
 
 A viewer is not at this machine. It sends prompts, answers open questions, and stops or slows things
-down. It never changes rules or settings, and no answer approves anything but the call that was
-shown. A message that asks for more is refused, with the reason.
+down. It never changes rules or settings, and an answer approves only the call that was shown.
+Messages that request more are refused with a reason.
 """
 
 from collections.abc import Mapping
@@ -10,19 +10,17 @@ from collections.abc import Mapping
 from clew.core.json_object import Json
 from clew.core.wire import make_success
 
-# Requests that loosen nothing.
+# Requests that relax no restriction.
 HARMLESS = frozenset(
     {
         "interrupt", "mcp_status", "get_context_usage", "cancel_async_message", "stop_task",
         "background_tasks", "set_model", "set_max_thinking_tokens", "rename_session", "end_session",
     }
 )  # fmt: skip
-# Modes, from the strictest: a viewer can only move to an earlier one.
+# Modes, the strictest first: a viewer can only select an earlier one than the current.
 STRICTNESS = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 NAMES = {"manual": "default"}
-UNSIGNED = (
-    "it is not signed by a device that was paired with the machine of the session (clew pair)"
-)
+UNSIGNED = "it is not signed by a device that is paired with the session's machine (clew pair)"
 # Members of a question's input that are its answer, by tool.
 ANSWERS: Mapping[str, frozenset[str]] = {
     "AskUserQuestion": frozenset({"answers", "annotations", "response"})
@@ -30,7 +28,7 @@ ANSWERS: Mapping[str, frozenset[str]] = {
 
 
 def check_request(request: Json, mode: str) -> str:
-    """Return why a viewer's request is refused; empty if it is carried out."""
+    """Return the reason to refuse a viewer's request; empty if it is allowed."""
     subtype = request.get("subtype")
     if subtype == "set_permission_mode":
         wanted = request.get("mode")
@@ -51,16 +49,15 @@ def rank(mode: object) -> int:
 
 
 def strip_request(request: Json) -> Json:
-    """Return a request without the hooks, servers, agents and instructions of a handshake."""
+    """Return a request without a handshake's hooks, servers, agents and instructions."""
     return {"subtype": "initialize"} if request.get("subtype") == "initialize" else request
 
 
 def check_answer(frame: Json, asked: Json | None, *, may_last: bool = False) -> Json:
-    """Return a viewer's answer to a question as the session may use it.
+    """Return a viewer's answer, limited to what the session may use.
 
-    Rules and modes that it adds are left out; with `may_last`, those that the question suggested
-    are kept for the session. An approval of another input than the one that was asked about becomes
-    a refusal.
+    Added rules and modes are removed; with `may_last`, those that the question suggested are kept
+    for the session. An approval of a different input becomes a denial.
     """
     response = frame.get("response")
     if not isinstance(response, dict) or asked is None or asked.get("subtype") != "can_use_tool":
@@ -72,7 +69,7 @@ def check_answer(frame: Json, asked: Json | None, *, may_last: bool = False) -> 
     given = verdict.get("updatedInput", shown)
     free = ANSWERS.get(str(asked.get("tool_name")), frozenset())
     if not isinstance(given, dict) or fixed(given, free) != fixed(shown, free):
-        words = "The remote answer approved another input than the one that was asked about."
+        words = "The remote answer approved an input that differs from the one in the question."
         return make_success(str(response.get("request_id")), {"behavior": "deny", "message": words})
     kept: Json = {"behavior": "allow", "updatedInput": given}
     suggested = asked.get("permission_suggestions")

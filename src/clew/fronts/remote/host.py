@@ -1,11 +1,10 @@
 """`clew host`: a machine that starts remote sessions on request, and keeps them running.
 
-A host is a session of the kind "host" at the server: requests to start a session arrive like
-prompts, each once, and signed if devices were paired. Sessions start only in the folders that this
-user's own settings name. Each is a `clew --remote` in a process of its own. One that is killed is
-started again and continues; one that has ended, or that another machine has taken over, is not.
-
-Described in docs/using/remote.md.
+A host is a session of the kind "host" on the server: requests to start a session arrive like
+prompts, exactly once, and signed if devices are paired. Sessions start only in the folders that the
+user's own settings list. Each is a separate `clew --remote` process. A killed session is restarted
+and continues; one that has ended, or that another machine has taken over, is not. Described in
+docs/using/remote.md.
 """
 
 import argparse
@@ -40,20 +39,22 @@ from clew.system.files import is_folder
 STATE = "host.json"
 BEAT_S = 20.0
 ENDS_WITHIN_S = 10.0
-# The pause before a killed session starts again; doubled each time it is killed soon after.
+# The pause before a killed session is restarted; doubled each time it is killed soon again.
 PAUSE_S, LONGEST_PAUSE_S, STEADY_S = 0.5, 60.0, 60.0
-# Answered requests that are remembered, so that one which arrives again has no second effect.
+# Remembered requests that were answered, so that a duplicate has no second effect.
 MOST_KEPT = 500
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew host",
-        description="Start remote sessions of this machine on request, and keep them running.",
-        epilog="The setting remoteFolders names the folders in which sessions may start.",
+        description="Start remote sessions on this machine on request, and keep them running.",
+        epilog="The setting remoteFolders lists the folders in which sessions may start.",
     )
     parser.add_argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
-    parser.add_argument("--name", default=socket.gethostname(), metavar="NAME", help="Its name")
+    parser.add_argument(
+        "--name", default=socket.gethostname(), metavar="NAME", help="Name of this host"
+    )
     options = parser.parse_args(argv)
     return run_front(lambda: run(options))
 
@@ -68,13 +69,13 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def read_folders(home: Path) -> list[Path]:
-    """Return the folders in the user's own settings. A project's settings name none."""
+    """Return the folders in the user's own settings. Those in a project's settings are ignored."""
     environ = {"CLEW_CONFIG_DIR": str(home), "HOME": os.environ.get("HOME", "")}
     settings = merge(load_settings(find_places(environ, home), sources=("user",)).layers)
     folders = [Path(str(text)).expanduser() for text in read_list(settings, "remoteFolders") or ()]
     if not folders:
         raise UserError(
-            "clew host starts sessions only in folders that you name; set them with: "
+            "clew host starts sessions only in folders that you list; set them with: "
             "clew config set remoteFolders '[\"~/project\"]'"
         )
     for folder in folders:
@@ -84,7 +85,10 @@ def read_folders(home: Path) -> list[Path]:
 
 
 class SessionHost:
-    """The host of one machine. Its state is a file, which is written before a request is answered."""
+    """The host of one machine.
+
+    Its state is in a file, which is written before a request is answered.
+    """
 
     def __init__(self, service: SessionService, home: Path, name: str, folders: list[Path]) -> None:
         self._service = service
@@ -94,9 +98,9 @@ class SessionHost:
         state = read_file(STATE)
         self.id = str(state.get("id") or uuid.uuid4())
         self._cursor = int(state.get("cursor") or 0)
-        # The folder of each session that is to run, by ID.
+        # The folders of the sessions to keep running, by session ID.
         self._sessions: dict[str, str] = dict(state.get("sessions") or {})
-        # Responses that the server may not have, and those that it has, by request ID.
+        # Responses that the server may lack, and those that it has, by request ID.
         self._answers: dict[str, Json] = dict(state.get("answers") or {})
         self._link = WorkerLink(service, self.id, name, {"kind": "host"})
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -109,7 +113,7 @@ class SessionHost:
         self._stopping.set()
 
     async def run(self) -> int:
-        """Work until a signal, or until the server refuses this host."""
+        """Serve requests until a signal arrives or the server refuses this host."""
         write_file(STATE, self._state())
         linking = asyncio.create_task(self._work(), name="host")
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
@@ -153,7 +157,7 @@ class SessionHost:
         is_up = error is None
         if is_up != self._is_connected or (error and not self._link.epoch):
             words = f"host {self._name} at {self._service.url}" if is_up else f"{error}"
-            show(words if is_up else f"connection lost: {words}; trying again")
+            show(words if is_up else f"connection lost: {words}; reconnecting")
             sys.stdout.flush()
         self._is_connected = is_up
 
@@ -204,7 +208,7 @@ class SessionHost:
         if keys and not is_signed(payload, self.id, keys):
             return wire.make_refusal(asked.request_id, UNSIGNED, code="not_allowed")
         if asked.subtype != "start_session":
-            words = f"a host can't carry out {asked.subtype!r}"
+            words = f"a host does not support the request {asked.subtype!r}"
             return wire.make_refusal(asked.request_id, words, code="unsupported_request")
         try:
             session = str(uuid.UUID(str(asked.fields.get("session_id"))))
@@ -214,7 +218,7 @@ class SessionHost:
         folder = Path(str(asked.fields.get("folder"))).expanduser()
         if not folder.is_absolute() or folder.resolve() not in self._folders:
             allowed = ", ".join(map(str, self._folders))
-            words = f"sessions may not start in {str(folder)!r}; remoteFolders names: {allowed}"
+            words = f"sessions may not start in {str(folder)!r}; remoteFolders lists: {allowed}"
             return wire.make_refusal(asked.request_id, words, code="not_allowed")
         if not is_folder(folder):
             words = f"{folder} is not a folder on {self._name}"
@@ -226,7 +230,7 @@ class SessionHost:
     # -- sessions
 
     def _keep(self, session: str) -> None:
-        """Run a session and start it again when it was killed."""
+        """Run a session, and restart it whenever it is killed."""
         if session not in self._running and self._group is not None:
             self._running[session] = self._group.create_task(self._supervise(session))
 
@@ -239,12 +243,12 @@ class SessionHost:
                 code = await self._run(session)
                 if code >= 0:
                     break
-                show(f"session {session} was killed ({signal.Signals(-code).name}); it continues")
+                show(f"session {session} was killed ({signal.Signals(-code).name}); restarting it")
                 sys.stdout.flush()
                 pause_s = PAUSE_S if loop.time() - began > STEADY_S else pause_s
                 await asyncio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
-            show(f"session {session} has ended ({code})")
+            show(f"session {session} has ended (exit code {code})")
             sys.stdout.flush()
             del self._sessions[session]
             await asyncio.to_thread(write_file, STATE, self._state())
@@ -253,7 +257,7 @@ class SessionHost:
             self._running.pop(session, None)
 
     async def _run(self, session: str) -> int:
-        """Run the session's process to its end, and return its exit code."""
+        """Run the session's process until it ends, and return its exit code."""
         known = find_session(self._home, session)
         begins = ["--resume", session] if known else ["--session-id", session]
         environ = os.environ | {"CLEW_REMOTE_URL": self._service.url}
@@ -284,7 +288,7 @@ class SessionHost:
                     await process.wait()
 
     async def _end_orphan(self, session: str) -> None:
-        """End the process that an earlier, killed host has left, and wait until it is gone."""
+        """End the process that a killed host left behind, and wait until it has exited."""
         async with asyncio.timeout(ENDS_WITHIN_S):
             while (holder := find_holder(self._home, session)) is not None:
                 os.kill(holder.pid, signal.SIGTERM)
@@ -293,5 +297,5 @@ class SessionHost:
 
 def describe_refusal(error: BaseException) -> str:
     if isinstance(error, ServiceError) and error.status == 409:
-        return "another clew host runs with this machine's state, so this one ends"
+        return "another clew host is already running on this machine, so this one ends"
     return replace_unprintable(str(error), mark="?")

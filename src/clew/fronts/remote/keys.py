@@ -1,4 +1,4 @@
-"""What pairings left on this machine: keys of others, and this machine's own token and key."""
+"""Results of pairings on this machine: other devices' keys, and this machine's token and key."""
 
 import os
 from pathlib import Path
@@ -17,16 +17,16 @@ def find_folder() -> Path:
 
 
 def read_paired() -> Json:
-    """Return the keys of the devices that were paired with this machine, by ID.
+    """Return the keys of the devices that are paired with this machine, by ID.
 
-    Browsers that `clew web` opened are believed too, but alone they demand no signatures of others.
+    Browsers that `clew web` opened are included, but they alone do not make signatures mandatory.
     """
     paired = read_file("paired.json")
     return read_file("web.json") | paired if paired else {}
 
 
 def read_device() -> Json:
-    """Return what this machine got from a pairing: `url`, `token`, `device` and `key`."""
+    """Return this machine's own pairing: `url`, `token`, `device` and `key`."""
     return read_file("device.json")
 
 
@@ -38,7 +38,10 @@ def write_file(name: str, value: Json) -> None:
 
 
 def read_file(name: str) -> Json:
-    """Return a file's object. A damaged file is an error: without it, anything would be taken."""
+    """Return a file's object.
+
+    A damaged file raises an error: ignoring it would accept any message.
+    """
     path = find_folder() / name
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict)

@@ -1,4 +1,4 @@
-"""A worker's place at a session server: its session, token and epoch. Shared by all workers."""
+"""A worker's registration at a session server: its session, token and epoch."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +10,7 @@ from clew.fronts.remote.service import CODE, ServiceError, SessionService, delay
 
 
 class WorkerLink:
-    """The link of one session. `epoch` is 0 before the first connection."""
+    """The link of one session to its server. `epoch` is 0 before the first connection."""
 
     def __init__(self, service: SessionService, session: str, title: str, config: Json) -> None:
         self._service = service
@@ -21,7 +21,7 @@ class WorkerLink:
         self._renewing = asyncio.Lock()
 
     async def renew(self) -> None:
-        """Get a worker's token. A later one must not replace a worker that took over meanwhile."""
+        """Request a worker token. A renewal must not replace another worker that has taken over."""
         async with self._renewing:
             if self._token:
                 return
@@ -38,7 +38,7 @@ class WorkerLink:
         return await self._service.ask(method, path, body, token=self._token, **headers)
 
     def stream(self, after: int) -> AsyncIterator[ServerSentEvent]:
-        """Yield what viewers sent after a number."""
+        """Yield the events that viewers sent after a number."""
         path = f"{self.path}/worker/events/stream"
         return self._service.stream(path, after, token=self._token)
 
@@ -49,9 +49,9 @@ class WorkerLink:
         *,
         is_up: Callable[[], bool],
     ) -> None:
-        """Do work again and again, with pauses after failures that may pass.
+        """Repeat `work` forever, with a pause after each temporary failure.
 
-        `note` is called with such a failure, or with None when the server answers again.
+        `note` is called with each failure, and with None when the server answers again.
         """
         attempt = 0
         while True:
@@ -64,7 +64,7 @@ class WorkerLink:
                 await work()
             except ServiceError as error:
                 if error.status == 401 and self._token:
-                    self._token = ""  # It has expired, or was revoked with its device.
+                    self._token = ""  # The token has expired, or was revoked with its device.
                     continue
                 if not error.is_passing:
                     raise

@@ -1,7 +1,7 @@
-"""The durable queue of the frames that a worker sends, in a file next to no transcript.
+"""The durable queue of frames to send to the server, in a file of its own.
 
-Each line is a frame, or notes how many frames the server has, or up to which number the viewers'
-events had their effect. Lines are only appended, so a killed worker resends the same bytes under
+Each line is a frame, or records how many frames the server has, or up to which number viewers'
+events have taken effect. Lines are only appended, so a killed worker resends the same bytes under
 the same IDs, and the server stores each once.
 """
 
@@ -23,7 +23,7 @@ class Outbox:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self.known: set[str] = set()
-        # Questions that were not withdrawn, and whose answers had no effect in the transcript yet.
+        # Open questions, and those whose answers have not taken effect in the transcript.
         self.questions: dict[str, Json] = {}
         self._answered: set[str] = set()
         self.cursor = 0
@@ -36,14 +36,14 @@ class Outbox:
     def _read(self, path: Path) -> None:
         data = path.read_bytes()
         complete = data[: data.rfind(b"\n") + 1]
-        if len(complete) < len(data):  # An incomplete line, from a killed worker.
+        if len(complete) < len(data):  # An incomplete line, written by a killed worker.
             os.ftruncate(self._fd, len(complete))
         for line in complete.splitlines():
             try:
                 value: Any = msgspec.json.decode(line)
                 frame = value.get("frame")
             except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-                continue  # A damaged line: its frame is made again from the transcript.
+                continue  # A damaged line: its frame is rebuilt from the transcript.
             if isinstance(frame, dict):
                 self._note(frame)
                 self._waiting.append((str(frame.get("uuid")), line[len(b'{"frame":') : -1]))
@@ -67,7 +67,7 @@ class Outbox:
                 self.questions.pop(str(request_id), None)
 
     def put(self, frame: Json) -> None:
-        """Add a frame that has a UUID, unless it is known."""
+        """Add a frame that has a UUID, unless it was already added."""
         if frame["uuid"] in self.known:
             return
         encoded = encode_frame(frame)
@@ -76,7 +76,7 @@ class Outbox:
         self._append(b'{"frame":%s}\n' % encoded)
 
     def answered(self, request_id: str) -> Json | None:
-        """Return the question with this ID if it has no answer yet."""
+        """Mark a question as answered, and return it; None if it is unknown or already answered."""
         if request_id in self._answered:
             return None
         self._answered.add(request_id)
@@ -86,7 +86,7 @@ class Outbox:
         return question
 
     def finish(self, calls: set[str]) -> None:
-        """Note that these tool calls have results in the transcript."""
+        """Record that these tool calls have results in the transcript."""
         for request_id, question in list(self.questions.items()):
             if question.get("tool_use_id") in calls:
                 self._close(request_id)
@@ -96,12 +96,12 @@ class Outbox:
         self._append(b'{"closed":%s}\n' % msgspec.json.encode(request_id))
 
     def take(self, name: str) -> None:
-        """Note that a viewer's prompt is in the transcript, so that it is never taken again."""
+        """Record that the transcript has a viewer's prompt, so that it is never accepted twice."""
         self.known.add(name)
         self._append(b'{"took":%s}\n' % msgspec.json.encode(name))
 
     def peek(self, most: int, most_bytes: int) -> list[bytes]:
-        """Return the next frames to send, at least one if any waits."""
+        """Return the next frames to send: at least one, if any is queued."""
         batch: list[bytes] = []
         size = 0
         for _, frame in self._waiting:
@@ -117,7 +117,7 @@ class Outbox:
         self._append(b'{"sent":%d}\n' % count)
 
     def settle(self, cursor: int) -> None:
-        """Note that viewers' events up to this number had their effect."""
+        """Record that viewers' events up to this number have taken effect."""
         if cursor > self.cursor:
             self.cursor = cursor
             self._append(b'{"cursor":%d}\n' % cursor)

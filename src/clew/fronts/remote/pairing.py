@@ -1,7 +1,7 @@
-"""`clew pair`: give another machine a token and a key, by a code that is valid for two minutes.
+"""`clew pair`: gives another machine a token and a key, with a code that is valid for two minutes.
 
-Run without a code on the machine that runs sessions, and with the code on the other one. Tokens and
-keys are in files that only their owner can read.
+It runs without a code on the machine of the sessions, and with the code on the other one. Tokens
+and keys are in files that only their owner can read.
 """
 
 import argparse
@@ -29,10 +29,12 @@ POLLS = 240
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew pair",
-        description="Give another machine access to remote sessions of this one.",
-        epilog="Without CODE: print a code. With CODE: use one that another machine printed.",
+        description="Give another machine access to the remote sessions of this one.",
+        epilog="Without CODE, print a code. With CODE, use the code that another machine printed.",
     )
-    parser.add_argument("code", nargs="?", metavar="CODE", help="The code of the other machine")
+    parser.add_argument(
+        "code", nargs="?", metavar="CODE", help="Code that the other machine printed"
+    )
     parser.add_argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
     parser.add_argument(
         "--scopes",
@@ -40,7 +42,9 @@ def main(argv: list[str]) -> int:
         metavar="NAMES",
         help="What the new device may do: view, answer, prompt (default: all three)",
     )
-    parser.add_argument("--name", default=socket.gethostname(), metavar="NAME", help="Its name")
+    parser.add_argument(
+        "--name", default=socket.gethostname(), metavar="NAME", help="Name of this device"
+    )
     options = parser.parse_args(argv)
     return run_front(lambda: claim(options) if options.code else offer(options))
 
@@ -61,7 +65,7 @@ async def offer(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         found = await wait_for(service, "GET", f"/v1/pairings/{name}", "name")
         who = replace_unprintable(str(found["name"]), mark="?")
-        show(f"{who} at {found.get('address')} may {options.scopes}? y or n")
+        show(f"Pair {who} at {found.get('address')} (scopes: {options.scopes})? y or n")
         sys.stdout.flush()
         typed = await Input(0, asyncio.get_running_loop()).next()
         is_accepted = (typed or b"").strip().lower() in (b"y", b"yes")
@@ -71,12 +75,12 @@ async def offer(options: argparse.Namespace) -> int:
         show("refused")
         return 1
     write_file("paired.json", read_paired() | {str(made.get("device")): make_key(secret)})
-    show(f"paired with {who}; sessions here now take only signed messages")
+    show(f"paired with {who}; sessions on this machine now accept only signed messages")
     return 0
 
 
 def draw_code(page: str) -> None:
-    """Print an address as a QR code, if this is a terminal and the package for it is installed."""
+    """Print an address as a QR code, if the output is a terminal and the package is installed."""
     if not sys.stdout.isatty():
         return
     try:
@@ -88,11 +92,13 @@ def draw_code(page: str) -> None:
 
 
 async def claim(options: argparse.Namespace) -> int:
-    """Use a code: wait for the confirmation, and keep the token."""
+    """Use a code: wait for the confirmation, and store the token."""
     try:
         secret = read_code(options.code)
     except ValueError:
-        raise UserError(f"code {options.code!r} is not one that clew pair printed") from None
+        raise UserError(
+            f"invalid code {options.code!r}; enter a code that clew pair printed"
+        ) from None
     name = make_claim(secret)
     async with open_service(options.server, os.environ, needs_token=False) as service:
         path, body = f"/v1/pairings/{name}/claim", {"name": options.name}
@@ -109,10 +115,10 @@ async def claim(options: argparse.Namespace) -> int:
 async def wait_for(
     service: SessionService, method: str, path: str, member: str, body: Json | None = None
 ) -> Json:
-    """Ask again and again until the response has a member."""
+    """Repeat a request until the response has a member."""
     for _ in range(POLLS):
         found = object_of(await service.ask(method, path, body))
         if found.get(member):
             return found
         await asyncio.sleep(POLL_S)
-    raise UserError("nobody used the code in time; run clew pair again")
+    raise UserError("the code expired before it was used; run clew pair again")

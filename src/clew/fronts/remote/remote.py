@@ -1,6 +1,6 @@
-"""`clew remote`: sessions on other machines, begun and ended from here.
+"""`clew remote`: starts and ends sessions on other machines.
 
-Each step is a request with an ID: it can be sent again, and has one effect.
+Each step is a request with an ID, so sending it again has no second effect.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from clew.fronts.remote.signing import sign
 from clew.system.clock import make_id
 from clew.system.command_groups import Group, GroupWord, argument, show
 
-# How long a host may take to answer.
+# The longest wait for a host's answer.
 ANSWER_S = 60.0
 MOST_ATTEMPTS = 20
 
@@ -40,9 +40,9 @@ def main(argv: list[str]) -> int:
 
 def parser() -> Group:
     server = argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
-    folder = argument("folder", metavar="FOLDER", help="A folder that the host's settings name")
-    prompt = argument("prompt", metavar="PROMPT", help="The first prompt")
-    host = argument("--host", default="", metavar="NAME", help="Which host, if there are several")
+    folder = argument("folder", metavar="FOLDER", help="Folder that the host's settings list")
+    prompt = argument("prompt", metavar="PROMPT", help="First prompt")
+    host = argument("--host", default="", metavar="NAME", help="Host, if several are connected")
     session = argument("session", metavar="SESSION")
     group = Group(
         prog="clew remote",
@@ -114,7 +114,9 @@ def choose_host(hosts: list[Json], name: str) -> Json:
     named = [host for host in there if name in ("", host.get("title"), host.get("session_id"))]
     names = ", ".join(sorted(clean(host.get("title")) for host in there))
     if not there:
-        raise UserError("no host is connected; run clew host on the machine that does the work")
+        raise UserError(
+            "no host is connected; run clew host on the machine that should run the session"
+        )
     if not named:
         raise UserError(f"host {name!r} is not connected; connected: {names}")
     if len(named) > 1:
@@ -123,7 +125,7 @@ def choose_host(hosts: list[Json], name: str) -> Json:
 
 
 async def ask_host(service: SessionService, host: str, request: Json) -> str:
-    """Send a request to a host; return why it refused, or an empty string."""
+    """Send a request to a host; return the reason for a refusal, or an empty string."""
     [shown] = [h for h in await find_hosts(service) if h["session_id"] == host]
     after = int(shown["last_sequence_num"])
     await send(service, host, request)
@@ -144,7 +146,7 @@ async def ask_host(service: SessionService, host: str, request: Json) -> str:
                 await asyncio.sleep(delay_s(0, random.random))
     except TimeoutError:
         raise UserError(
-            "the host did not answer in time; it starts the session when it is back"
+            "the host did not answer in time; it will start the session when it reconnects"
         ) from None
 
 
@@ -153,12 +155,12 @@ async def end(options: argparse.Namespace) -> int:
         session = read_session_id(options.session)
         request = wire.make_request(make_id(), "end_session", {}) | {"uuid": make_id()}
         await send(service, session, request)
-    show(f"{session} was asked to end")
+    show(f"requested the end of session {session}")
     return 0
 
 
 async def send(service: SessionService, session: str, payload: Json) -> None:
-    """Send a frame until the server has it; its UUID keeps it from being stored twice."""
+    """Send a frame, with retries; its UUID prevents storing it twice."""
     device = read_device()
     if device:
         payload = sign(payload, session, str(device.get("device")), str(device.get("key")))

@@ -19,7 +19,7 @@ from clew.fronts.remote.keys import read_device
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 ANSWER_MAX_BYTES = 64 << 20
-# The server sends a comment every 15 s. A stream without one is dead.
+# The server sends a comment every 15 s. Without one, the connection is dead.
 SILENCE_S = 45.0
 REQUEST_S = 30.0
 CODE = "/v1/code/sessions"
@@ -94,7 +94,7 @@ class SessionService:
         except TransportError as error:
             raise ServiceError(0, error.kind, f"{self.url}: {error.message}") from None
         except TimeoutError:
-            raise ServiceError(0, "timeout", f"{self.url}: the stream went silent") from None
+            raise ServiceError(0, "timeout", f"{self.url}: the server stopped sending") from None
         finally:
             await exchange.close()
 
@@ -123,7 +123,7 @@ class SessionService:
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
     async def send(self, session: str, payloads: Sequence[Json]) -> list[Json]:
-        """Send a viewer's frames; return what became of each."""
+        """Send a viewer's frames; return the result for each."""
         events = [{"payload": payload} for payload in payloads]
         said = await self.ask("POST", f"{session_path(session)}/events", {"events": events})
         results = said.get("results")
@@ -139,7 +139,9 @@ def read_session_id(session: str) -> str:
     try:
         return str(uuid.UUID(session.removeprefix("cse_")))
     except ValueError:
-        raise UserError(f"session {session!r}: expected an ID that clew attach lists") from None
+        raise UserError(
+            f"invalid session ID {session!r}; run clew attach to list sessions"
+        ) from None
 
 
 def read_json(data: bytes) -> Json:
@@ -157,7 +159,7 @@ def read_event(event: ServerSentEvent) -> Json:
 async def open_service(
     url: str, environ: Mapping[str, str], *, needs_token: bool = True
 ) -> AsyncIterator[SessionService]:
-    """Connect to the server that the user, the environment or this machine's pairing names."""
+    """Connect to the server given by the user, the environment or this machine's pairing."""
     from clew.system.config.environment import freeze
     from clew.system.transport.http import HttpTransport
     from clew.system.transport.network import read_network
@@ -169,11 +171,11 @@ async def open_service(
     if not token and url == paired.get("url"):
         token = str(paired.get("token", ""))
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"server {url!r}: expected a URL such as http://127.0.0.1:7480")
+        raise UserError(f"invalid server {url!r}; expected a URL such as http://127.0.0.1:7480")
     if needs_token and not token:
         raise UserError(
-            f"{url} asks for a token: run clew pair, or set CLEW_REMOTE_TOKEN to the one that clew "
-            "serve add prints"
+            f"{url} requires a token: run clew pair, or set CLEW_REMOTE_TOKEN to the token that"
+            f" clew serve add prints"
         )
     transport = HttpTransport(read_network(environment))
     try:
@@ -185,8 +187,8 @@ async def open_service(
 def delay_s(attempt: int, random: Any) -> float:
     """Return how long to wait after a failed attempt.
 
-    At first 0.2 s, then at most 2 s, so that a partition that has healed is noticed soon; after two
-    minutes at most 20 s.
+    At first 0.2 s, then at most 2 s, to reconnect soon after a short outage; after two minutes, at
+    most 20 s.
     """
     most = 2.0 if attempt < 80 else 20.0
     return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(random()))

@@ -1,8 +1,8 @@
 """Signatures of remote messages, and the keys for them. Pure.
 
-A pairing gives its two machines a secret that the server never sees. The machine that runs a session
-takes prompts, answers and requests only if they carry a signature made with it, so whoever controls
-the server can read, delay and drop messages, but not make any.
+A pairing gives its two machines a secret that the server never sees. The machine that runs a
+session accepts only messages that are signed with it. So an attacker who controls the server can
+read, delay and drop messages, but not forge any.
 """
 
 import base64
@@ -18,13 +18,13 @@ SECRET_BYTES = 20
 
 
 def write_code(secret: bytes) -> str:
-    """Return a secret as letters and digits in groups of four."""
+    """Return a secret as a code of letters and digits in groups of four."""
     text = base64.b32encode(secret).decode()
     return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
 def read_code(code: str) -> bytes:
-    """Return the secret that a code stands for. Raise ValueError."""
+    """Return the secret that a code contains. Raise ValueError if the code is invalid."""
     text = code.replace("-", "").replace(" ", "").upper()
     secret = base64.b32decode(text)
     if len(secret) != SECRET_BYTES:
@@ -33,7 +33,7 @@ def read_code(code: str) -> bytes:
 
 
 def make_claim(secret: bytes) -> str:
-    """Return the name of the pairing, from which the secret can't be found."""
+    """Return the pairing's name, which does not reveal the secret."""
     return hmac.new(secret, b"clew pairing claim", hashlib.sha256).hexdigest()
 
 
@@ -47,13 +47,13 @@ def sign(payload: Json, session: str, device: str, key: str) -> Json:
 
 
 def derive_share_key(key: str, session: str, share: str) -> str:
-    """Return the key of a link that a device made: nobody else could make it."""
+    """Return the key of a link, which only the device that created the link can derive."""
     text = f"clew share\n{session}\n{share}"
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def allows(share: str, payload: Json, now_ms: int) -> bool:
-    """Return whether a link, `ID.RIGHTS.EXPIRY`, has not expired and permits a message."""
+    """Return whether a link (`ID.RIGHTS.EXPIRY`) is still valid and permits a message."""
     _, _, rest = share.partition(".")
     rights, _, expiry = rest.partition(".")
     request = object_of(payload.get("request"))
@@ -70,7 +70,7 @@ def allows(share: str, payload: Json, now_ms: int) -> bool:
 def is_signed(payload: Json, session: str, keys: Json, now_ms: int = 0) -> bool:
     """Return whether a message carries the signature of a paired device for this session.
 
-    The key of a link that such a device made counts too, for what the link permits.
+    The key of a link that such a device created is accepted for what the link permits.
     """
     mark = object_of(payload.get(MEMBER))
     key, mac = keys.get(str(mark.get("device"))), mark.get("mac")

@@ -1,4 +1,4 @@
-"""What a worker reports of its session beside the frames: mode, model, cost, context. Viewers show it."""
+"""The report that a worker sends besides frames: mode, model, cost and context, for viewers."""
 
 from clew.core.json_object import Json, object_of
 from clew.session.session import Session
@@ -10,7 +10,7 @@ COUNTED = (
     "cache_creation_input_tokens",
     "output_tokens",
 )
-# Frames after which the report may differ.
+# Frames that can change the report.
 CHANGING = frozenset({"result", "control_response"})
 
 
@@ -23,7 +23,7 @@ class SessionReport:
         self._context_used = 0
 
     def note(self, frame: Json) -> None:
-        """Take the cost and the size of the context from a frame of the session itself."""
+        """Read the cost and the context size from one of the session's frames."""
         usage = object_of(object_of(frame.get("message")).get("usage"))
         if frame.get("type") == "assistant" and usage and not frame.get("parent_tool_use_id"):
             self._context_used = sum(int(usage.get(name) or 0) for name in COUNTED)
@@ -41,7 +41,7 @@ class SessionReport:
             "context_max": session.model.context_window,
             "context_used": self._context_used,
             "cost_usd": self._cost_usd,
-            # How long an approval by a viewer may last.
+            # The longest duration of a viewer's approval.
             "answers": read_text(settings, "remoteAnswers"),
         }
         if report == self._told:

@@ -1,10 +1,10 @@
 """`clew --remote URL`: a session that viewers follow and use through a server.
 
-The session is that of a host (`fronts/headless`); this module is its channel. What the session says
-goes to the outbox and from there to the server; what viewers send comes from the server's stream.
-Nothing waits for the server, and nothing is sent that is not on the disk. A viewer's message counts
-as received when its effect is in the transcript, so a killed worker gets it again, and its UUID
-keeps it from being done twice.
+The session runs as for a host (`fronts/headless`); this module is its channel. The session's frames
+go to the outbox and from there to the server; viewers' messages come from the server's stream. The
+session never waits for the server, and only data that is on disk is sent. A viewer's message is
+acknowledged when its effect is in the transcript. So a restarted worker receives it again, and its
+UUID prevents a second effect.
 """
 
 import asyncio
@@ -49,22 +49,22 @@ from clew.system.config.settings import read_text
 
 OPENING = "clew-remote-open"
 BATCH, BATCH_BYTES = 200, 1 << 20
-# Growing answers wait this long, so that one request carries many of them.
+# Streaming events wait this long, so that one request carries many of them.
 DELTAS_S = 0.1
-# Growing answers that wait; the rest is dropped, since the finished block follows.
+# The most streaming events that wait; older ones are dropped, since the finished block follows.
 MOST_DELTAS = 500
 BEAT_S = 20.0
 LAST_S = 5.0
 WITHDRAWN = (
-    "clew was restarted before a call that it had asked about had a result. The question is"
+    "clew was restarted while a call that needed approval had no result yet. The question is"
     " withdrawn; check what the call did before you repeat it."
 )
 # Requests that only read, and leave no line in the transcript.
 SILENT = frozenset({"initialize", "mcp_status", "get_context_usage"})
 UNNAMED = "it has no UUID"
 TAKEN_OVER = (
-    "another machine has taken this session over, so it stopped here; what it did here is in the"
-    " local transcript"
+    "another machine has taken over this session, so it stopped here; its work here is in the local"
+    " transcript"
 )
 
 
@@ -94,7 +94,7 @@ async def run(options: Options) -> int:
 
 
 class RemoteWorker:
-    """The channel between a session and its server. Survives failures of the server."""
+    """The channel between a session and its server. It survives failures of the server."""
 
     def __init__(self, service: SessionService, folder: Path, options: Options) -> None:
         self._service = service
@@ -124,11 +124,11 @@ class RemoteWorker:
         self._deliveries: deque[Json] = deque()
         self._changed = asyncio.Event()
         self._sent = asyncio.Event()
-        # The numbers of viewers' events without an effect yet, by the ID that their effect has.
+        # The numbers of viewers' events that have not taken effect yet, by the ID of their effect.
         self._unsettled: dict[str, int] = {}
         self._seen = 0
         self._has_viewers = False
-        # How often the batch that waits was sent.
+        # How many times the waiting batch was sent.
         self._attempts = 0
         self._place: WorkerLink | None = None
         self._is_connected = False
@@ -152,7 +152,7 @@ class RemoteWorker:
         assert self._place is not None, "the session is not open"
         return self._place
 
-    # -- the session's end of the channel
+    # -- the session's side
 
     async def receive(self) -> Incoming | None:
         return await self._incoming.get()
@@ -174,10 +174,10 @@ class RemoteWorker:
         """Do nothing: the session never waits for the server."""
 
     async def aclose(self) -> None:
-        """Do nothing: what is not sent yet is in the outbox."""
+        """Do nothing: unsent frames stay in the outbox."""
 
     def _opens(self, frame: Json) -> bool:
-        """Begin when the session is open, which its answer to the first request tells."""
+        """Begin once the session is open, as its answer to the first request shows."""
         response = object_of(frame.get("response"))
         if response.get("request_id") != OPENING:
             return False
@@ -192,7 +192,7 @@ class RemoteWorker:
             self._put(old)
         self._early = []
         for request_id in list(box.questions):
-            # The process that asked is gone, and so is the call that the answer was for.
+            # The process that asked has exited, and its call with it.
             self._put(wire.make_withdrawal(request_id))
             self._put(self._notice(WITHDRAWN))
         self._tell_state()
@@ -215,13 +215,13 @@ class RemoteWorker:
             case "system", "session_state_changed":
                 self._state["worker_status"] = frame["state"]
             case "user", _ if frame.get("isReplay") is True:
-                # A viewer's prompt is at the server already, as the viewer sent it.
+                # The server already has a viewer's prompt, as the viewer sent it.
                 if self._settled(str(frame["uuid"])):
                     self._taken.append(str(frame["uuid"]))
                 else:
                     self._held.append({n: v for n, v in frame.items() if n != "isReplay"})
             case _:
-                # Growing answers that wait are older than this frame, which replaces them.
+                # Waiting streaming events are older than this frame, which replaces them.
                 self._deltas.clear()
                 if "uuid" not in frame:
                     frame = frame | {"uuid": self._name(frame)}
@@ -233,9 +233,9 @@ class RemoteWorker:
         self._changed.set()
 
     def _take_recorded(self) -> list[Json]:
-        """Return the frames, in their order, up to the first whose entry is not recorded yet.
+        """Return the frames, in order, that precede the first frame without a recorded entry.
 
-        An entry follows its frame, which is made as soon as a block is complete.
+        A frame is created as soon as a block is complete, before its entry.
         """
         session = self._session
         story = session.story
@@ -251,7 +251,7 @@ class RemoteWorker:
         return frames
 
     async def _save(self) -> None:
-        """Make the transcript durable first, then the frames of it, then what viewers sent."""
+        """Make the transcript durable first, then its frames, then the state of viewers' events."""
         box, cursor = self._outbox, self._find_cursor()
         frames, taken, self._taken = self._take_recorded(), self._taken, []
         try:
@@ -266,17 +266,17 @@ class RemoteWorker:
         await asyncio.to_thread(box.sync)
 
     def _find_cursor(self) -> int:
-        """Return the number up to which all events of viewers had their effect."""
+        """Return the number up to which all viewers' events have taken effect."""
         return min(self._unsettled.values(), default=self._seen + 1) - 1
 
     def _name(self, frame: Json) -> str:
-        """Return an ID for a control frame, which is the same when it is sent again."""
+        """Return an ID for a control frame that stays the same if the frame is sent again."""
         kind = frame["type"]
         about = frame.get("request_id") or object_of(frame.get("response")).get("request_id")
         return str(uuid.uuid5(uuid.UUID(self.session_id), f"{kind}:{about}"))
 
     def _settled(self, name: str) -> bool:
-        """Note that a viewer's event had its effect; return False if it is no viewer's."""
+        """Record that an event has taken effect; return False if it was not a viewer's."""
         seq = self._unsettled.pop(name, None)
         if seq is not None:
             self._deliver(name, "processed")
@@ -286,7 +286,7 @@ class RemoteWorker:
         self._deliveries.append({"event_id": name, "status": status})
         self._changed.set()
 
-    # -- the server's end
+    # -- the server's side
 
     async def link(self) -> None:
         """Send and receive until cancelled, or until another worker takes over."""
@@ -307,7 +307,7 @@ class RemoteWorker:
         self._sent.set()
         self.is_refused = True
         if self.server is not None:
-            # Nobody could use the session any more.
+            # No viewer could use the session anymore.
             self.server.stop(0)
 
     async def _persist(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -319,7 +319,7 @@ class RemoteWorker:
 
     def _note_link(self, *, is_up: bool, words: str) -> None:
         if not is_up and not self._is_told:
-            self.warn(f"{words}; trying again")
+            self.warn(f"{words}; reconnecting")
         self._is_told = not is_up
         if is_up == self._is_connected:
             return
@@ -329,13 +329,13 @@ class RemoteWorker:
             return
         self._tell("resumed" if self._had_link else "made", words)
         if not self._had_link:
-            # Only now can a viewer find it.
+            # Viewers can find the session only from now on.
             self.warn(f"session {self.session_id} at {self._service.url}; follow it with:")
             self.warn(f"  clew attach --server {self._service.url} {self.session_id}")
         self._had_link = True
 
     def _tell(self, status: str, words: str) -> None:
-        """Leave a line about the connection in the transcript."""
+        """Record the connection's state in the transcript."""
         url = f"{self._service.url}{session_path(self.session_id)}"
         entry = factories.make_system(
             "bridge_status",
@@ -368,14 +368,14 @@ class RemoteWorker:
             except ServiceError as error:
                 if error.status not in (400, 413, 422):
                     raise
-                # The server will never take this batch: find the frame that it refuses.
+                # The server will never accept this batch: find the rejected frame.
                 if most == 1 or len(self._outbox.peek(most, BATCH_BYTES)) < 2:
-                    self.warn(f"the server refuses a frame, which only this machine has: {error}")
+                    self.warn(f"the server rejected a frame, so only this machine has it: {error}")
                     self._outbox.sent(1)
                 most = 1
 
     async def _send_once(self, most: int) -> bool:
-        """Send what waits; return whether anything did."""
+        """Send everything that is waiting; return False if nothing was."""
         box = self._outbox
         if self._held or self._taken or self._find_cursor() > box.cursor:
             await self._save()
@@ -412,7 +412,7 @@ class RemoteWorker:
         return True
 
     async def finish(self) -> None:
-        """Send what is left when the session ends."""
+        """Send the rest when the session ends."""
         if self._box is None:
             return
         try:
@@ -423,7 +423,9 @@ class RemoteWorker:
                     await self._sent.wait()
                 await self._link.ask("POST", "/heartbeat", {"release_lease": True})
         except (TimeoutError, ServiceError):
-            self.warn("the server does not have all of this session yet; the next run sends it")
+            self.warn(
+                "the server does not have all of this session yet; the next run sends the rest"
+            )
 
     # -- receiving
 
@@ -442,13 +444,13 @@ class RemoteWorker:
         raise ServiceError(0, "ended", f"{self._service.url}: the stream ended")
 
     def _take(self, seq: int, name: str, payload: Json, sender: str) -> None:
-        """Pass a viewer's message to the session, if a viewer may say it.
+        """Pass a viewer's message to the session, if viewers may send it.
 
         `sender` is the name of the viewer's device, as the server knows it.
         """
         self._deliver(name, "received")
         said = wire.read(payload)
-        # Once a device was paired with this machine, nobody else is believed.
+        # Once a device is paired with this machine, unsigned messages are refused.
         keys = read_paired()
         refusal = (
             UNSIGNED
@@ -468,7 +470,7 @@ class RemoteWorker:
                     payload = wire.make_success(said.request_id, denial)
                 question = self._outbox.answered(said.request_id)
                 if question is None:
-                    words = "A remote answer came too late: its question is no longer open."
+                    words = "A remote answer arrived too late: its question is no longer open."
                     self._put(self._notice(words))
                     return
                 settings = self._session.rules.standing.settings
@@ -481,10 +483,10 @@ class RemoteWorker:
                 self._incoming.put_nowait(wire.read(payload))
                 self._deliver(name, "processed")
             case _:
-                self._put(self._notice("A remote message was ignored: it is not valid."))
+                self._put(self._notice("An invalid remote message was ignored."))
 
     def _note_act(self, sender: str, words: str, **about: str) -> None:
-        """Leave a line in the transcript about what somebody did from afar."""
+        """Record in the transcript what a viewer did."""
         entry = factories.make_system(
             "informational",
             f"Remote: {sender or 'a viewer'} {words}",
@@ -496,7 +498,7 @@ class RemoteWorker:
         self._session.conversation.note(entry)
 
     def _take_prompt(self, seq: int, name: str, said: Said, sender: str) -> None:
-        """Queue a prompt, under an ID that is the same whenever it arrives."""
+        """Queue a prompt under an ID that stays the same if it arrives again."""
         known = said.uuid or str(uuid.uuid5(uuid.UUID(self.session_id), name))
         if known in self._recorded or known in self._outbox.known:
             return
@@ -506,7 +508,7 @@ class RemoteWorker:
                 content=said.content,
                 uuid=known,
                 origin={"kind": "human", "via": "remote", "device": sender},
-                # Nothing in it is a command or the name of a file to attach.
+                # Slash commands and names of files in it are plain text.
                 is_verbatim=True,
             )
         )
@@ -517,7 +519,9 @@ class RemoteWorker:
         if self._name(answer) in self._outbox.known:
             return  # Answered before this worker was killed.
         if refusal:
-            self._note_act(sender, f"was refused {said.subtype!r}: {refusal}")
+            self._note_act(
+                sender, f"sent the request {said.subtype!r}, which was refused: {refusal}"
+            )
             self._put(answer)
             return
         if said.subtype not in SILENT:

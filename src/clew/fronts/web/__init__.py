@@ -1,1 +1,1 @@
-"""`clew web`: the sessions of this machine in a browser on it."""
+"""`clew web`: the sessions of this machine in a local browser."""

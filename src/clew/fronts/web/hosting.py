@@ -1,6 +1,6 @@
-"""Workers of `clew web`: a process for each session that is used from the page.
+"""Workers of `clew web`: one process for each session that the page uses.
 
-A worker is `clew --remote` with the server of this process. It ends with the server.
+A worker is `clew --remote` connected to this process's server. It ends with the server.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ SETTINGS = '{"remoteAnswers":"session"}'
 
 
 class Workers:
-    """The running workers. `is_connected` tells whether one has reached the server."""
+    """The running workers. `is_connected` returns whether a worker has reached the server."""
 
     def __init__(
         self,

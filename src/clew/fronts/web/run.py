@@ -1,7 +1,7 @@
-"""`clew web`: show the sessions of this machine in a browser on it, without any setup.
+"""`clew web`: shows the sessions of this machine in a local browser, without any setup.
 
-The server listens on this machine only. The browser is paired by a secret that reaches it in a file
-that only the user can read, because other users can see command lines.
+The server listens on this machine only. The browser is paired with a secret from a file that only
+the user can read, because other users can see command lines.
 """
 
 import argparse
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EXTRA = 'clew web needs packages that are not installed: pip install "clew[serve]"'
 PORT = 7481
-# How many ports after the first are tried if others use them.
+# How many ports to try, beginning with the first.
 PORTS = 20
 PAIRING_MS = 120_000
 SCOPES = ("view", "answer", "prompt", "start")
@@ -44,7 +44,7 @@ NAME = "Browser on this machine"
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew web",
-        description="Show the sessions of this machine in a browser, and use them there.",
+        description="Show and use the sessions of this machine in a browser.",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="Session to open")
     parser.add_argument("--port", type=int, default=0, metavar="N", help=f"Default: {PORT}")
@@ -64,7 +64,7 @@ async def run(options: argparse.Namespace) -> int:
         raise UserError(EXTRA) from None
 
     class WebListener(HttpListener):
-        """A listener that leaves signals to this module, which has workers to end first."""
+        """A listener that leaves signals to this module, which must end its workers first."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -140,7 +140,9 @@ def find_port() -> int:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(("127.0.0.1", port))
             return port
-    raise UserError(f"ports {PORT} to {PORT + PORTS - 1} are all in use; choose one with --port")
+    raise UserError(
+        f"ports {PORT} to {PORT + PORTS - 1} are all in use; choose another one with --port"
+    )
 
 
 async def open_when_ready(
@@ -157,7 +159,7 @@ async def open_when_ready(
 async def open_page(
     database: "Database", folder: Path, url: str, options: argparse.Namespace
 ) -> None:
-    """Create a pairing code for one browser, and show it the page."""
+    """Create a pairing code for one browser, and open the page in it."""
     secret = secrets.token_bytes(SECRET_BYTES)
     device = uuid.uuid4().hex[:8]
     await database.write(partial(admit, claim=make_claim(secret), device=device))
@@ -165,7 +167,7 @@ async def open_page(
     opened = f"&open=/s/{options.session}" if options.session else ""
     address = f"{url}/#pair={write_code(secret)}&quiet=1{opened}"
     show(f"open {address}")
-    show("The address works once, for two minutes. Ctrl-C ends clew web.")
+    show("The address works only once, within two minutes. Ctrl-C ends clew web.")
     sys.stdout.flush()
     if options.no_open:
         return
@@ -179,7 +181,7 @@ async def open_page(
 
 
 def admit(transaction: "Transaction", claim: str, device: str) -> None:
-    """Open a pairing that is already confirmed: only the user's own browser gets its secret."""
+    """Create a confirmed pairing; only the user's own browser receives its secret."""
     from clew.serve.frames import now_ms
     from clew.serve.log import OWNER
 

@@ -1,8 +1,7 @@
 """The sessions of this machine that `clew web` shows in addition to those of its server.
 
 A session that a worker of this server has open is shown from the server's log. Every other one is
-shown from its transcript, where it can be read by anyone who may read the file, and can be
-continued if no other process has it open.
+shown from its transcript, and can be continued unless another process has it open.
 """
 
 import asyncio
@@ -52,9 +51,7 @@ class LocalShelf:
         is_ours = process is not None and process.pid in self._workers.pids
         is_elsewhere = process is not None and not is_ours
         why = (
-            f"Open in a terminal ({process}). You can watch it here, but answer there."
-            if process
-            else ""
+            f"Open in a terminal ({process}). You can watch here; answer there." if process else ""
         )
         return {
             "id": outline.session_id,
@@ -132,7 +129,7 @@ class LocalShelf:
         return await asyncio.to_thread(find)
 
     async def read_branches(self, session: str) -> list[Json]:
-        """Return the prompts of all branches, each branch after the one from which it forks."""
+        """Return the prompts of all branches, each branch after its parent branch."""
 
         def read() -> list[Json]:
             return [
@@ -142,7 +139,7 @@ class LocalShelf:
 
         return await asyncio.to_thread(read)
 
-    # -- what changes something
+    # -- changes
 
     async def host(self, session: str) -> None:
         """Continue a session in a worker of this server."""
@@ -155,11 +152,11 @@ class LocalShelf:
         """Start a session in a folder that already has sessions."""
         known = {session["config"]["cwd"] for session in await self.list_sessions()}
         if folder not in known:
-            raise RefusedError(400, "unknown_folder", f"there are no sessions in {folder!r} yet")
+            raise RefusedError(400, "unknown_folder", f"no session has used the folder {folder!r}")
         return await self._workers.start_new(folder)
 
     async def fork(self, session: str, uuid: str, *, is_before: bool) -> Json:
-        """Copy a session up to a prompt's end, or to before the prompt; return the copy."""
+        """Copy a session up to the end of a prompt's turn, or up to before the prompt."""
 
         def copy() -> Json:
             path = self._find(session)
@@ -170,7 +167,7 @@ class LocalShelf:
             if is_before:
                 end = self._find_end_before(path, prompt.uuid)
                 if end is None:
-                    raise RefusedError(409, "first_prompt", "nothing comes before the first prompt")
+                    raise RefusedError(409, "first_prompt", "can't fork before the first prompt")
             made = copies.fork(path, end, title="", at=get_timestamp())
             return {"session_id": made.path.stem, "title": made.title, "text": prompt.text}
 

@@ -1,8 +1,8 @@
-"""Transcripts of this machine as the page reads them: events whose numbers are places in the file.
+"""Transcripts of this machine as numbered events for the page.
 
-The number of an event is the offset of the end of its line, so any part of a file of any size is
-found at once. Entries that the user discarded by continuing from an earlier prompt are left out.
-Nothing is ever written here.
+The number of an event is the offset of the end of its line, so any part of a large file is found at
+once. Entries that the user discarded by continuing from an earlier prompt are omitted. Never
+writes.
 
 The format is described in docs/internals/transcript.md.
 """
@@ -17,14 +17,14 @@ from clew.core import wire
 from clew.core.json_object import Json, object_of
 from clew.core.messages.encoding import decode_object
 
-# A page ends after so much, if it has anything to show.
+# A page with at least one event ends after this many bytes.
 PAGE_BYTES = 400_000
 # System entries that the page shows.
 SHOWN = frozenset({"informational", "compact_boundary", "turn_duration", "api_error"})
 
 
 class TranscriptPage(Struct, frozen=True, kw_only=True):
-    """Events, oldest first. `first` is where the page before this one ends."""
+    """Events, oldest first. `first` is the end of the preceding page."""
 
     events: list[Json]
     first: str
@@ -35,7 +35,7 @@ class TranscriptPage(Struct, frozen=True, kw_only=True):
 def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
     """Return the last events before a place; an empty place means the end.
 
-    A place is an offset, and the UUID up to which entries were taken back, if any.
+    A place is an offset, and the UUID up to which entries were discarded, if any.
     """
     offset, _, wanted = before.partition(":")
     size = path.stat().st_size
@@ -47,7 +47,7 @@ def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
         if wanted and entry.get("uuid") != wanted and is_chained(entry):
             continue
         if is_chained(entry):
-            # A prompt may follow an earlier entry than the one before it in the file.
+            # The user may have continued from an earlier entry than the previous one in the file.
             wanted = str(entry.get("parentUuid") or "") if is_prompt(entry) else ""
         frame = make_frame(entry)
         if frame is None:
@@ -112,7 +112,7 @@ def is_chained(entry: Json) -> bool:
 
 
 def is_prompt(entry: Json) -> bool:
-    """Return whether an entry is a prompt, to which the user may have gone back."""
+    """Return whether an entry is a prompt, before which the user may have rewound."""
     content = object_of(entry.get("message")).get("content")
     if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
         return False
@@ -121,7 +121,7 @@ def is_prompt(entry: Json) -> bool:
 
 
 def make_frame(entry: Json) -> Json | None:
-    """Return an entry as the frame that viewers know, or None for what they don't show."""
+    """Return an entry as a frame for viewers, or None if viewers don't show it."""
     if not is_chained(entry) or "message" not in entry:
         if entry.get("type") == "system" and entry.get("subtype") in SHOWN:
             return {name: value for name, value in entry.items() if name != "parentUuid"}

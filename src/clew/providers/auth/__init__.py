@@ -1,1 +1,1 @@
-"""Credentials of clouds: signatures of AWS, tokens of Google and Azure."""
+"""Cloud credentials: signatures for AWS, tokens for Google and Azure."""

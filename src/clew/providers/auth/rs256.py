@@ -1,7 +1,7 @@
-"""Sign tokens of Google service accounts: RSA with SHA-256 (RS256), from a PEM key.
+"""Sign tokens for Google service accounts with RSA and SHA-256 (RS256), using a PEM key.
 
-Formats: PKCS #8 and PKCS #1 (RFC 8017) in DER. One signature takes milliseconds and is made once an
-hour, which does not need a library. Must never put a key into an error.
+Formats: PKCS #8 and PKCS #1 (RFC 8017) in DER. A signature takes milliseconds and is needed once an
+hour, so no library is required. Must never put a key into an error.
 """
 
 import json
@@ -9,7 +9,7 @@ from base64 import b64decode, urlsafe_b64encode
 from hashlib import sha256
 from typing import Any
 
-# The beginning of a SHA-256 hash in a signature (RFC 8017, 9.2).
+# The prefix of a SHA-256 hash in a signature (RFC 8017, 9.2).
 PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 INTEGER, OCTETS, SEQUENCE = 0x02, 0x04, 0x30
 
@@ -54,7 +54,7 @@ def read_key(pem: str) -> tuple[int, int]:
 
 
 def _read(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """Return the kind and the content of one DER value, and where the next one begins."""
+    """Return the tag and content of one DER value, and the offset of the next one."""
     kind, length = data[at], data[at + 1]
     at += 2
     if length & 0x80:

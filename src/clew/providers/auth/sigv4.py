@@ -15,12 +15,12 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class AwsKeys(Struct, frozen=True, kw_only=True):
-    """Credentials of AWS. `repr` does not show the secrets."""
+    """AWS credentials. `repr` does not show the secrets."""
 
     access_key: str
     secret_key: str
     token: str = ""
-    # The time at which they expire, in seconds since 1970; None if they do not.
+    # The expiry time in seconds since 1970; None if they do not expire.
     expires_at_s: float | None = None
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ def sign(
     if keys.token:
         headers["x-amz-security-token"] = keys.token
     names = ";".join(sorted(headers))
-    # The path is quoted again, although it may already be.
+    # The signature requires the path to be quoted again, even if it already is.
     request = "\n".join([
         method,
         quote(parts.path or "/", safe="/~"),
@@ -69,6 +69,6 @@ def sign(
 
 
 def _canonical_query(query: str) -> str:
-    """Return the parts of a query in order. A URL already quotes them."""
+    """Return the parts of a query, sorted. They are already quoted in the URL."""
     parts = (part.partition("=") for part in query.split("&") if part)
     return "&".join(f"{name}={value}" for name, value in sorted((n, v) for n, _, v in parts))

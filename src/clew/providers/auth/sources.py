@@ -1,4 +1,4 @@
-"""Find the credentials of a cloud where its own tools keep them.
+"""Find the credentials of a cloud in the places that its own tools use.
 
 AWS: variables, a profile (static or `credential_process`), a container, an instance, `aws configure
 export-credentials`. Google: a service account, the login of gcloud, the metadata server, `gcloud
@@ -29,7 +29,7 @@ from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 PROGRAM_TIMEOUT_S = 60.0
 NETWORK_TIMEOUT_S = 10.0
-# Servers on the machine answer at once or not at all.
+# Local metadata servers respond immediately or not at all.
 METADATA_TIMEOUT_S = 2.0
 MOST_BYTES = 1 << 20
 ECS_HOST = "http://169.254.170.2"
@@ -48,7 +48,7 @@ NO_GOOGLE = (
     "no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth "
     "application-default login"
 )
-NO_AZURE = "no Azure credentials: run az login, or set the key of the service"
+NO_AZURE = "no Azure credentials: run az login, or set the service's key"
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class Token(Struct, frozen=True, kw_only=True):
 
 
 class CloudSources:
-    """The places in which credentials of clouds are looked for."""
+    """The sources of cloud credentials."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class CloudSources:
         settings: Json | None = None,
     ) -> None:
         settings = settings or {}
-        # The user's commands: one prints the keys of AWS, the others refresh what is stored.
+        # The user's commands: one prints AWS keys, the others refresh stored credentials.
         self._export = read_text(settings, "awsCredentialExport")
         self._refresh_aws = read_text(settings, "awsAuthRefresh")
         self._refresh_google = read_text(settings, "gcpAuthRefresh")
@@ -86,7 +86,7 @@ class CloudSources:
     # -- AWS
 
     async def find_aws_keys(self) -> AwsKeys:
-        """Return the keys, after refreshing them if there are none."""
+        """Return the AWS keys; if none are found, refresh and search again."""
         try:
             return await self._find_aws_keys()
         except CredentialError:
@@ -292,7 +292,7 @@ class CloudSources:
 
 
 def read_profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the members of the selected profile of the AWS tools."""
+    """Return the settings of the selected AWS profile."""
     values: dict[str, str] = {}
     name = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE") or "default"
     folder = Path(environ.get("HOME", "/nonexistent")) / ".aws"
@@ -311,7 +311,7 @@ def read_profile(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_google_grant(account: Json, now_s: float) -> dict[str, str]:
-    """Return the request of a service account for a token."""
+    """Return a service account's token request."""
     claims = {
         "iss": text_of(account.get("client_email")),
         "scope": GOOGLE_SCOPE,
@@ -334,7 +334,7 @@ def google_token_of(found: Json) -> Token | None:
 
 
 def aws_keys_of(found: Json) -> AwsKeys | None:
-    """Return the keys that a program or a server of AWS printed."""
+    """Return the keys in the output of a program or metadata server of AWS."""
     access, secret = text_of(found.get("AccessKeyId")), text_of(found.get("SecretAccessKey"))
     if not access or not secret:
         return None
@@ -349,7 +349,7 @@ def aws_keys_of(found: Json) -> AwsKeys | None:
 
 
 def _read(path: Path) -> str:
-    # These files are small, and nothing else can happen before they are read.
+    # These files are small, and requests have to wait for them anyway.
     return path.read_text("utf-8")
 
 

@@ -1,1 +1,1 @@
-"""The page for browsers: its files, and the requests that only it makes."""
+"""The page for browsers: its files, and the routes that only it uses."""

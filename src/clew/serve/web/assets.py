@@ -1,7 +1,7 @@
 """The page's files and the headers that confine them.
 
-The page may load nothing but these files, from this server: no inline code, no other site, no frame
-around it. Its scripts put text into the document as text, never as markup.
+The page may load only these files, from this server: no inline code, no other sites, no embedding
+in frames. Its scripts insert text into the document as text, never as markup.
 """
 
 import gzip
@@ -38,7 +38,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
-    # The browser asks each time, and gets a body only if the file has changed.
+    # The browser revalidates each time, and receives a body only if the file has changed.
     "cache-control": "no-cache",
 }
 KINDS = {
@@ -53,7 +53,7 @@ KINDS = {
 
 @cache
 def list_assets() -> dict[str, tuple[bytes, str]]:
-    """Return the content and the hash of each file, by name."""
+    """Return the content and hash of each file, by name."""
     found = {}
     for file in files("clew.serve.web").joinpath("static").iterdir():
         data = file.read_bytes()
@@ -70,7 +70,7 @@ async def send_asset(request: Request) -> Response:
     """Send the page, or one of its files."""
     name = request.path_params.get("name", "index.html")
     if name not in list_assets():
-        raise RefusedError(404, "not_found", f"the page has no file {name!r}")
+        raise RefusedError(404, "not_found", f"file not found: {name!r}")
     data, digest = list_assets()[name]
     headers = HEADERS | {"etag": f'"{digest}"', "vary": "accept-encoding"}
     if name == "worker.js":

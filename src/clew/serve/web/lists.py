@@ -1,4 +1,4 @@
-"""What the page shows of the log: sessions with what waits in them, and events from the end."""
+"""The page's views of the log: sessions with their open questions, and events from the end."""
 
 import json
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from clew.serve.database import Transaction
 from clew.serve.frames import show_session
 from clew.serve.log import LoggedEvent
 
-# Events that a page of history contains at most, whatever the reader asks for.
+# The most events in a page of history, regardless of the request.
 MOST_EVENTS = 500
-# A page of history ends early rather than to exceed this size by more than an event.
+# A page of history ends at this size, which its last event may exceed.
 PAGE_BYTES = 400_000
 MOST_HITS = 50
 SNIPPET_BEFORE, SNIPPET_CHARACTERS = 60, 200
 
 
 def list_all(transaction: Transaction, owner: str, limit: int) -> list[Json]:
-    """Return the sessions of an owner, those with open questions first, then the newest."""
+    """Return an owner's sessions: those with open questions first, then the newest."""
     waiting = find_waiting(transaction, owner)
     shown = [
         show_session(found)
@@ -38,7 +38,7 @@ def show_one(transaction: Transaction, session: str, owner: str) -> Json:
 
 
 def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, str]]:
-    """Return the number of open questions, and what the oldest asks about, by session."""
+    """Return the number of open questions and the subject of the oldest, by session."""
     rows = transaction.run(
         "SELECT question.session, COUNT(*), MIN(question.seq) FROM question"
         " JOIN session ON session.id=question.session"
@@ -98,7 +98,7 @@ def read_open_questions(transaction: Transaction, session: str) -> list[LoggedEv
 def show_events(
     transaction: Transaction, session: str, events: Sequence[LoggedEvent]
 ) -> list[Json]:
-    """Return events as the page reads them, without questions that have an answer."""
+    """Return events in the page's format, without answered questions."""
     closed: set[int] = set()
     if any(event.kind == "control_request" for event in events):
         closed = log.closed_questions(transaction, session)
@@ -118,8 +118,8 @@ def show_events(
 
 
 def search_events(transaction: Transaction, owner: str, words: str) -> list[Json]:
-    """Return the newest events of an owner's sessions whose text contains the words."""
-    # Databases don't agree on the case of other letters; the snippet is found in any case.
+    """Return the newest events in an owner's sessions whose text contains `words`."""
+    # Databases differ in case folding beyond ASCII; the snippet search ignores case correctly.
     text = msgspec.json.encode(words).decode()[1:-1]
     pattern = "".join(("\\" + c if c in "%_\\" else c) if c.isascii() else "%" for c in text)
     rows = transaction.run(
@@ -149,7 +149,7 @@ def search_events(transaction: Transaction, owner: str, words: str) -> list[Json
 
 
 def find_snippet(payload: Json, words: str) -> str:
-    """Return the place in a message's texts that contains the words, or an empty string."""
+    """Return the excerpt of a message that contains `words`, or an empty string."""
     content = object_of(payload.get("message")).get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]
     for block in map(object_of, blocks):

@@ -1,8 +1,8 @@
-"""The requests of the page: lists, history from the end, and one stream for all that changes.
+"""The routes of the page: lists, history from the end, and one stream for all changes.
 
-A browser opens few connections to a server, so the page has one stream: the numbered events of the
-session that it shows, and news of the list. The numbers are the truth: what the page was not told
-while it was away, it asks for by the last number that it has.
+Browsers limit the connections to a server, so the page has one stream with the numbered events of
+the session that it shows and changes of the list. After a lost connection, the page requests the
+events after its last number.
 
 Described in docs/using/serve.md.
 """
@@ -35,11 +35,11 @@ from clew.serve.web.shelf import Shelf
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
 
-# How often a silent stream says that it is alive. The page calls what it shows old soon after.
+# The interval of keep-alive messages. Soon after one is missing, the page shows its age.
 SILENCE_S = 5.0
-# News of other sessions is sent at most this often.
+# The shortest interval between updates about other sessions.
 LIST_S = 1.0
-# How often a transcript that is shown from its file is looked at.
+# How often a transcript file is checked for changes.
 FILE_S = 0.25
 PLACE = re.compile(r"|\d{1,15}(:[\w-]{1,64})?")
 PAGE = 200
@@ -48,7 +48,7 @@ SHORTEST_SEARCH = 2
 
 
 class SessionNews(Struct, frozen=True, kw_only=True):
-    """What is new in a session since a number: `last` is the number of the last event."""
+    """The events of a session since a number. `last` is the number of the last event."""
 
     shown: list[Json] = []
     count: int = 0
@@ -57,9 +57,10 @@ class SessionNews(Struct, frozen=True, kw_only=True):
 
 
 class WebPages:
-    """The page of one server. `respond` makes a response from a stream of bytes.
+    """The page of one server. `respond` creates a response from a stream of bytes.
 
-    With a shelf, its sessions are shown too, each from its transcript unless a worker has it open.
+    With a shelf, the page also shows its sessions, each from its transcript unless a worker has it
+    open.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class WebPages:
         return found
 
     async def _read_whole_list(self, device: Device) -> list[Json]:
-        """Return the list, read at most once in a while for all viewers of an owner."""
+        """Return the list of sessions, cached for a short time for all viewers of an owner."""
         kept = self._lists.get(device.owner)
         if kept is not None and time.monotonic() - kept[0] < LIST_S / 2:
             return kept[1]
@@ -140,12 +141,12 @@ class WebPages:
         return JSONResponse({"data": await self._database.read(search)})
 
     async def _read_page(self, device: Device, request: Request) -> Response:
-        """Send the last events before a number, and with none, the open questions too."""
+        """Send the last events before a number; without a number, also the open questions."""
         session, limit = read_session_id(request), parse_number(request, "limit", PAGE)
         if (shelf := await self._find_shelf(session, device)) is not None:
             place = request.query_params.get("before", "")
             if not PLACE.fullmatch(place):
-                raise RefusedError(400, "invalid_request", f"before: {place!r} is no place")
+                raise RefusedError(400, "invalid_request", f"before: invalid place {place!r}")
             return JSONResponse(await shelf.read_page(session, place, min(limit, PAGE)))
         before = parse_number(request, "before", 0)
 
@@ -168,7 +169,7 @@ class WebPages:
         )
 
     async def _find_shelf(self, session: str, device: Device) -> Shelf | None:
-        """Return the shelf if a session is to be shown from it."""
+        """Return the shelf if it should provide a session, or None."""
         if self._shelf is None or not self._shelf.has(session):
             return None
         show = partial(lists.show_one, session=session, owner=device.owner)
@@ -180,7 +181,9 @@ class WebPages:
 
     def _require_shelf(self) -> Shelf:
         if self._shelf is None:
-            raise RefusedError(404, "not_found", "this server has no sessions of its own machine")
+            raise RefusedError(
+                404, "not_found", "this server does not provide sessions of its own machine"
+            )
         return self._shelf
 
     async def _start(self, _device: Device, request: Request) -> Response:
@@ -222,7 +225,7 @@ class WebPages:
     async def _frames(
         self, device: Device, token: str, session: str, after: int, shelf: Shelf | None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of a session after a number, and the list whenever it changes."""
+        """Yield a session's events after a number, and the list whenever it changes."""
         subscriber = self._feed.open(session, device.id)
         self._note_presence(session, device.name, 1)
         told: dict[str, Any] = {}
@@ -230,7 +233,7 @@ class WebPages:
         try:
             while not subscriber.is_closed:
                 frames = subscriber.take()
-                # A session on the shelf has no news in the log.
+                # The log has no events of a session from the shelf.
                 logged = "" if shelf is not None else session
                 read = partial(self._read_news, token=token, session=logged, after=after)
                 news = await self._database.read(read)
@@ -265,7 +268,7 @@ class WebPages:
     async def _read_shelf(
         self, shelf: Shelf, session: str, after: int, device: Device
     ) -> SessionNews:
-        """Return what is new in a transcript. It is shown anew if a worker has opened it."""
+        """Return the new events of a transcript. The page reloads it if a worker has opened it."""
         found = await shelf.read_news(session, after)
         shown = await shelf.show_session(session)
         if found.is_other or await self._find_shelf(session, device) is None:
@@ -277,7 +280,7 @@ class WebPages:
     def _read_news(
         self, transaction: Transaction, *, token: str, session: str, after: int
     ) -> SessionNews | None:
-        """Return what is new in a session; None for a revoked token."""
+        """Return the new events of a session; None for a revoked token."""
         device = devices.find_device(transaction, token)
         if device is None:
             return None

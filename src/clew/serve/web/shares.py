@@ -1,7 +1,8 @@
-"""Sharing one session by a link: who may do what in it, and until when.
+"""Links to one session, with permissions and an expiry time.
 
-A link is a token like that of a device, for one session. It expires, can be taken back, and never
-allows more than the device that made it. Its use for anything else is refused before any handler.
+A link is a token like that of a device, but for one session. It expires, can be revoked, and never
+permits more than the device that created it. Using it for anything else is refused before a handler
+runs.
 """
 
 import secrets
@@ -30,24 +31,24 @@ RIGHTS = ("view", "answer", "prompt")
 HOUR_MS = 3_600_000
 MOST_HOURS = 24 * 30
 NAME_CHARACTERS, NOTE_CHARACTERS = 60, 1_000
-# What a link opens beside its session: both show nothing but that session.
+# Routes that a link opens besides its session's: both show only that session.
 SHARED_PATHS = frozenset({"/v1/web/me", "/v1/web/sessions"})
 
 
 def check_share(device: Device, request: Request) -> None:
-    """Refuse a link's token for anything but its session."""
+    """Refuse a link's token for anything except its session."""
     named = request.path_params.get("session") or request.query_params.get("session", "")
     is_list = not named and request.url.path == "/v1/web/stream"
     if not device.session or is_list or request.url.path in SHARED_PATHS:
         return
     if not named or parse_uuid(named.removeprefix(SESSION_PREFIX)) != device.session:
-        raise RefusedError(403, "other_session", "this link is for one session only")
+        raise RefusedError(403, "other_session", "this link opens only one session")
 
 
 def add_share(
     transaction: Transaction, session: str, device: Device, share: Json, token: str, note: str
 ) -> None:
-    """Store a link, and say in the session who was given it."""
+    """Store a link, and add a notice about it to the session."""
     log.find_session(transaction, session, device.owner)
     transaction.run(
         "INSERT INTO share VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -97,11 +98,11 @@ def revoke_share(transaction: Transaction, session: str, share: str, device: Dev
     if not rows:
         raise RefusedError(404, "not_found", f"link not found: {share}")
     transaction.run("UPDATE share SET revoked_at=? WHERE id=?", now_ms(), share)
-    tell(transaction, session, f"{device.name} took the link of {rows[0][0]} back")
+    tell(transaction, session, f"{device.name} revoked the link of {rows[0][0]}")
 
 
 class Shares:
-    """The requests for links of a session."""
+    """The routes for links to a session."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -125,7 +126,7 @@ class Shares:
         scopes, hours, name = body.get("scopes"), body.get("hours"), body.get("name")
         if not isinstance(scopes, list) or "view" not in scopes or set(scopes) - set(RIGHTS):
             raise RefusedError(
-                400, "invalid_request", f"scopes: expected view and some of {RIGHTS}"
+                400, "invalid_request", f"scopes: expected view, and any of {', '.join(RIGHTS[1:])}"
             )
         for scope in scopes:
             device.require(scope)

@@ -1,4 +1,4 @@
-"""Sessions that are not in the server's log: where the page gets them from, if anywhere."""
+"""The interface to sessions that are not in the server's log."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from clew.core.json_object import Json
 
 
 class ShelfNews(Struct, frozen=True, kw_only=True):
-    """What is new in a session. With `is_other`, the reader must begin again from the end."""
+    """The new events of a session. If `is_other`, the reader must reload it from the end."""
 
     events: list[Json]
     last: int
@@ -25,7 +25,7 @@ class Shelf(Protocol):
     async def show_session(self, session: str) -> Json: ...
 
     async def read_page(self, session: str, before: str, limit: int) -> Json:
-        """Return a page of events, as the server's log would."""
+        """Return a page of events in the format of the server's log."""
         ...
 
     async def read_news(self, session: str, after: int) -> ShelfNews: ...
@@ -35,7 +35,7 @@ class Shelf(Protocol):
     async def read_branches(self, session: str) -> list[Json]: ...
 
     async def host(self, session: str) -> None:
-        """Continue a session, so that it takes prompts."""
+        """Continue a session in a worker, so that it accepts prompts."""
         ...
 
     async def start(self, folder: str) -> str: ...
