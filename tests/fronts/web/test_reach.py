@@ -190,7 +190,7 @@ def test_axe_finds_nothing(browser: "Browser", tmp_path: Path, size: str, scheme
         ("Bash", {"command": "touch x && rm -f y"}),
     )
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:
-        (yard.work / "a.py").write_text("one = 1\n")
+        (yard.work / "a.py").write_text("one = 1\n", "utf-8")
         yard.worker("--name", "Axe")
         screen = Screen(browser, size, scheme=scheme, bypass_csp=True)
         screen.open(yard.url)
