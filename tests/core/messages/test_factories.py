@@ -14,8 +14,8 @@ from clew.core.messages.messages import AssistantMessage, ProgressMessage, UserM
 from clew.core.messages.text import (
     NO_CONTENT,
     describe_reviewer_rejection,
+    describe_subagent_rejection,
     describe_user_rejection,
-    rejected_in_subagent,
     wrap_in_tag,
 )
 from clew.core.messages.views import make_zero_usage
@@ -206,13 +206,13 @@ def test_a_history_grows_by_sharing_and_a_branch_of_it_is_its_own() -> None:
 def test_a_denial_reads_differently_by_who_denied() -> None:
     texts = {
         describe_user_rejection(),
-        rejected_in_subagent(),
+        describe_subagent_rejection(),
         describe_reviewer_rejection("it deletes ~"),
     }
     assert len(texts) == 3
     assert "use tabs" in describe_user_rejection("use tabs")
     assert "it deletes ~" in describe_reviewer_rejection("it deletes ~.")
-    for guided in (rejected_in_subagent(), describe_reviewer_rejection("")):
+    for guided in (describe_subagent_rejection(), describe_reviewer_rejection("")):
         assert "another tool" in guided
         assert "Do not work around" in guided
         assert "does not depend on this call" in guided
@@ -229,17 +229,15 @@ def test_each_factory_makes_its_kind() -> None:
         make.make_attachment({"type": "date"}, rendered=["today"], **at),
         make.make_attachment({"type": "hook_success"}, **at),
         make.progress("t", {"lines": 3}, parent_tool_use_id="p", **at),
-        make.tombstone({"uuid": "a"}),
         make.record("tombstone", messageUuid="a", session_id="s", at=AT),
         make.stream_event({"type": "ping"}),
-        make.request_start(),
         make.tool_use_summary("read two files", ["a", "b"], **at),
     ]
     assert UserMessage(made[0]).face == "synthetic"
     assert AssistantMessage(made[1]).is_synthetic_api_error
     assert [m["type"] for m in made[2:]] == [
-        "system", "attachment", "attachment", "progress", "tombstone", "tombstone",
-        "stream_event", "stream_request_start", "tool_use_summary",
+        "system", "attachment", "attachment", "progress", "tombstone",
+        "stream_event", "tool_use_summary",
     ]  # fmt: skip
     assert wrap_in_tag("bash-input", "ls") == "<bash-input>ls</bash-input>"
     assert all(tag == tag.strip("<>/ ") for tag in text.TAGS)

@@ -202,7 +202,7 @@ def test_usage_is_written_so_that_no_reader_misreads_it() -> None:
 @requirement("R017")
 def test_a_tombstone_withdraws_its_message_as_event_and_as_entry() -> None:
     said = factories.synthetic_assistant("half an", uuid="u", at="", message_id="m")
-    event = events.Tombstone(factories.tombstone(said))
+    event = events.Tombstone({"type": "tombstone", "message": said})
     assert event.withdrawn is not None
     assert event.withdrawn.text == "half an"
     assert event.withdrawn.uuid == "u"

@@ -4,9 +4,9 @@ import pytest
 
 from clew.core.messages.text import (
     describe_reviewer_rejection,
+    describe_subagent_rejection,
     describe_user_rejection,
     for_person,
-    rejected_in_subagent,
     replace_unprintable,
 )
 
@@ -21,7 +21,7 @@ from clew.core.messages.text import (
             "The automatic review denied this call: it deletes. It did not run.",
         ),
         (
-            rejected_in_subagent(),
+            describe_subagent_rejection(),
             "This call is not permitted here and did not run. There is no user in this conversation "
             "to ask.",
         ),

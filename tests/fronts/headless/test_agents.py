@@ -421,6 +421,29 @@ def test_an_agents_own_list_of_tools_and_rules_holds_it(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "new.txt").read_text("utf-8") == "x"
 
 
+@requirement("R090", "R091")
+def test_a_call_that_nobody_can_approve_is_denied_to_an_agent_in_words_of_its_own(
+    tmp_path: Path,
+) -> None:
+    asked = {
+        "go": [
+            uses({"tool": "Bash", "input": {"command": "touch made"}}),
+            uses(agent("try")),
+            {"text": "done"},
+        ],
+        "try": [
+            uses({"tool": "Bash", "input": {"command": "touch made"}}),
+            lambda body: {"text": f"tried: {results(body)[0]}"},
+        ],
+    }
+    _, requests = frames_of(tmp_path, by_prompt(asked))
+    own, passed_on = (results(requests[n].body)[0] for n in (1, -1))
+    assert not (tmp_path / "work" / "made").exists()
+    assert own.startswith("This call needs the user's approval")
+    assert "tried: This call is not permitted here" in passed_on
+    assert "Name the denied step in your report." in passed_on
+
+
 def heard(text: str) -> Callable[[Json], Json]:
     """An answer that says whether the conversation holds a text by now."""
     return lambda body: {"text": f"{text}: {text in json.dumps(body['messages'])}"}

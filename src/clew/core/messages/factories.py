@@ -342,11 +342,6 @@ def progress(
     }
 
 
-def tombstone(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the event that withdraws an assistant message."""
-    return {"type": "tombstone", "message": message}
-
-
 def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
     """Return an entry off the chain, with `fields` in their written spelling.
 
@@ -362,10 +357,6 @@ def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any
 
 def stream_event(event: dict[str, Any], *, parent_tool_use_id: str | None = None) -> dict[str, Any]:
     return {"type": "stream_event", "event": event, "parent_tool_use_id": parent_tool_use_id}
-
-
-def request_start() -> dict[str, Any]:
-    return {"type": "stream_request_start"}
 
 
 def tool_use_summary(

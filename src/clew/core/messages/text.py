@@ -161,7 +161,7 @@ def for_person(words: str) -> str:
     return " ".join(words.split(" ")).rstrip()
 
 
-def rejected_in_subagent() -> str:
+def describe_subagent_rejection() -> str:
     """Return the tool result for a call denied in a subagent, which has no user to ask."""
     return (
         "This call is not permitted here and did not run. There is no user in this conversation "

@@ -13,6 +13,7 @@ from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
+from clew.core.messages.text import describe_subagent_rejection
 from clew.core.wire import HostAnswer, State
 from clew.permissions.decision import Decision, merge_by_command
 from clew.permissions.in_session import SessionRules
@@ -103,7 +104,8 @@ EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
 async def deny_unasked(permission_prompt: Question) -> Verdict:
-    words = f"{NOBODY} (Reason for asking: {permission_prompt.why}.)"
+    text = describe_subagent_rejection() if permission_prompt.agent_id else NOBODY
+    words = f"{text} (Reason for asking: {permission_prompt.why}.)"
     return Refused(words=words, by_person=False, is_nobodys=True)
 
 

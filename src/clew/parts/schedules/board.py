@@ -81,7 +81,6 @@ class ScheduledItem:
         self.came = 0
         self.next_at: datetime | None = None
         self.spent_before = spent
-        self.end_words = ""
 
 
 class Board:
