@@ -56,9 +56,11 @@ crash: $(READY) ## test crashes, full disks and damaged files
 fuzz: $(READY) ## run generated command lines that permissions allow (SECONDS, SEED, HOLES=1)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1) $(if $(HOLES),--holes)
 
-compat: $(READY) ## run the Agent SDK's own end-to-end tests against clew (SDK=CHECKOUT)
-	@test -d "$(SDK)/e2e-tests" || { echo "SDK must be a checkout of the SDK's repository: make compat SDK=FOLDER"; exit 1; }
-	@$(PY) -m pytest -q -c /dev/null --rootdir . -p tests.compat.sdk_plugin --timeout 120 $(SDK)/e2e-tests
+compat: $(READY) ## run tests of other projects against clew (SDK=CHECKOUT, NVIM_PLUGIN=CHECKOUT)
+	@test -d "$(SDK)/e2e-tests" || test -d "$(NVIM_PLUGIN)/lua/claudecode" || \
+	  { echo "name a checkout of the Agent SDK's or of claudecode.nvim's repository: make compat SDK=FOLDER NVIM_PLUGIN=FOLDER"; exit 1; }
+	@test -z "$(SDK)" || $(PY) -m pytest -q -c /dev/null --rootdir . -p tests.compat.sdk_plugin --timeout 120 $(SDK)/e2e-tests
+	@test -z "$(NVIM_PLUGIN)" || NVIM_PLUGIN="$(NVIM_PLUGIN)" $(PYTEST) tests/compat/neovim_plugin.py
 
 bench: $(READY) ## measure speed relative to other programs (ONLY=subject)
 	@$(PY) -m benchmarks $(ONLY)

@@ -371,6 +371,7 @@ settings and extensions:
   --strict-mcp-config        Use only the servers of --mcp-config
   --plugin-dir DIR           Load and trust a plugin for this session
   --plugin-dir-no-mcp DIR    Like --plugin-dir, without the plugin's MCP servers
+  --ide                      Connect to the editor that has this folder open
   --agents JSON              Define agents: {NAME: {description, prompt, tools,
                              ...}}
   --agent NAME               Run the session as this agent

@@ -138,6 +138,8 @@ class Question(Struct, frozen=True, kw_only=True):
     # The agent that makes the call; empty for the session itself.
     agent_id: str = ""
     agent: str = ""
+    # The editor in which the user can answer too; empty if there is none.
+    ide: str = ""
 
     @property
     def request(self) -> PermissionRequest:
@@ -146,9 +148,13 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Granted(Struct, frozen=True, kw_only=True):
-    """An approval. If `input` is set, the call is approved with that input instead of its own."""
+    """An approval. If `input` is set, the call is approved with that input instead of its own.
+
+    With `is_edited`, the user changed the input, and the model is told.
+    """
 
     input: Json | None = None
+    is_edited: bool = False
 
 
 class Refused(Struct, frozen=True, kw_only=True):

@@ -57,6 +57,7 @@ from clew.permissions.decision import (
 
 MAY_RETRY = " The user's hook allows you to try this call again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
+EDITED = "The user changed the proposed text before approving it: read the file before you go on."
 
 
 class PendingCall:
@@ -70,6 +71,8 @@ class PendingCall:
         self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
+        # Whether the user changed the input while approving the call.
+        self.is_edited = False
         # Entries from hooks that follow the call's result.
         self.beside: list[Json] = []
         # Additional fields of the call's result entry.
@@ -278,6 +281,7 @@ class ToolExecutor:
             case Granted():
                 if verdict.input is not None and verdict.input != call.block["input"]:
                     call.bound = call.bound.with_input(verdict.input)
+                    call.is_edited = verdict.is_edited
                     # The approval was given for a different call; a denied file remains hidden from
                     # this one.
                     again, confined = await self._decision(call.bound, outcome)
@@ -391,6 +395,13 @@ class ToolExecutor:
         finally:
             duration_ms = (self._deps.clock.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
+        if call.is_edited and isinstance(outcome.content, str) and not outcome.is_error:
+            raw = outcome.tool_use_result
+            outcome = replace(
+                outcome,
+                content=f"{outcome.content} {EDITED}",
+                tool_use_result=raw | {"userModified": True} if isinstance(raw, dict) else raw,
+            )
         self._account(call.bound, outcome)
         event, fields = describe_end(outcome, duration_ms)
         try:

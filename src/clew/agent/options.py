@@ -235,6 +235,8 @@ class Options(Struct, frozen=True, kw_only=True):
     plugins_without_servers: Annotated[tuple[str, ...],
         Flag("--plugin-dir-no-mcp DIR", "Like --plugin-dir, without the plugin's MCP servers",
             values.one, is_repeatable=True)] = ()
+    ide: Annotated[bool, Flag("--ide", "Connect to the editor that has this folder open"),
+        Overrides("autoConnectIde")] = False
     # Agent definitions as a program passes them.
     agents: Annotated[dict[str, Any] | None,
         Flag("--agents JSON", "Define agents: {NAME: {description, prompt, tools, ...}}",

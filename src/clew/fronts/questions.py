@@ -98,7 +98,7 @@ class Questions:
         dialog = Dialog(
             title=f"{whose}{make_title(question.block, self.cwd())}",
             text=f"{format_input(question.block['input'], self.cwd())}\n"
-            f"  Needs approval: {describe_why(question)}",
+            f"  Needs approval: {describe_why(question)}{describe_ide(question)}",
             body=self.draw(question),
             choices=[
                 Choice(label="Yes", key="y"),
@@ -281,6 +281,12 @@ def describe_why(question: Question) -> str:
     if question.why != describe_reason(question.decision) or len(findings) != 1:
         return question.why
     return findings[0].reason
+
+
+def describe_ide(question: Question) -> str:
+    """Return a line that says where else the user can answer, or nothing."""
+    ide = join_lines(question.ide)
+    return f"\n  Or answer in {ide}: save the diff to accept, close it to reject" if ide else ""
 
 
 def verdict_of(key: str, words: str) -> Verdict:

@@ -480,7 +480,11 @@ def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
     home, places = standing.context.home, standing.places
     names = {name for name, _ in listing.entries(home)}
     paths = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in names]
-    own = (str(places.own / "credentials"), str(places.credentials))
+    own = (
+        str(places.own / "credentials"),
+        str(places.credentials),
+        str(places.config_home / "ide"),
+    )
     system = SYSTEM_SECRETS if os.geteuid() == 0 else ()
     return real([path for path in (*paths, *own, *system) if os.path.lexists(path)])
 

@@ -60,7 +60,7 @@ SECRET_PLACES = (
     ".op/", ".local/share/keyrings/", ".local/share/kwalletd/", "Library/Keychains/", ".vault-token",
     ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".config/solana/id.json",
     # Agents and models.
-    ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
+    ".claude.json", ".claude/.credentials.json", ".claude/ide/", ".codex/auth.json", ".gemini/oauth_creds.json",
     ".config/github-copilot/", ".huggingface/token", ".cache/huggingface/token",
     ".cache/huggingface/stored_tokens", ".kaggle/", ".config/kaggle/",
     # Clouds and container platforms.
@@ -99,7 +99,7 @@ SECRET_FILES = frozenset(
     }
 )
 SECRET_REST = lazy_pattern(
-    r".*/clew/(?:credentials|trust)\.json|.*/keychains(?:/.*)?"
+    r".*/clew/(?:credentials|trust)\.json|.*/ide/[0-9]+\.lock|.*/keychains(?:/.*)?"
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
     # The memory of another process, and its file system under another name.
     r"|/proc/(?!(?:thread-)?self/)[^/]+/(?:task/[^/]+/)?(?:mem|root|cwd|fd|fdinfo|map_files|auxv)(?:/.*)?"

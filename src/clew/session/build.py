@@ -84,7 +84,6 @@ async def open_session(
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
     """Open a new or resumed session; release all its resources when the context exits."""
-    ask = serialise_questions(ask)
     async with AsyncExitStack() as opened:
         ground = await prepare_ground(options, environ, cwd, opened, brought)
         plugins = load_plugins(options, ground.began)
@@ -114,6 +113,7 @@ async def open_session(
             agent_faults=agent_faults,
         )
         opened.push_async_callback(parts.aclose)
+        ask = serialise_questions(parts.ide.beside(ask))
         watch: Callable[[Emit], Emit] = ignore_event
         debug_file = ""
         if options.debug is not None or brought.has_loggers:

@@ -18,10 +18,11 @@ from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.agents.part import AgentsPart
 from clew.parts.compaction import SessionCompaction
-from clew.parts.context import Ground, HostParts, Thread
+from clew.parts.context import NOTHING, Ground, HostParts, Thread
 from clew.parts.file_history import FileHistory
 from clew.parts.goals import Goal
 from clew.parts.hooks import HooksPart
+from clew.parts.ide.part import IdePart
 from clew.parts.lsp.part import Code, make_language_servers
 from clew.parts.mcp.part import Connected, servers_of
 from clew.parts.memory.part import MemoryPart, Remembering
@@ -56,6 +57,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     web: WebPart
     skills: SessionSkills
     language_servers: Code
+    ide: IdePart
     schedules: Schedules
     goal: Goal
     file_history: FileHistory
@@ -161,6 +163,7 @@ def make_parts(
         web=WebPart(ground),
         skills=skills,
         language_servers=code,
+        ide=IdePart(ground, mcp, code, has_person=brought is NOTHING and not options.is_print),
         schedules=Schedules(
             tasks, spent=spent_usd, prepared=skills.prepared, is_offered=is_lasting(options)
         ),

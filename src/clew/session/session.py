@@ -146,6 +146,7 @@ class Session(Struct, frozen=True, kw_only=True):
         agents = (
             self.parts.agents.listing(heard) if self.model_access.requests.offers("Agent") else None
         )
+        facts += await self.parts.ide.take_selection()
         listings = [make_tool_listing_fact(find_listed_tools(heard), deferred), agents, skills]
         return make_attachments(
             [

@@ -156,7 +156,7 @@ def answering(
 
 async def test_a_person_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -> None:
     person = Person("red")
-    helpers = answering(person).helpers(tuple)
+    helpers = answering(person).helpers(tuple, lambda *_: None)
     async with yard(tmp_path, {"one": entry("rude")}, helpers=helpers) as here:
         said = json.loads(str((await here.use("mcp__one__elicit")).content))
         assert said == {"action": "accept", "content": {"colour": "red"}}

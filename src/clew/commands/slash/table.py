@@ -176,6 +176,12 @@ def load_mcp() -> SlashHandlers:
     return HANDLERS
 
 
+def load_ide() -> SlashHandlers:
+    from clew.commands.slash.ide import HANDLERS
+
+    return HANDLERS
+
+
 def load_memory() -> SlashHandlers:
     from clew.commands.slash.memory import HANDLERS
 
@@ -284,6 +290,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("goal", load_tasks, "Keep working until a goal is met", hint="[GOAL | clear]"),
     SlashCommand(name="help", description="Show help, or explain one command", run=explain, hint="[COMMAND]"),
     later("hooks", load_setup, "List the hooks of this session"),
+    later("ide", load_ide, "Connect to your editor, or list the running editors", hint="[connect PORT | off]", is_interactive=True),
     later("keybindings", load_setup, "Show key bindings and where to customize them", aliases=("keys",)),
     later("logout", load_setup, "Delete the saved API key", is_interactive=True),
     later("loop", load_tasks, "Repeat a prompt on a schedule", hint="[5m] PROMPT", is_interactive=True),

@@ -1,5 +1,6 @@
 """Questions in line mode, answered by letter, number or free text."""
 
+import asyncio
 from collections.abc import Sequence
 
 from clew.core.input import Outcome, Show, SlashCommand
@@ -36,7 +37,12 @@ class LineQuestions(Questions):
         self._telling.line(f"? {escape_controls(dialog.title)}")
         if dialog.text:
             self._telling.line(escape_controls(dialog.text))
-        answer = (await self._keyboard.line(self._list(dialog, own)) or "").strip()
+        try:
+            answer = (await self._keyboard.line(self._list(dialog, own)) or "").strip()
+        except asyncio.CancelledError:
+            # The question was withdrawn, so the prompt's line is still open.
+            self._telling.line("")
+            raise
         parts = answer.lower().split(",") if dialog.several else [answer.lower()]
         parts = [SAME.get(part.strip(), part.strip()) for part in parts]
         if all(part in keys for part in parts):

@@ -9,7 +9,7 @@ from clew.agent.deps import Question
 from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
 from clew.fronts.dialog import Body, Dialog, DialogAnswer
-from clew.fronts.questions import PATHS, Questions, describe_why, show_path
+from clew.fronts.questions import PATHS, Questions, describe_ide, describe_why, show_path
 from clew.fronts.render import results
 from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import (
@@ -184,6 +184,8 @@ class Dialogs(Questions):
             lines += self._lines(hint, width, "quiet")
             for words, style in parts.items():
                 lines += self._lines(words, width, style)
+            if ide := describe_ide(question).lstrip("\n"):
+                lines += self._lines(escape_controls(ide), width, "quiet")
             return lines
 
         return body

@@ -265,6 +265,7 @@ class Status:
             *self._mode(theme),
             Item(f"{left}% context left" if left is not None else "", quiet, 1),
             Item(format_cost(total), quiet, 2),
+            Item(join_lines(session.parts.ide.describe()), quiet, 3),
             Item(self._folder, quiet, 5),
             Item(self._branch, quiet, 4),
         ]

@@ -49,6 +49,8 @@ class Talk:
         self._asked_to_end_s = 0.0
         session.parts.agents.heard = self._hear
         session.parts.tasks.listeners.append(self._tasks_changed)
+        session.parts.ide.listeners.append(screen.changed)
+        session.parts.ide.mentioned.append(self._mentioned)
 
     @property
     def is_running(self) -> bool:
@@ -124,6 +126,13 @@ class Talk:
 
     def end(self, code: int) -> None:
         self._driver.end(code)
+
+    def _mentioned(self, mention: str) -> None:
+        """Insert a mention that the user sends from the editor into the prompt."""
+        buffer = self._stage.prompt.buffer
+        before = buffer.document.char_before_cursor
+        buffer.insert_text(f"{' ' if before.strip() else ''}{mention} ")
+        self._screen.changed()
 
     def _tasks_changed(self) -> None:
         if not self.is_running:

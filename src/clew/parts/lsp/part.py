@@ -59,6 +59,10 @@ class Code(Part):
         fact = None if self._servers is None else await self._servers.news()
         return [] if fact is None else [fact]
 
+    def covers(self, path: str) -> bool:
+        """Return whether a server reports problems in a file."""
+        return self._servers is not None and self._servers.specs.for_file(path) is not None
+
     async def replace(self, code: Code) -> list[Tool[Any]]:
         """Replace the servers with those of `code`, which has not started any.
 

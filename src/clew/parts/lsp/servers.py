@@ -164,11 +164,13 @@ class LanguageServers:
             return  # no server, or no file
 
 
-def fact_of(problems: Mapping[str, list[LspProblem]], root: str) -> Fact | None:
+def fact_of(
+    problems: Mapping[str, list[LspProblem]], root: str, *, head: str = HEAD
+) -> Fact | None:
     if not problems:
         return None
     lines = format_problems(problems, {path: shown_path(path, root) for path in problems})
-    words = "\n".join([HEAD, *lines])
+    words = "\n".join([head, *lines])
     payload = {"type": "diagnostics", "files": sorted(problems), "lines": lines}
     return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 

@@ -16,7 +16,7 @@ from clew.agent.models import AskPerson
 from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
 from clew.parts.mcp import elicit
-from clew.parts.mcp.client import Helpers
+from clew.parts.mcp.client import Hear, Helpers
 from clew.parts.mcp.protocol import as_object, as_text
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, describe_reason
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
@@ -65,9 +65,13 @@ class ServerQuestions:
         self._new_id = new_id
         self._samples: dict[str, int] = {}
 
-    def helpers(self, roots: Callable[[], Sequence[str]]) -> Helpers:
+    def helpers(self, roots: Callable[[], Sequence[str]], hear: Hear) -> Helpers:
         return Helpers(
-            roots=roots, elicit=self.elicit, sample=self.sample, completed=self.completed
+            roots=roots,
+            elicit=self.elicit,
+            sample=self.sample,
+            completed=self.completed,
+            hear=hear,
         )
 
     def completed(self, server: str, _: Json) -> None:

@@ -22,6 +22,8 @@ from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, R
 
 
 Answerer: TypeAlias = Callable[[str, Json], Awaitable[Any]]
+# Takes a server's name, and the method and parameters of a notification.
+Hear: TypeAlias = Callable[[str, str, Json], object]
 
 KEPT_LINES = 200
 MAX_LINE = 500
@@ -32,9 +34,10 @@ class Helpers:
 
     `elicit`, `sample` and `completed` are called with the server's name and the request's
     parameters; `completed` when the user has finished on a web page that the server sent them to.
+    `hear` gets the notifications that MCP does not define.
     """
 
-    __slots__ = ("completed", "elicit", "roots", "sample")
+    __slots__ = ("completed", "elicit", "hear", "roots", "sample")
 
     def __init__(
         self,
@@ -43,8 +46,10 @@ class Helpers:
         elicit: Answerer | None = None,
         sample: Answerer | None = None,
         completed: Callable[[str, Json], object] = lambda _server, _params: None,
+        hear: Hear = lambda _server, _method, _params: None,
     ) -> None:
         self.completed = completed
+        self.hear = hear
         self.roots = roots
         self.elicit = elicit
         self.sample = sample
@@ -108,6 +113,8 @@ class ServerHost:
             level = fields.get("level")
             level_name = level if level in LOG_LEVELS else "info"
             self.note(f"{level_name}: {said(fields.get('data'))}")
+        else:
+            self._helpers.hear(self._server, method, fields)
 
     def odd(self, why: str) -> None:
         self.note(why)

@@ -110,7 +110,19 @@ class InProcessServer(Struct, frozen=True, kw_only=True):
     name: str
 
 
-Reach: TypeAlias = StdioServer | HttpServer | InProcessServer
+class IdeServer(Struct, frozen=True, kw_only=True):
+    """The configuration of an editor that announced itself with a lock file.
+
+    The file had this token when the configuration was made.
+    """
+
+    name: str
+    port: int
+    token: str
+    lock_file: str
+
+
+Reach: TypeAlias = StdioServer | HttpServer | InProcessServer | IdeServer
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
@@ -127,9 +139,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     # Whether the server's tools are sent in full with every request instead of being searched for.
     always_load: bool = False
     stateless: bool = False
+    # The only tools that the model gets, under the server's own names; None: all of them.
+    model_tools: tuple[str, ...] | None = None
 
     @property
     def kind(self) -> str:
+        if isinstance(self.reach, IdeServer):
+            return "ide"
         if isinstance(self.reach, HttpServer):
             return "sse" if self.reach.is_sse else "http"
         return "stdio" if isinstance(self.reach, StdioServer) else "sdk"

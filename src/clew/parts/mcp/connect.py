@@ -8,7 +8,13 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import Struct
 
 from clew.parts.mcp.client import Helpers, ServerHost
-from clew.parts.mcp.config import HttpServer, InProcessServer, ServerConfig, StdioServer
+from clew.parts.mcp.config import (
+    HttpServer,
+    IdeServer,
+    InProcessServer,
+    ServerConfig,
+    StdioServer,
+)
 from clew.parts.mcp.credentials import Proof, TokenStore
 from clew.parts.mcp.http import HttpLine, SseLine
 from clew.parts.mcp.line import InProcessLine, ServerConnection, StdioLine
@@ -62,6 +68,10 @@ def make_line_maker(
                 return in_host(config, host, group)
             case InProcessServer():
                 return InProcessLine(reach, host, group, to_host=to_host)
+            case IdeServer():
+                from clew.parts.mcp.ide_line import IdeLine  # Few sessions need it.
+
+                return IdeLine(reach, host, group)
             case _ as never:
                 assert_never(never)
 

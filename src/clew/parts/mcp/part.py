@@ -27,8 +27,13 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.history import History
 from clew.parts.context import NOTHING, HostParts
-from clew.parts.mcp.config import ServerConfig
-from clew.parts.mcp.scopes import ServerEntry, ServerListing, find_configured_servers
+from clew.parts.mcp.config import ServerConfig, why_forbidden
+from clew.parts.mcp.scopes import (
+    ServerEntry,
+    ServerListing,
+    allow_list,
+    find_configured_servers,
+)
 from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import OF_PLUGINS
 from clew.permissions.in_session import SessionRules
@@ -36,6 +41,7 @@ from clew.permissions.session_rules import CurrentRules
 from clew.system.clock import make_id
 from clew.system.config.environment import Environment
 from clew.system.config.flags import is_feature_on
+from clew.system.config.settings import value_in
 
 if TYPE_CHECKING:
     from clew.parts.mcp.server import McpServer
@@ -75,6 +81,10 @@ class Connected(Part):
         self._instructed: set[str] | None = None
         # Whether new tools go into the toolbox as soon as servers offer them.
         self._is_open = False
+        # Called when the state of a server changes.
+        self.listeners: list[Callable[[], object]] = []
+        # The functions that get the other notifications of servers, by server name.
+        self._hearers: dict[str, Callable[[str, Json], object]] = {}
         # The servers that may be replaced during the session, by the source that added them.
         self._exchanged: dict[str, dict[str, ServerConfig]] = {
             OF_PLUGINS: {s.name: s for s in listing.servers if s.name.startswith(OF_PLUGINS)}
@@ -120,7 +130,7 @@ class Connected(Part):
                 hooks.aside,
                 hooks.tell,
                 self._brought.elicit,
-            ).helpers(lambda: rules.standing.context.roots),
+            ).helpers(lambda: rules.standing.context.roots, self._hear),
             on_change=on_change,
             startup_s=seconds(ground.environment, "mcp_timeout_ms"),
             patience_s=seconds(ground.environment, "mcp_tool_timeout_ms"),
@@ -129,6 +139,30 @@ class Connected(Part):
 
     def notices(self) -> tuple[str, ...]:
         return self._notices
+
+    def _hear(self, server: str, method: str, params: Json) -> None:
+        hearer = self._hearers.get(server)
+        if hearer is not None:
+            hearer(method, params)
+
+    def attach(self, config: ServerConfig, hear: Callable[[str, Json], object]) -> str:
+        """Start a server that is in no configuration; return an error message, or an empty string.
+
+        `hear` gets the server's notifications that MCP does not define.
+        """
+        standing = self._context.ground.rules.standing
+        denied = value_in(standing.settings, "deniedMcpServers")
+        if why := why_forbidden(config, allow_list(standing.layers), denied):
+            return why
+        if self.servers is None:
+            self.servers = self._made(self._gather)
+        self._hearers[config.name] = hear
+        return "".join(self.servers.add([config]))
+
+    async def detach(self, name: str) -> None:
+        """Stop a server that `attach` started."""
+        if self._hearers.pop(name, None) is not None and self.servers is not None:
+            await self.servers.remove(name)
 
     def separate(self) -> Servers:
         """Return a new, empty set of servers, whose tools are available only to the caller."""
@@ -189,6 +223,8 @@ class Connected(Part):
         Does nothing before the first request: until then, the order of the tools, which is part of
         the cached prefix, would depend on the order in which the servers started.
         """
+        for listener in self.listeners:
+            listener()
         if self.servers is None or not self._is_open:
             return
         tools = [tool for tool in self.servers.tools() if not self._is_denied(tool.name)]

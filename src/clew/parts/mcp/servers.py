@@ -140,11 +140,12 @@ class Servers:
         """Return a server's tools; the objects stay the same as long as the server's list does."""
         cached = self._tools.get(server.name)
         if cached is None or cached[0] is not server.offers.tools:
-            offers = server.offers.tools
+            offers, wanted = server.offers.tools, server.config.model_tools
             is_deferred = self._defers and not server.config.always_load
             tools = tuple(
                 McpTool(offer, server, patience_s=self._patience_s, is_deferred=is_deferred)
                 for offer in offers
+                if wanted is None or offer.tool in wanted
             )
             cached = self._tools[server.name] = (offers, tools)
         return cached[1]

@@ -186,6 +186,8 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS",
         "Additional CA certificates"),
     # Programs that start clew.
+    variable("ide_port", "number", "CLEW_IDE_PORT CLAUDE_CODE_SSE_PORT",
+        "Port of the editor in whose terminal clew runs"),
     variable("entrypoint", "text", "CLAUDE_CODE_ENTRYPOINT",
         "Name of the host program in transcripts", "sdk-cli"),
     variable("emits_state", "text", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS",
