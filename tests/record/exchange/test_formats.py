@@ -324,14 +324,14 @@ def atif() -> Json:
 
 INSTRUCTIONS = {"instructions of the other program": 1}
 CASES: dict[str, tuple[str, Source, Json]] = {
-    "gemini": ("gemini", of_value(gemini()), {"notice on the screen": 1}),
+    "gemini": ("gemini", of_value(gemini()), {"screen notice": 1}),
     "gemini lines": (
         "gemini", of_lines(*gemini_lines()), {"earlier version of a message": 1}),
     "qwen": ("qwen", of_lines(*qwen()), {}),
-    "opencode": ("opencode", of_value(opencode()), {"mark of a step": 2}),
+    "opencode": ("opencode", of_value(opencode()), {"step marker": 2}),
     "kimi context": (
         "kimi", of_lines(*kimi_context()),
-        INSTRUCTIONS | {"mark of a checkpoint": 1, "token count of the whole context": 1}),
+        INSTRUCTIONS | {"checkpoint marker": 1, "token count of the entire context": 1}),
     "kimi wire": (
         "kimi", of_lines(*kimi_wire()),
         {"event that repeats the conversation or describes the screen": 2}),
@@ -556,7 +556,7 @@ def test_older_chats_of_cursor_come_in(tmp_path: Path) -> None:
     assert told == [["user text: Look.", "assistant text: I look."], ["user text: Look."]]
     write_database(tmp_path / "empty.db", "CREATE TABLE ItemTable (key TEXT, value BLOB);")
     empty = read_source(tmp_path / "empty.db")
-    with pytest.raises(SessionError, match="without a conversation"):
+    with pytest.raises(SessionError, match="contains no conversation"):
         convert_as(form, empty)
 
 
@@ -581,7 +581,7 @@ def test_the_folder_of_opencode_is_read_from_its_session_file(tmp_path: Path, pl
     assert (brought["kind"], brought["title"], brought["messages"]) == ("opencode", "A look", 6)
     single = storage / "message" / "ses_1" / "msg_1.json"
     refused = place.json("import", str(single), code=2)["refused"]
-    assert "one part of an opencode session" in refused[0]["reason"]
+    assert "a part of an opencode session" in refused[0]["reason"]
 
 
 def test_the_history_of_aider_comes_in_chat_by_chat(tmp_path: Path, place: Place) -> None:
@@ -595,7 +595,7 @@ def test_the_history_of_aider_comes_in_chat_by_chat(tmp_path: Path, place: Place
     path.write_text(history, "utf-8")
     first, second = place.json("import", str(path))["imported"]
     assert (first["kind"], first["messages"], second["messages"]) == ("aider", 4, 2)
-    assert first["leftOut"] == {"output of the program": 2}
+    assert first["leftOut"] == {"program output": 2}
     told = place.clew("show", first["sessionId"])
     assert "Look.\nTwice." in told.replace("\n  ", "\n")
     refused = place.json("import", str(path), code=2)
@@ -719,7 +719,7 @@ def test_the_screen_of_cline_comes_in_when_it_is_all_there_is() -> None:
     )
     assert outline(found) == TALK
     assert found.tally.losses == {
-        "message that was not finished": 1, "message that only describes the screen": 1,
+        "unfinished message": 1, "message that only describes the screen": 1,
     }  # fmt: skip
 
 
@@ -739,7 +739,7 @@ def test_saved_chats_and_prompts_of_gemini_come_in() -> None:
     ]
     found = convert_one(of_value(prompts), "gemini")
     assert outline(found) == TALK[:1]
-    assert found.tally.changed == {"prompt without its response, which the file does not have": 1}
+    assert found.tally.changed == {"prompt without a response in the file": 1}
 
 
 def test_a_file_of_no_agent_is_no_session() -> None:
@@ -765,5 +765,5 @@ def place(tmp_path: Path) -> Place:
 
 def test_what_several_programs_could_have_written_is_refused() -> None:
     both = gemini() | {"responderUsername": "x", "requests": []}
-    with pytest.raises(SessionError, match="could be of GitHub Copilot and Gemini CLI"):
+    with pytest.raises(SessionError, match="GitHub Copilot and Gemini CLI"):
         find_format(of_value(both))

@@ -405,13 +405,13 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
     assert found.messages[-2]["subtype"] == "compact_boundary"
     assert found.messages[-1]["isCompactSummary"]
     assert set(found.tally.losses) == {
-        "content that is neither text nor an embedded picture",
+        "content other than text and embedded images",
         "second result of the same call",
         "tool result without its call",
         "tool call with a duplicate ID",
-        "web_search_call (only the service gets it back)",
+        "web_search_call (sent back only to the same service)",
         "item of type unheard_of",
-        "second header, of the session it was forked from",
+        "second header (of the original of a fork)",
         "state of the other program",
         "no content",
     }
@@ -453,9 +453,9 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
         "user", "assistant", "assistant", "user", "user", "user", "system", "user",
     ]  # fmt: skip
     assert set(found.tally.losses) == {
-        "content that is neither text nor an embedded picture",
+        "content other than text and embedded images",
         "thinking signature (the text is shown but not sent)",
-        "message of role stranger",
+        "message with role stranger",
         "no content",
         "settings of the other program",
         "entry of type unheard of",
@@ -607,7 +607,7 @@ def test_messages_of_both_apis_have_a_place_part_by_part() -> None:
     assert found.messages[-2]["message"]["usage"]["input_tokens"] == 5
     assert found.tally.losses == {
         "instructions of the other program": 1,
-        "content that is neither text nor an embedded picture": 1,
+        "content other than text and embedded images": 1,
         "encrypted thinking": 1,
         "tool result without its call": 1,
     }
@@ -659,7 +659,7 @@ def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
     given = {"messages": talk, "agents": [{"agentId": "a7", "messages": talk}]}
     found = of_one_file(given)
     assert [helper.agent_id for helper in found.agents] == ["a7"]
-    assert found.tally.left_out == {"message of role narrator": 2}
+    assert found.tally.left_out == {"message with role narrator": 2}
 
 
 def test_times_are_written_our_way() -> None:

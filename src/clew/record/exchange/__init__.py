@@ -1,1 +1,1 @@
-"""Export and import of sessions: pages, other programs' files, and reports of what is lost."""
+"""Export and import of sessions: pages, other programs' formats, and reports of losses."""

@@ -1,6 +1,6 @@
-"""The content of a session as exports show it: its pieces in display order. Pure.
+"""The content of a session for exports: its pieces in display order. Pure.
 
-All export formats are made from the same account, so they all show the same content.
+All export formats use the same account, so they all show the same content.
 """
 
 import re
@@ -89,7 +89,7 @@ Voice: TypeAlias = Literal[
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A piece of a conversation: who or what it comes from, its time and its text.
+    """A piece of a conversation: its source, its time and its text.
 
     `name` is the name of a tool, or the kind of a context or note.
     """

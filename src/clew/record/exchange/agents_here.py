@@ -1,7 +1,7 @@
-"""Where the other agents on this machine keep their sessions. Never writes.
+"""Folders in which other agents on this machine store their sessions. Never writes.
 
-Each agent has folders, which variables of the environment may move, and patterns below them. Names
-only say where to look: what a file is, its content says (formats/registry.py).
+Each agent has folders, which environment variables may change, and file patterns. These only
+determine where to look; the format of a file is recognized by its content (formats/registry.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from clew.system.files import is_file
 
 
 class AgentPlace(Struct, frozen=True, kw_only=True):
-    """An agent: its name, and the folders with the patterns of its files.
+    """An agent: its name, and its folders with file patterns.
 
-    A folder begins with `~`, or with `$NAME|` and the folder if the variable is not set. A pattern
-    with `!` in front excludes files.
+    A folder begins with `~`, or with `$NAME|` and the default for that variable. A pattern that
+    begins with `!` excludes files.
     """
 
     name: str
@@ -102,7 +102,7 @@ AGENTS = (
         patterns=("sessions/*/*/chat_history.jsonl",),
     ),
 )  # fmt: skip
-# Agents that keep their sessions in the project's folder.
+# Agents that store their sessions in the project's folder.
 HERE = (
     AgentPlace(name="aider", title="aider", folders=(".",), patterns=(".aider.chat.history.md",)),
     AgentPlace(name="crush", title="Crush", folders=(".",), patterns=(".crush/crush.db",)),
@@ -110,7 +110,7 @@ HERE = (
 
 
 def resolve_place(folder: str, environ: Mapping[str, str], home: Path) -> Path:
-    """Return a folder of an agent with its variable and the home folder filled in."""
+    """Return an agent's folder with its variable and the home folder resolved."""
     name, _, usual = folder.rpartition("|")
     moved = environ.get(name.removeprefix("$"), "") if name else ""
     folder = moved or usual
@@ -122,7 +122,7 @@ def resolve_place(folder: str, environ: Mapping[str, str], home: Path) -> Path:
 def list_files(
     agent: AgentPlace, environ: Mapping[str, str], home: Path, cwd: Path
 ) -> Iterator[Path]:
-    """Yield the files of an agent, oldest name first."""
+    """Yield an agent's files, sorted by path in each folder."""
     seen: set[Path] = set()
     for folder in agent.folders:
         root = cwd / resolve_place(folder, environ, home)

@@ -1,4 +1,4 @@
-"""Import a file from clew or another program as sessions, and account for each of its items.
+"""Import a file from clew or another program as sessions, and report what happened to each item.
 
 The file is only read. A session is written completely to a staging folder, read back and then
 renamed. An existing session is never changed.
@@ -42,23 +42,23 @@ from clew.record.transcript.record import Recorder
 from clew.system.files import is_folder, is_there
 from clew.version import VERSION
 
-# The namespace for the IDs of foreign sessions, so that each of them is imported only once.
+# The namespace of imported sessions' IDs, so that each session is imported only once.
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 
-# Formats whose IDs name a session without the format's name, as earlier versions of clew did.
+# Formats whose session IDs are used without the format's name, as earlier versions of clew did.
 _BY_ID = frozenset({"codex", "pi", "one file"})
 # Members that belong to the metadata line itself and not to the subagent.
 _OF_LINE = ("type", "agentId", "isSidechain")
-# Formats for reading, with too little information for an import.
+# Formats for reading only, with too little information to import.
 PAGES = (".md", ".markdown", ".html", ".htm")
 PAGE = "this is a page for reading; import JSON or JSONL instead (see clew sessions export --help)"
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """An imported session: its path, its format, and what became of the source's items.
+    """An imported session: its path, its format, and the tally of the source's items.
 
-    `restored` is the number of messages that came back from the record of an export.
+    `restored` is the number of messages that were restored from the record of an export.
     """
 
     session_id: str
@@ -72,14 +72,14 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 
     @property
     def losses(self) -> dict[str, int]:
-        """Return the numbers of items that were changed or left out, by reason."""
+        """The numbers of items that were changed or left out, by reason."""
         return self.tally.losses
 
 
 class RefusedSession(Struct, frozen=True, kw_only=True):
-    """A session of a file that was not imported, and why. `is_known` means that it already was.
+    """A session of a file that was not imported, and the reason.
 
-    `is_empty` means that it has no messages.
+    `is_known` means that it was imported before; `is_empty` means that it has no messages.
     """
 
     source_id: str
@@ -108,9 +108,9 @@ def bring_all(
     has_new_id: bool,
     into: Path | None = None,
 ) -> tuple[list[ImportedSession], list[RefusedSession]]:
-    """Import all sessions of a file. Raises `SessionError` if it is in no known format.
+    """Import all sessions of a file. Raise `SessionError` if its format is unknown.
 
-    With `into`, the sessions are written to this folder, as a rehearsal.
+    With `into`, the sessions are written to this folder, for a dry run.
     """
     source = read_source(path)
     found = find_format(source)
@@ -158,7 +158,7 @@ def bring_all(
 
 
 def keep_export(home: Path, path: Path, form: str, data: bytes) -> str:
-    """Record an export, so that the session comes back whole; return its ID in the program."""
+    """Record an export, so that an import can restore the session; return its ID in the program."""
     source = make_source(Path(f"export.{form}"), data)
     found = find_format(source)
     if found is None or found.name != form:
@@ -179,9 +179,9 @@ class KnownSessionError(SessionError):
 
 
 def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
-    """Add the messages that a session got since it was imported; None if there are none.
+    """Add the messages that a source session received since its import; return None if none.
 
-    A session that was changed in clew gets none.
+    A session that was changed in clew is not extended.
     """
     lines, _ = read_lines(path.read_bytes())
     written = [line["uuid"] for line in lines if _is_ours(line) and "uuid" in line]
@@ -221,9 +221,9 @@ UNKNOWN = "not a session of clew, Claude Code or another known program"
 
 
 def _explain(source: Source) -> str:
-    """Return why a source in no known format is refused."""
+    """Return why a source in an unknown format is refused."""
     if source.tables:
-        return "a database of no known program"
+        return "not a database of a known program"
     if not source.lines and source.document is None:
         is_page = PurePath(source.name).suffix.lower() in PAGES
         return PAGE if is_page else "contains no line with a JSON object"
@@ -237,7 +237,7 @@ def _is_ours(line: Json) -> bool:
 
 
 def _seed(source: Source) -> str:
-    # The beginning of a file stays the same while the session grows.
+    # The beginning of a file does not change while the session grows.
     return source.text[:4096] or source.name
 
 
@@ -254,14 +254,14 @@ def _begin(kind: str, source: Source) -> Callable[..., Builder]:
 def _ids(seed: str) -> Callable[[], str]:
     space = uuid.uuid5(_SPACE, seed.encode("utf-8", "replace").hex())
     numbers = count()
-    # Shaped like version 4, because some readers accept no other.
+    # In the form of version 4, because some readers accept no other version.
     return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
 
 
 def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
-    """Return the project folder and working folder for a session from the folder `wanted`.
+    """Return the project folder and working folder of a session from the folder `wanted`.
 
-    If `wanted` does not exist, the current folder takes its place.
+    If `wanted` does not exist, the current folder replaces it.
     """
     cwd = wanted if wanted and is_folder(wanted) else current_cwd
     return get_project_dir(home, resolve_folder(cwd)), cwd
@@ -345,7 +345,7 @@ def _write(
 
 
 def _restore(origin: ExportRecord, place: SessionPlace) -> None:
-    """Write what the session was when it was exported."""
+    """Write the session as it was when it was exported."""
     lines = ((raw, read_json(raw)) for raw in origin.lines if raw.strip())
     write_file(
         place.transcript, [rename_session(raw, line, place.session_id) for raw, line in lines]
@@ -380,7 +380,7 @@ def _record(
 def _copy(
     home: Path, source: Path, data: bytes, current_cwd: str, *, has_new_id: bool
 ) -> ImportedSession:
-    """Import clew's own lines unchanged except for a new session ID; subagents get separate files."""
+    """Import clew's own lines, changing only the session ID; subagents get separate files."""
     entries, _ = read_lines(data)
     ids = [s for line in entries if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
@@ -410,7 +410,7 @@ def _copy(
             continue
         files.setdefault(name, []).append(rename_session(raw, line, session_id))
     if len(files) == 1:
-        # A subagent's own file is a session by itself.
+        # A subagent's own file is imported as a session.
         files = {"": next(iter(files.values()))}
     base = get_own_dir(home) / "importing"
     Files().make_folder(base)

@@ -1,6 +1,6 @@
-"""Change the end of a stored session: append API messages to it, or go back to a message.
+"""Change the end of a stored session: append API messages, or rewind to a message.
 
-Nothing is written unless all messages can be taken.
+Nothing is written unless all messages are valid.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,18 +48,20 @@ def open_to_write(path: Path, now: Callable[[], str]) -> Iterator[tuple[Recorder
 
 
 def append_messages(path: Path, messages: Sequence[Json], now: Callable[[], str]) -> None:
-    """Append messages of the Messages API. Raise `ValueError` if one of them can't be taken."""
+    """Append messages of the Messages API. Raise `ValueError` if one of them is invalid."""
     with open_to_write(path, now) as (recorder, loaded):
         converted = extend(loaded.messages, messages, lambda: str(uuid4()), at=now())
         if converted.tally.losses:
-            raise ValueError(f"messages: not taken: {describe_losses(converted.tally.losses)}")
+            raise ValueError(
+                f"messages: cannot be converted: {describe_losses(converted.tally.losses)}"
+            )
         if not converted.messages:
             raise ValueError("messages: expected at least one message with text or a call")
         recorder.record(converted.messages)
 
 
 def go_back(path: Path, uuid: str | None, now: Callable[[], str]) -> None:
-    """Make a message the last one of the conversation; None means its start."""
+    """Rewind, so that this message is the conversation's last one; None means the start."""
     with open_to_write(path, now) as (recorder, loaded):
         if uuid is not None and uuid not in {entry.get("uuid") for entry in loaded.messages}:
             raise SessionError(f"message {uuid} is not in the conversation of {path.stem}")

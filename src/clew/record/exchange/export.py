@@ -32,7 +32,7 @@ from clew.record.transcript.siblings import with_siblings
 from clew.record.transcript.source import TranscriptSource
 from clew.version import VERSION as PROGRAM_VERSION
 
-# The account of a session's files: the live conversation and its subagents. Never writes.
+# The account of a session: the live conversation and its subagents. Never writes.
 
 
 # The conversation including compacted history, with each entry once and in its original place.
@@ -254,7 +254,7 @@ _BY_SUFFIX = {suffix: name for name, suffix in _OWN_FORMATS.items()} | {".htm": 
 
 
 def form_of(target: Path | None) -> str:
-    """Return the format that a file's suffix stands for, or else Markdown."""
+    """Return the format for a file's suffix; the default is Markdown."""
     return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
 
 
@@ -282,7 +282,7 @@ def export_session(
 
 
 def session_of(path: Path, redaction: Redaction | None, *, is_all: bool = False) -> ExportedSession:
-    """Return a session's conversation as exports to other programs need it."""
+    """Return a session's conversation for exports to other programs."""
     messages = messages_of(path, is_all=is_all)
     if redaction is not None:
         messages = [redaction.value(message) for message in messages]

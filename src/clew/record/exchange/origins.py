@@ -1,9 +1,9 @@
-"""Records of exports: what a session was, to restore it when it comes back from another program.
+"""Records of exports, used to restore a session when it returns from another program.
 
-A record is a file under `<config home>/clew/origins/`. Its first line names the session and has a
-digest of each message that the export converts to; the lines of the transcript follow. A session
-that begins with the same messages gets the lines of the transcript for them. A record is only read
-for the session that it names, and never changed.
+A record is a file under `<config home>/clew/origins/`. Its first line contains the session's ID and
+a digest of each exported message; the lines of the transcript follow. If an imported session begins
+with the same messages, the transcript's lines replace them. A record is used only for its own
+session, and never changed.
 
 Decision: docs/decisions/327-sessions-of-other-agents.md
 """
@@ -23,7 +23,7 @@ from clew.system.files import is_there
 
 
 class ExportRecord(Struct, frozen=True, kw_only=True):
-    """The record of an export: the session's file then, and its first `count` messages now."""
+    """The record of an export that matches the first `count` messages of an imported session."""
 
     path: Path
     count: int
@@ -36,7 +36,7 @@ def _place(home: Path, kind: str, source_id: str) -> Path:
 
 
 def digest_messages(messages: Iterable[Json]) -> list[str]:
-    """Return a digest of what each message says, without its ID and time."""
+    """Return a digest of each message's content, without its ID and time."""
     return [
         sha256(
             encode([message.get("type"), object_of(message.get("message")).get("content")])
@@ -46,7 +46,7 @@ def digest_messages(messages: Iterable[Json]) -> list[str]:
 
 
 def keep_origin(home: Path, path: Path, converted: Converted) -> None:
-    """Record the session at `path`, of which an export converts to `converted`."""
+    """Record the session at `path`; `converted` is its export, as an import would read it."""
     place = _place(home, converted.kind, converted.source_id)
     if is_there(place):
         return
@@ -64,7 +64,7 @@ def keep_origin(home: Path, path: Path, converted: Converted) -> None:
 
 
 def find_origin(home: Path, converted: Converted) -> ExportRecord | None:
-    """Return the record of an export that this session begins with, or None."""
+    """Return the record of the export with which this session begins, or None."""
     if not converted.source_id:
         return None
     try:

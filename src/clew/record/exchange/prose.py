@@ -1,6 +1,6 @@
-"""Renders Markdown as HTML, by the same parsers as on the terminal. Pure.
+"""Renders Markdown as HTML, with the parsers of the terminal. Pure.
 
-All text is escaped and never markup. Links lead only to web pages and mail addresses.
+All text is escaped and never markup. Links may only be web and mail addresses.
 """
 
 import re
@@ -51,7 +51,7 @@ class _Page:
         self._leaf: Leaf | None = None
         self._is_first = True
         self._code = Highlighter(None)
-        # The part of a long line of code that has arrived.
+        # The received part of a long line of code.
         self._line = ""
 
     def taken(self) -> str:
@@ -124,7 +124,7 @@ class _Page:
     # -- containers
 
     def _enter(self, leaf: Leaf) -> None:
-        """Close the containers that the leaf is not in, and open those that it is in."""
+        """Close containers that the leaf is not in, and open those that it is in."""
         depth = 0
         for (container, _), theirs in zip(self._open, leaf.path, strict=False):
             if container is not theirs:
@@ -177,7 +177,7 @@ class _Page:
 
 
 def _level(leaf: Leaf) -> int:
-    """Return the level of a heading on the page, whose own headings are above it."""
+    """Return a heading's level on the page, below the page's own headings."""
     return min(6, leaf.level + 2)
 
 

@@ -1,7 +1,7 @@
 """Read a file of another program as the source of an import. Never writes.
 
 A database is opened read-only. If another process has locked it, or its folder is read-only, the
-file is read as it is, without the log of changes beside it.
+file is read as it is, without its write-ahead log.
 """
 
 import json
@@ -18,7 +18,7 @@ from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats.frame import Source
 
 _SQLITE = b"SQLite format 3\0"
-# Larger files next to a source are not read.
+# Larger neighbors of a source are not read.
 _BESIDE_BYTES = 64 * 1024 * 1024
 
 
@@ -33,7 +33,7 @@ def read_source(path: Path) -> Source:
 def make_source(path: Path, data: bytes) -> Source:
     """Return the source of a file with this content."""
     document = read_json(data)
-    # Lines of an indented value may be objects themselves.
+    # Lines of an indented value may be valid objects.
     lines, bad = ([document], 0) if type(document) is dict else ([], 0)
     if document is None:
         lines, bad = read_lines(data)
@@ -57,7 +57,7 @@ def read_json(data: bytes) -> Any:
 
 
 def read_lines(data: bytes) -> tuple[list[Json], int]:
-    """Return the lines that are JSON objects, and the number of other lines."""
+    """Return the lines with JSON objects, and the number of other lines."""
     entries: list[Json] = []
     bad = 0
     for raw in data.split(b"\n"):
@@ -73,7 +73,7 @@ def read_lines(data: bytes) -> tuple[list[Json], int]:
 
 
 def _split(raw: bytes) -> list[Json]:
-    """Return the objects of a line to which two writers appended at the same time."""
+    """Return the objects of a line that two writers appended at the same time."""
     text, at, found = raw.decode("utf-8", "replace").strip(), 0, list[Json]()
     while at < len(text):
         try:
@@ -110,7 +110,7 @@ def _database(path: Path) -> Source:
         try:
             tables = _read_tables(path, mode)
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise SessionError(f"{path}: the database is unreadable: {error}") from None
+            raise SessionError(f"{path}: can't read the database: {error}") from None
     return Source(
         name=path.name,
         folder=str(path.absolute().parent),
@@ -144,7 +144,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> Iterator[str]:
 
 
 def _rows(path: Path, mode: str, table: str) -> Iterator[Json]:
-    """Yield the rows of a table in the order in which they were written."""
+    """Yield a table's rows in insertion order."""
     quoted = table.replace('"', '""')
     try:
         with closing(_connect(path, mode)) as connection:
@@ -155,4 +155,4 @@ def _rows(path: Path, mode: str, table: str) -> Iterator[Json]:
             for row in cursor:
                 yield dict(row)
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: table {table} is unreadable: {error}") from None
+        raise SessionError(f"{path}: can't read table {table}: {error}") from None

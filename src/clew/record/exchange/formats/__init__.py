@@ -1,1 +1,1 @@
-"""The formats of other programs, one module each; registry.py lists them."""
+"""Formats of other programs, one module each; registry.py lists them."""

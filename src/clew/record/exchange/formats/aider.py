@@ -1,7 +1,7 @@
-"""Convert the chat history of aider, a Markdown file with all chats of a project. Pure.
+"""Convert aider's chat history, a Markdown file with all chats of a project. Pure.
 
-Prompts are headings of level 4, output of the program is quoted, and the rest is the response. The
-file has no IDs, no calls, and only the time at which each chat began, without a time zone.
+Prompts are level-4 headings, program output is quoted, and the rest is the response. The file has
+no IDs and no calls, and only the start time of each chat, without a time zone.
 """
 
 import re
@@ -12,7 +12,7 @@ from clew.record.exchange.formats.frame import Begin, Format, Source
 
 _HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _MODEL = re.compile(r"> (?:Main model|Model): (\S+)")
-SCREEN = "output of the program"
+SCREEN = "program output"
 
 
 def recognizes(source: Source) -> bool:
@@ -61,7 +61,7 @@ def _convert(build: Builder, started: str, lines: list[str]) -> Converted:
         elif line.startswith(">"):
             now, words = "screen", line
         else:
-            # Empty lines belong to what they are in.
+            # Empty lines belong to the surrounding message.
             now, words = ("response" if line.strip() or kind == "response" else kind), line
         if now != kind:
             flush()

@@ -1,4 +1,4 @@
-"""Convert threads of Amp: one JSON object with the messages of the Messages API. Pure."""
+"""Convert Amp threads: one JSON object with Messages API messages. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 def _message(build: Builder, message: Json) -> None:
     if message["role"] == "info":
-        build.lose("notice on the screen")
+        build.lose("screen notice")
         return
     used = object_of(message.get("usage"))
     sent = object_of(message.get("meta")).get("sentAt") or used.get("timestamp")
@@ -55,7 +55,7 @@ def _message(build: Builder, message: Json) -> None:
 
 
 def _usual(part: Json) -> Json:
-    """Return a part with the content of a result as text."""
+    """Return a part; the content of a result becomes text."""
     if part.get("type") != "tool_result" or "content" in part:
         return part
     run = object_of(part.get("run"))

@@ -1,7 +1,8 @@
-"""Convert tasks of Cline and Roo Code: the messages of the API, or the messages on the screen. Pure.
+"""Convert Cline and Roo Code tasks: the API's messages or the screen's messages. Pure.
 
-`api_conversation_history.json` is what the model got; older tasks have their tool calls as text in
-it. `ui_messages.json` beside it is what the user saw, and is converted only when it is imported.
+`api_conversation_history.json` contains what the model received; in older tasks, tool calls are
+text. `ui_messages.json` next to it contains what the user saw, and is converted only if that file
+itself is imported.
 """
 
 import re
@@ -69,7 +70,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 
 def _read_times(source: Source) -> list[Any]:
-    """Return the times of the screen's first message, for tasks whose messages have none."""
+    """Return the time of the screen's first message, for tasks whose messages have no times."""
     try:
         shown = list_of(decode(source.beside("ui_messages.json") or b""))
     except ValueError:
@@ -78,7 +79,7 @@ def _read_times(source: Source) -> list[Any]:
 
 
 class _Screen:
-    """Converts what the user saw. The first text is the task."""
+    """Converts the screen's messages. The first text is the task."""
 
     def __init__(self, build: Builder) -> None:
         self._build = build
@@ -92,13 +93,13 @@ class _Screen:
         kind = text_of(item.get("say")) or text_of(item.get("ask"))
         text = text_of(item.get("text"))
         if item.get("partial") is True:
-            build.lose("message that was not finished")
+            build.lose("unfinished message")
         elif kind in ("user_feedback", "user_feedback_diff", "task") or (
             kind == "text" and not self._is_begun
         ):
             self._is_begun = True
             if list_of(item.get("images")):
-                build.lose("picture of a prompt")
+                build.lose("image in a prompt")
             build.say(text, at)
         elif kind in ("text", "completion_result", "followup", "plan_mode_respond"):
             spoken = object_of(read_arguments(text))

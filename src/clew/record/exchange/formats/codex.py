@@ -1,7 +1,8 @@
 """Convert Codex rollouts: `session_meta`, `response_item` and other lines. Pure.
 
 Older rollouts have items without an envelope; the oldest are one object with `session` and `items`.
-Encrypted reasoning and item IDs become records of origin, which only the same service gets back.
+Encrypted reasoning and item IDs become records of origin, which are sent back only to the same
+service.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -44,7 +45,7 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_head(first: Json) -> bool:
-    """Return whether a line is in one of Codex's formats, current or old."""
+    """Return whether a line is in a current or old Codex format."""
     if text_of(first.get("type")) in _KINDS:
         return type(first.get("payload")) is dict
     return "instructions" in first and "id" in first and "type" not in first
@@ -75,7 +76,7 @@ def _payload(line: Json) -> Json:
 
 
 def _find_repeated(lines: Iterable[Json]) -> frozenset[str]:
-    """Return the kinds of events that only repeat items, which some rollouts have none of."""
+    """Return the kinds of events that only repeat items; some rollouts have no items."""
     found: set[str] = set()
     for line in lines:
         item = _payload(line)
@@ -91,7 +92,7 @@ def _find_repeated(lines: Iterable[Json]) -> frozenset[str]:
 
 
 class _Rollout:
-    """The conversion of one rollout. `repeated` are the kinds of events that repeat its items."""
+    """The conversion of one rollout. `repeated` are the kinds of events to skip."""
 
     def __init__(self, build: Builder, repeated: frozenset[str]) -> None:
         self._build = build
@@ -100,7 +101,7 @@ class _Rollout:
         self._service = "openai"
         self._has_head = False
         self._total: Any = None
-        # Items that only the service can use, given back with the next block.
+        # Items that only the service can use, to send back with the next block.
         self._waiting: list[Json] = []
 
     def convert(self, lines: Iterable[Json]) -> Converted:
@@ -129,7 +130,7 @@ class _Rollout:
     def _head(self, payload: Json) -> None:
         build = self._build
         if self._has_head:
-            build.lose("second header, of the session it was forked from")
+            build.lose("second header (of the original of a fork)")
             return
         self._has_head = True
         build.keep()
@@ -153,7 +154,7 @@ class _Rollout:
         if kind == "token_count":
             self._count(payload)
         elif kind in _SAID and words.strip() and kind not in self._repeated:
-            # Some rollouts have the conversation only in events.
+            # Some rollouts contain the conversation only in events.
             if kind == "user_message":
                 build.say(words, at)
             elif kind == "agent_message":
@@ -218,7 +219,7 @@ class _Rollout:
             case "web_search_call" | "image_generation_call":
                 self._waiting.append(item)
                 build.keep()
-                build.lose(f"{kind} (only the service gets it back)")
+                build.lose(f"{kind} (sent back only to the same service)")
             case kind:
                 build.lose(f"item of type {text_of(kind) or 'none'}")
 
@@ -264,7 +265,7 @@ def _block(build: Builder, part: Json) -> Json | None:
         match = _DATA.fullmatch(text_of(part.get("image_url")))
         if match:
             return make_picture(match[1], match[2])
-    build.lose("content that is neither text nor an embedded picture")
+    build.lose("content other than text and embedded images")
     return None
 
 

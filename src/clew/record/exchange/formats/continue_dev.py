@@ -1,4 +1,7 @@
-"""Convert sessions of Continue: one JSON object with a history of messages and call states. Pure."""
+"""Convert sessions of Continue: one JSON object with a history of messages and call states.
+
+Pure.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -42,7 +45,7 @@ def _item(build: Builder, item: Json) -> None:
         build.answer([make_thinking(words, signature)], at)
         return
     if item.get("contextItems"):
-        build.lose("context beside a prompt")
+        build.lose("context attached to a prompt")
     if item.get("conversationSummary"):
         build.compact(text_of(item["conversationSummary"]), at)
     usual = {

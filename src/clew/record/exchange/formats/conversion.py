@@ -1,7 +1,7 @@
 """Convert sessions of other programs to clew messages, and account for each item. Pure.
 
-Nothing is invented: every item of the source is kept, changed or left out, the last two with a
-reason. IDs are derived from the source, so that importing the same file gives the same session.
+Nothing is invented: each item of the source is kept, changed or left out, the last two with a
+reason. IDs are derived from the source, so that importing a file again gives the same session.
 """
 
 import re
@@ -19,7 +19,7 @@ from clew.core.normalize.origin import with_origins
 
 _NO_ID = re.compile(r"[^A-Za-z0-9_-]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)")
-# The limits of times, in seconds: 2001 and 2100.
+# The range of valid times in seconds: 2001 to 2100.
 _FIRST_S, _LAST_S = 978_307_200, 4_102_444_800
 ANSWERED = "answered"
 _PLACE = frozenset({"parentUuid", "sessionId", "isSidechain", "agentId"})
@@ -36,7 +36,7 @@ class Helper(Struct, kw_only=True):
 
 
 class ItemTally(Struct, kw_only=True):
-    """What became of the source's items. An item with several reasons counts for its first."""
+    """The tally of the source's items. An item with several reasons counts only for the first."""
 
     kept: int = 0
     changed: dict[str, int] = {}
@@ -55,7 +55,7 @@ class ItemTally(Struct, kw_only=True):
         self.left_out[reason] = self.left_out.get(reason, 0) + count
 
     def reject(self, reason: str, count: int) -> None:
-        """Count items as left out that were counted as kept before."""
+        """Count items as left out that were previously counted as kept."""
         self.kept = max(0, self.kept - count)
         self.leave_out(reason, count)
 
@@ -66,7 +66,7 @@ class ItemTally(Struct, kw_only=True):
 
 
 def describe_losses(losses: dict[str, int]) -> str:
-    """Format what was not kept as it was in one line."""
+    """Format the losses as one line."""
     return ", ".join(f"{reason} ({count})" for reason, count in losses.items())
 
 
@@ -77,8 +77,8 @@ def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
 class Converted(Struct, kw_only=True):
     """The result of a conversion; `source_id` is the session's ID in the source.
 
-    `parents` maps the UUID of a message to the message that it follows, where that is not the
-    message before it (None: the beginning). `seed` tells apart sessions without an ID.
+    `parents` maps a message's UUID to its parent's, if that is not the previous message (None: the
+    beginning). `seed` distinguishes sessions without an ID.
     """
 
     kind: str
@@ -115,7 +115,7 @@ class Builder:
     # -- the account
 
     def item(self, source_id: Any = None) -> None:
-        """Begin the next item of the source; its messages name its ID there."""
+        """Begin the next item of the source; its messages record its ID in the source."""
         self._end_item()
         self._is_item, self._is_kept, self._reason = True, False, ""
         self._item_id = text_of(source_id)
@@ -133,15 +133,15 @@ class Builder:
             tally.kept += 1
 
     def lose(self, reason: str) -> None:
-        """Give the reason why the item is left out, or not kept as it is."""
+        """Record why the item is changed or left out."""
         self._reason = self._reason or reason
 
     def keep(self) -> None:
-        """Count the item as kept, because the session has its content in another form."""
+        """Count the item as kept, because the session contains it in another form."""
         self._is_kept = True
 
     def add_agent(self, agent_id: str, own: "Builder", metadata: Json) -> None:
-        """Add a subagent with the items that its own builder was given."""
+        """Add a subagent with the items of its own builder."""
         done = own.finished()
         self.out.tally.add(done.tally)
         self.out.agents.append(Helper(agent_id=agent_id, messages=done.messages, metadata=metadata))
@@ -154,7 +154,7 @@ class Builder:
         return self.out.messages[-1]["uuid"] if self.out.messages else None
 
     def follow(self, uuid: str | None) -> None:
-        """Let the next message follow this one (None: the beginning), as a branch."""
+        """Set the parent of the next message (None: the beginning), which begins a branch."""
         self._end_thoughts()
         self._follows, self._is_elsewhere = uuid, uuid != self.last
 
@@ -182,7 +182,7 @@ class Builder:
         return self._at
 
     def take(self, entry: Json) -> None:
-        """Add an entry that is already in clew's format; the recorder sets its place."""
+        """Add an entry that is already in clew's format; the recorder sets its position."""
         self._add([{k: v for k, v in entry.items() if k not in _PLACE}])
         for block in list_of(object_of(entry.get("message")).get("content")):
             if type(block) is dict and block.get("type") == "tool_use":
@@ -196,7 +196,7 @@ class Builder:
         return self.out
 
     def _end_thoughts(self) -> None:
-        """Write thinking that no response follows as a response of its own."""
+        """Add thinking that no response follows as a separate response."""
         if self._thoughts:
             is_kept = self._is_kept
             self._respond([], [], self._at, "", None, {})
@@ -221,7 +221,7 @@ class Builder:
         )
 
     def say(self, text: str, at: str, *, is_meta: bool = False) -> None:
-        """Add a message of the user."""
+        """Add a user message."""
         self.user([make_text(text)], at, is_meta=is_meta)
 
     def compact(self, summary: str, at: str, *, kept_from: str | None = None) -> None:
@@ -267,7 +267,7 @@ class Builder:
             said.append(block)
             records.append(origins[index] if origins else None)
         if said and all(block["type"] == "thinking" for block in said) and usage is None:
-            self._thoughts += said  # They begin the next response.
+            self._thoughts += said  # The next response begins with them.
             self._origins += records
             self._is_kept = True
         elif said:
@@ -313,7 +313,7 @@ class Builder:
         )  # fmt: skip
 
     def charge(self, usage: Json) -> bool:
-        """Give the newest response its usage; return False if none is without usage."""
+        """Set the usage of the newest response; return False if all responses have one."""
         charged = ""
         for index, entry in reversed(list(enumerate(self.out.messages))):
             if entry["type"] != "assistant":
@@ -332,7 +332,7 @@ class Builder:
         return bool(charged)
 
     def make_call(self, name: str, arguments: Any) -> Json:
-        """Return a call whose ID the source does not have."""
+        """Return a call with a generated ID, for sources without IDs."""
         self._calls += 1
         return call(f"call_{self._calls}", name, arguments)
 
@@ -342,7 +342,7 @@ class Builder:
         return self._calls > 0
 
     def answer_oldest(self, content: Any, at: str, *, is_error: bool = False) -> None:
-        """Add the result of the oldest open call, where results have no IDs."""
+        """Add the result of the oldest open call, for sources whose results have no IDs."""
         oldest = next((key for key, uuid in self._open.items() if uuid != ANSWERED), "")
         self.result(oldest, content, at, is_error=is_error)
 

@@ -1,6 +1,6 @@
-"""Convert sessions of GitHub Copilot: events of the CLI, its older files, and chats of VS Code. Pure.
+"""Convert GitHub Copilot sessions: the CLI's events, its older files, and VS Code chats. Pure.
 
-Events with `parentToolCallId` are those of the subagent that the call started.
+Events with `parentToolCallId` belong to the subagent that this call started.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 
 class _Events:
-    """The conversion of one log of events."""
+    """The conversion of one event log."""
 
     def __init__(self, source: Source, begin: Begin) -> None:
         starts = (object_of(line.get("data")) for line in source.lines
@@ -102,12 +102,12 @@ class _Events:
                 build.lose(INSTRUCTIONS)
             case "user.message":
                 if data.get("attachments"):
-                    build.lose("attachment of a prompt, which is only named")
+                    build.lose("prompt attachment (only its name is stored)")
                 build.say(text_of(data.get("content")), at)
             case "assistant.message":
                 self._answer(build, data, at)
             case "tool.execution_start":
-                # Some versions write calls only here.
+                # Some versions record calls only here.
                 call_id, name = text_of(data.get("toolCallId")), text_of(data.get("toolName"))
                 if call_id and name and not build.is_known(call_id):
                     build.answer(
@@ -154,7 +154,7 @@ class _Events:
 
 
 def _convert_chat(value: Json, begin: Begin) -> Converted:
-    """Convert a chat of VS Code: requests with the parts of their responses."""
+    """Convert a VS Code chat: requests with the parts of their responses."""
     build = begin(text_of(value.get("sessionId")))
     build.out.title = text_of(value.get("customTitle"))
     build.time(value.get("creationDate"))

@@ -1,6 +1,7 @@
-"""Convert the database of Crush, and of the program in Go from which it descends. Pure.
+"""Convert the database of Crush, and of the Go program on which it is based. Pure.
 
-A session with a parent is a subagent's; its ID may end in the call that started it.
+A session with a parent belongs to a subagent; its ID may end with the ID of the call that started
+it.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     for own, row in sessions.items():
         parent = text_of(row.get("parent_session_id"))
         children.setdefault(parent if parent in sessions else "", []).append(own)
-    # The project's folder contains the folder of the database.
+    # The database is in a subfolder of the project's folder.
     folder = PurePath(source.folder)
     project = str(folder.parent) if folder.name in (".crush", ".opencode") else ""
     for own in children.get("", []):

@@ -1,4 +1,4 @@
-"""Convert sessions of Cursor: transcripts of agents, and the databases of the editor and the CLI. Pure.
+"""Convert Cursor sessions: agent transcripts, and the databases of editor and CLI. Pure.
 
 Transcripts have no times, IDs or results. The editor's database has a conversation per `composerData`
 row and a message per `bubbleId` row; older ones have all chats in one row. The CLI's database has
@@ -76,7 +76,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 
 def _clean(content: Any) -> Any:
-    """Return the content with prompts without the tags around them, and results as they come."""
+    """Return the content, with prompts stripped of their tags."""
     if type(content) is str:
         return _typed(content)
     parts = [part for part in list_of(content) if type(part) is dict]
@@ -122,7 +122,9 @@ def _convert_editor(source: Source, begin: Begin) -> Iterator[Converted]:
                     if build.out.messages:
                         yield build.finished()
     if not found:
-        raise SessionError(f"{source.name}: a database of Cursor or VS Code without a conversation")
+        raise SessionError(
+            f"{source.name}: the database of Cursor or VS Code contains no conversation"
+        )
 
 
 def _read_value(value: Any) -> Json:
@@ -152,7 +154,7 @@ def _bubble(build: Builder, bubble: Json) -> None:
     text = text_of(bubble.get("text"))
     if bubble.get("type") == 1:
         if list_of(bubble.get("images")):
-            build.lose("picture of a prompt")
+            build.lose("image in a prompt")
         build.say(text, at)
         return
     blocks = []
@@ -202,7 +204,7 @@ def _tab(build: Builder, tab: Json) -> None:
 
 
 def _lexical(value: Any) -> str:
-    """Return the text of an editor's state, which is JSON text."""
+    """Return the text in a serialized editor state."""
     texts: list[str] = []
     waiting = [object_of(read_arguments(value)).get("root")]
     while waiting:
@@ -232,7 +234,7 @@ def _convert_blobs(source: Source, begin: Begin) -> Iterator[Converted]:
         message = _read_value(data if type(data) is bytes else text_of(data))
         _blob(build, message, text_of(about.get("lastUsedModel")))
     if not build.out.messages:
-        raise SessionError(f"{source.name}: a database of Cursor without a conversation")
+        raise SessionError(f"{source.name}: the database of Cursor contains no conversation")
     yield build.finished()
 
 

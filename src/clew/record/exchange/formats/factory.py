@@ -1,4 +1,4 @@
-"""Convert sessions of Factory's droid: a header, then messages of the Messages API. Pure."""
+"""Convert Factory droid sessions: a header, then Messages API messages. Pure."""
 
 from collections.abc import Iterator
 

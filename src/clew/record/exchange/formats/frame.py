@@ -1,6 +1,6 @@
-"""What an importer is: a format that recognizes a source by its content and converts it. Pure.
+"""The interface of importers: a format recognizes a source by its content and converts it. Pure.
 
-A module per format defines `FORMAT`; registry.py lists them. A source is what a file contains. A
+One module per format defines `FORMAT`; registry.py lists them. A source is the content of a file. A
 format must accept only what it can convert: a source that two formats recognize is refused.
 
 Decision: docs/decisions/327-sessions-of-other-agents.md
@@ -18,9 +18,10 @@ from clew.record.exchange.formats.conversion import Builder, Converted
 class Source(Struct, frozen=True, kw_only=True):
     """The content of a file: its JSON value, its lines with JSON objects, or its tables.
 
-    `document` is None if the file is not one JSON value; `bad_lines` counts the lines that are no
-    objects. `tables` maps the name of each table of a database to its columns, and `rows` reads
-    one. `folder` is the file's folder. `beside` reads a file next to this one, and `find` lists files below a folder next to it.
+    `document` is None if the file is not one JSON value; `bad_lines` counts the lines without an
+    object. `tables` maps the name of each table in a database to its columns, and `rows` reads a
+    table. `folder` is the file's folder. `beside` reads a file in this folder, and `find` lists
+    files in a folder next to it.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return self.lines[0] if self.lines else {}
 
     def has_tables(self, **columns: str) -> bool:
-        """Return whether the database has these tables, each with these columns."""
+        """Return whether the database has all these tables and columns."""
         return all(
             frozenset(names.split()) <= self.tables.get(table, frozenset())
             for table, names in columns.items()
@@ -47,7 +48,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class Begin(Protocol):
-    """Begins a session with its ID in the source; `seed` tells apart sessions without an ID."""
+    """Begins a session, given its ID in the source; `seed` distinguishes sessions without an ID."""
 
     def __call__(self, source_id: str, seed: str = "") -> Builder: ...
 
@@ -57,9 +58,9 @@ Convert: TypeAlias = Callable[[Source, Begin], Iterable[Converted]]
 
 
 class Format(Struct, frozen=True, kw_only=True):
-    """A format of another program. `name` is in reports, `title` in texts.
+    """A format of another program. `name` identifies it, and `title` is for display.
 
-    `is_text` means that its lines are no JSON.
+    `is_text` means that its lines are not JSON.
     """
 
     name: str

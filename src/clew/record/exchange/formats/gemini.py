@@ -1,4 +1,4 @@
-"""Convert sessions of Gemini CLI: one JSON object, lines of records, or a saved chat. Pure.
+"""Convert Gemini CLI sessions: one JSON object, lines of records, or a saved chat. Pure.
 
 A record of a message replaces the earlier one with the same ID; `$set` changes the head; `$rewindTo`
 ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object or alone. The
@@ -21,8 +21,8 @@ from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import NO_TEXT, plain
 
 _KINDS = frozenset({"user", "gemini", "model", "info", "error", "warning"})
-NOTICE = "notice on the screen"
-# What the program tells the model before the first prompt.
+NOTICE = "screen notice"
+# The program's instructions before the first prompt.
 _CONTEXT = "<session_context>"
 OLDER = "earlier version of a message"
 
@@ -100,7 +100,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 
 def _flatten(lines: Iterable[Json]) -> Iterator[Json]:
-    """Yield the records, with the messages that a record sets as records of their own."""
+    """Yield the records, with the messages that a record sets as separate records."""
     for line in lines:
         yield line
         for message in list_of(object_of(line.get("$set")).get("messages")):
@@ -119,7 +119,7 @@ def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
             at = build.time(line.get("timestamp"))
             if line.get("type") == "user":
                 build.say(text_of(line.get("message")), at)
-                build.lose("prompt without its response, which the file does not have")
+                build.lose("prompt without a response in the file")
             else:
                 build.lose(NOTICE)
         yield build.finished()
@@ -193,14 +193,14 @@ def _message(build: Builder, message: Json) -> None:
 
 
 def _answer(build: Builder, part: Json, at: str) -> None:
-    """Add the result of a call, unless the record of the call has it."""
+    """Add a call's result, unless the call's record contains it."""
     call_id = text_of(part["functionResponse"].get("id"))
     if build.is_open(call_id):
         body = object_of(part["functionResponse"].get("response"))
         blocks = list(read_response(build, part))
         build.result(call_id, plain(blocks), at, is_error="error" in body)
     else:
-        build.lose("result that is in the record of its call too")
+        build.lose("result that the call's record also contains")
 
 
 def _thought(thought: Any) -> str:
@@ -217,7 +217,7 @@ def _parts(content: Any) -> list[Json]:
 
 
 def read_part(build: Builder, part: Json) -> Json | None:
-    """Return the block of a text or a picture; anything else is counted as changed."""
+    """Return the block for a text or an image; anything else is counted as changed."""
     if type(part.get("text")) is str:
         return make_text(part["text"])
     data = object_of(part.get("inlineData"))
@@ -229,7 +229,7 @@ def read_part(build: Builder, part: Json) -> Json | None:
 
 
 def read_response(build: Builder, part: Json) -> Iterator[Json]:
-    """Yield the blocks of a function's response."""
+    """Yield the blocks of a function response."""
     response = part.get("functionResponse")
     if type(response) is not dict:
         if block := read_part(build, part):
@@ -309,7 +309,7 @@ class Contents:
             return make_thinking(text_of(part.get("text")))
         block_or_none = read_part(self._build, part)
         if block_or_none is not None and block_or_none["type"] == "image":
-            self._build.lose("picture in a response")
+            self._build.lose("image in a response")
             return None
         return block_or_none
 

@@ -1,4 +1,4 @@
-"""Convert sessions of goose: its database, its export, and its older files of lines. Pure."""
+"""Convert goose sessions: the database, the export, and the older JSON Lines files. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convert chat histories of Grok's CLI: one line per message, with reasoning as its own line. Pure."""
+"""Convert Grok CLI histories: one line per message, with reasoning on separate lines. Pure."""
 
 from collections.abc import Iterator
 

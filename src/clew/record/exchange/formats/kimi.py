@@ -1,6 +1,6 @@
-"""Convert sessions of kimi-cli and Kimi Code: the context, or the log of the wire. Pure.
+"""Convert kimi-cli and Kimi Code sessions: the context or the wire log. Pure.
 
-`context.jsonl` has messages without times, and lines about itself whose roles begin with `_`.
+`context.jsonl` has messages without times, and metadata lines whose roles begin with `_`.
 `wire.jsonl` has events: those of kimi-cli in an envelope, those of Kimi Code as context changes.
 """
 
@@ -92,7 +92,7 @@ def _read_state(source: Source, name: str) -> str:
 
 
 def _find_project(source: Source, digest: str) -> str:
-    """Return the project's folder, of which the name of the folder above is a digest."""
+    """Return the project's folder; the parent folder's name is its digest."""
     try:
         listed = object_of(decode(source.beside("../../../kimi.json") or b"")).get("work_dirs")
     except ValueError:
@@ -108,9 +108,9 @@ def _context_line(build: Builder, line: Json) -> None:
         case "_system_prompt":
             build.lose(INSTRUCTIONS)
         case "_usage":
-            build.lose("token count of the whole context")
+            build.lose("token count of the entire context")
         case "_checkpoint":
-            build.lose("mark of a checkpoint")
+            build.lose("checkpoint marker")
         case _:
             _take(build, line, build.time(None))
 
@@ -136,7 +136,7 @@ def _usual(part: Json) -> Json:
 
 
 class _Wire:
-    """Collects the parts of a step, which are one response."""
+    """Collects the parts of a step into one response."""
 
     def __init__(self, build: Builder) -> None:
         self._build = build

@@ -1,7 +1,7 @@
-"""Convert messages in the shapes of the two common APIs: Messages and chat completions. Pure.
+"""Convert messages of the two common APIs: Messages and chat completions. Pure.
 
-Many programs store them, some with small changes: other names for parts, arguments as text or as an
-object, reasoning in a member of its own.
+Many programs store them, some with small changes: other part names, arguments as text or as an
+object, reasoning in a separate member.
 """
 
 import re
@@ -20,7 +20,7 @@ from clew.record.exchange.formats.conversion import (
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model"})
 INSTRUCTIONS = "instructions of the other program"
-NO_TEXT = "content that is neither text nor an embedded picture"
+NO_TEXT = "content other than text and embedded images"
 _DATA = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)")
 _TEXTS = frozenset({"text", "input_text", "output_text", "markdown"})
 _USAGE = {
@@ -38,7 +38,7 @@ _USAGE = {
 
 
 def is_message(value: Any) -> bool:
-    """Return whether a value has the shape of a message of one of the APIs."""
+    """Return whether a value looks like a message of one of the APIs."""
     if type(value) is not dict or text_of(value.get("role")) not in ROLES:
         return False
     content = value.get("content")
@@ -50,7 +50,7 @@ def is_message(value: Any) -> bool:
 
 
 def take_message(build: Builder, message: Json, at: str, *, model: str = "") -> None:
-    """Add a message: prompts, responses with their calls, results."""
+    """Add a message: a prompt, a response with its calls, or results."""
     match message.get("role"):
         case "user":
             others = []
@@ -71,7 +71,7 @@ def take_message(build: Builder, message: Json, at: str, *, model: str = "") -> 
         case "system" | "developer":
             build.lose(INSTRUCTIONS)
         case role:
-            build.lose(f"message of role {text_of(role) or 'none'}")
+            build.lose(f"message with role {text_of(role) or 'none'}")
 
 
 def take_result(build: Builder, part: Json, at: str) -> None:
@@ -86,14 +86,14 @@ def take_result(build: Builder, part: Json, at: str) -> None:
 
 
 def plain(blocks: list[Json]) -> Any:
-    """Return a single text as it is, and other content as blocks."""
+    """Return a single text unchanged, and other content as blocks."""
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return blocks[0]["text"]
     return blocks
 
 
 def read_block(build: Builder, part: Json) -> Json | None:
-    """Return the block of a text or a picture; anything else is counted as changed."""
+    """Return the block for a text or an image; anything else is counted as changed."""
     if text_of(part.get("type")) in _TEXTS and type(part.get("text")) is str:
         return make_text(part["text"])
     url = part.get("image_url") or part.get("imageUrl")
@@ -113,7 +113,7 @@ def read_block(build: Builder, part: Json) -> Json | None:
 
 
 def read_arguments(value: Any) -> Any:
-    """Return the arguments of a call, which may be JSON text."""
+    """Return a call's arguments, which may be encoded as JSON text."""
     if type(value) is not str:
         return value
     try:
@@ -123,7 +123,7 @@ def read_arguments(value: Any) -> Any:
 
 
 def read_usage(usage: Json) -> Json | None:
-    """Return the numbers of tokens in clew's names, or None if there are none."""
+    """Return the token counts under clew's names, or None if there are none."""
     counts = {_USAGE[k]: n for k, n in usage.items() if k in _USAGE and type(n) is int and n >= 0}
     details = object_of(usage.get("prompt_tokens_details"))
     if type(cached := details.get("cached_tokens")) is int and "prompt_tokens" in usage:
@@ -169,7 +169,7 @@ def _said(build: Builder, message: Json) -> Iterator[Json]:
                 if block and block["type"] == "text":
                     yield block
                 elif block:
-                    build.lose("picture in a response")
+                    build.lose("image in a response")
 
 
 def _calls(message: Json) -> Iterable[Json]:

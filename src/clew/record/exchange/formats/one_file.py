@@ -1,8 +1,8 @@
 """Convert conversations in one JSON value: clew's own export, and lists of API messages. Pure.
 
 The export is an object with `version`, `state`, `messages` and `metadata`. A conversation of API
-messages is a list, an object with `messages`, or one message per line. This format is the last
-resort: only what no other format recognizes is converted by it.
+messages is a list, an object with `messages`, or one message per line. This format is the fallback
+for sources that no other format recognizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import is_message, take_message
 
 AGENT = "subagent without an ID or a message"
-# The members that describe an agent; older files have no others.
+# The members that describe an agent; older files have only these.
 _OF_AGENT = ("agentType", "description", "toolUseId")
 _ABOUT = frozenset({"version", "state", "metadata", "agents"})
 _OWN = frozenset({"id", "messages", *_ABOUT})
@@ -48,7 +48,7 @@ def _has_place(kind: Any) -> bool:
 
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
-    """Convert the value; valid entries stay as they are, bare API messages become entries."""
+    """Convert the value: valid entries stay unchanged, API messages become entries."""
     value = source.document
     if type(value) is not dict or len(source.lines) > 1:
         value = {"messages": value if type(value) is list else list(source.lines)}
@@ -84,7 +84,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 def extend(
     entries: Iterable[Json], messages: Iterable[Json], new_uuid: Callable[[], str], *, at: str
 ) -> Converted:
-    """Convert API messages that follow `entries`, whose open calls they may answer."""
+    """Convert API messages that follow `entries`, and may answer their open calls."""
     build = Builder("messages", "", new_uuid)
     for entry in entries:
         build.take(entry)

@@ -1,7 +1,7 @@
-"""Convert sessions of opencode: its export, its database, and its older folder of JSON files. Pure.
+"""Convert opencode sessions: the export, the database, and the older folder of JSON files. Pure.
 
-A message has an `info` and parts of its own. A session with a parent is a subagent's. The files of
-a folder are found from the file of the session (`storage/session/PROJECT/ses_ID.json`).
+A message has an `info` object and parts. A session with a parent belongs to a subagent. The files
+of a folder are found from the session's file (`storage/session/PROJECT/ses_ID.json`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -71,8 +71,8 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         yield from _convert_folder(source, value, begin)
     else:
         raise SessionError(
-            f"{source.name}: one part of an opencode session;"
-            " import its session file (storage/session/*/ses_*.json)"
+            f"{source.name}: only a part of an opencode session; import the session file"
+            f" (storage/session/*/ses_*.json)"
         )
 
 
@@ -139,7 +139,7 @@ def _convert_all(
     messages: Callable[[str], Iterable[tuple[Json, list[Json]]]],
     begin: Begin,
 ) -> Iterator[Converted]:
-    """Convert sessions, those with a parent as subagents of it."""
+    """Convert sessions; those with a parent become its subagents."""
     children: dict[str, list[str]] = {}
     for own, info in sessions.items():
         parent = text_of(info.get("parentID") or info.get("parent_id"))
@@ -191,7 +191,7 @@ class _MessageReader:
                 build.lose("failed response, with its error")
             self._assistant(info, parts, at)
         else:
-            build.lose(f"message of role {text_of(info.get('role')) or 'none'}")
+            build.lose(f"message with role {text_of(info.get('role')) or 'none'}")
 
     def _user(self, parts: list[Json], at: str) -> None:
         build = self._build
@@ -231,7 +231,7 @@ class _MessageReader:
         def flush() -> None:
             nonlocal usage
             if blocks:
-                # The tokens of a message count once, for its first response.
+                # A message's tokens count once, for its first response.
                 build.answer(
                     blocks[:], at, model=model, usage=usage, cost_usd=cost if usage else None
                 )
@@ -255,11 +255,11 @@ class _MessageReader:
                     results += result
                 case "step-start":
                     flush()
-                    build.lose("mark of a step")
+                    build.lose("step marker")
                 case kind:
                     is_mark = text_of(kind) in _SILENT
                     build.lose(
-                        "mark of a step" if is_mark else f"part of type {text_of(kind) or 'none'}"
+                        "step marker" if is_mark else f"part of type {text_of(kind) or 'none'}"
                     )
         flush()
 
@@ -276,7 +276,7 @@ class _MessageReader:
             return block, [(call_id, content, when or at, False)]
         if state.get("status") == "error":
             return block, [(call_id, text_of(state.get("error")), when or at, True)]
-        build.lose("tool call that did not end")
+        build.lose("unfinished tool call")
         return block, []
 
 

@@ -41,14 +41,14 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     build.keep()
     build.time(head.get("timestamp"))
     build.out.cwd = text_of(head.get("cwd"))
-    # The first and the last message of each entry, by the ID of the entry.
+    # The first and last message of each entry, by the entry's ID.
     starts: dict[str, str | None] = {}
     ends: dict[str, str | None] = {}
     for entry in entries:
         build.item(entry.get("id"))
         identifier, follows = text_of(entry.get("id")), build.last
         if "parentId" in entry:
-            # An unknown parent is the entry before: forks of pi name headers and calls.
+            # An unknown parent means the previous entry: forks of pi refer to headers and calls.
             parent = entry["parentId"]
             follows = None if parent is None else ends.get(text_of(parent), build.last)
             build.follow(follows)
@@ -116,7 +116,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
         case "custom" | "hookMessage":
             build.user(_blocks(build, message.get("content")), at, is_meta=True)
         case role:
-            build.lose(f"message of role {text_of(role) or 'none'}")
+            build.lose(f"message with role {text_of(role) or 'none'}")
 
 
 def _said(build: Builder, message: Json) -> list[Json]:
@@ -152,7 +152,7 @@ def _blocks(build: Builder, content: Any) -> list[Json]:
         elif part.get("type") == "image" and type(part.get("data")) is str:
             blocks.append(make_picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
         else:
-            build.lose("content that is neither text nor an embedded picture")
+            build.lose("content other than text and embedded images")
     return blocks
 
 

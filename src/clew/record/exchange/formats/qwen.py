@@ -1,6 +1,6 @@
-"""Convert chats of Qwen Code: a tree of lines with `uuid`, `parentUuid` and contents in parts. Pure.
+"""Convert Qwen Code chats: a tree of lines with `uuid`, `parentUuid` and content parts. Pure.
 
-Older versions write the files of Gemini CLI, from which the program descends.
+Older versions write files in the format of Gemini CLI, on which the program is based.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         build.item(line.get("uuid"))
         identifier, parent = text_of(line.get("uuid")), line.get("parentUuid")
         if identifier in ends:
-            build.lose("second line with the same ID")
+            build.lose("line with a duplicate ID")
             continue
         follows = None if parent is None and not ends else ends.get(text_of(parent), build.last)
         build.follow(follows)

@@ -1,4 +1,4 @@
-"""The formats that can be imported, and which of them a source is in. Pure."""
+"""The formats that can be imported, and the detection of a source's format. Pure."""
 
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats import (
@@ -36,11 +36,11 @@ TITLES = {item.name: item.title for item in FORMATS}
 
 
 def find_format(source: Source) -> Format | None:
-    """Return the only format that recognizes a source."""
+    """Return the format that recognizes a source. Raise an error if several do."""
     found = [item for item in FORMATS if item.recognizes(source)]
     if len(found) > 1:
         names = " and ".join(item.title for item in found)
-        raise SessionError(f"the content could be of {names}")
+        raise SessionError(f"the format is ambiguous: {names}")
     if not found and one_file.FORMAT.recognizes(source):
         return one_file.FORMAT
     return found[0] if found else None

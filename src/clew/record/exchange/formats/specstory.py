@@ -1,7 +1,7 @@
-"""Convert Markdown histories of SpecStory, which other agents' sessions are saved as. Pure.
+"""Convert Markdown histories of SpecStory, which records the sessions of other agents. Pure.
 
-A line in italics and bold begins each message. Thinking and tool calls are elements in the text of
-a response; a call has its input and its result in one text, as a page shows them.
+Each message begins with a line in bold italics. Thinking and tool calls are elements in the text of
+a response; a call's input and result are one text, as displayed on a page.
 """
 
 import re
@@ -23,7 +23,7 @@ _PART = re.compile(
 )
 _TAGS = re.compile(r"</?(?:details|summary)>")
 _RULE = re.compile(r"\n---\s*\Z")
-SHOWN = "tool call as a page shows it (its input and result are one text)"
+SHOWN = "tool call for display (its input and result are one text)"
 SIDE = "sidechain"
 
 

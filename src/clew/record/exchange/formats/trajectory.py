@@ -1,4 +1,4 @@
-"""Convert trajectories of benchmarks: ATIF, and those of SWE-agent and mini-swe-agent. Pure."""
+"""Convert benchmark trajectories: ATIF, SWE-agent and mini-swe-agent. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -56,7 +56,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     for message in map(object_of, value["history"] if "history" in value else value["messages"]):
         build.item()
         if message.get("role") == "exit":
-            build.lose("notice on the screen")
+            build.lose("screen notice")
         else:
             take_message(build, message, build.time(message.get("timestamp")))
     yield build.finished()
@@ -101,7 +101,7 @@ def _step(build: Builder, step: Json, model: str) -> None:
         case "system":
             build.lose(INSTRUCTIONS)
         case source:
-            build.lose(f"step of source {text_of(source) or 'none'}")
+            build.lose(f"step with source {text_of(source) or 'none'}")
 
 
 def _observed(build: Builder, observation: Json, calls: list[Json], at: str) -> None:

@@ -1,7 +1,8 @@
 """Convert sessions of Mistral Vibe: a journal, `messages.jsonl`, or one JSON object. Pure.
 
-A journal (`journal/*.jsonl`, since version 3) has the steps of the program: prompts, completions and
-tool results among them. `meta.json` is beside `messages.jsonl`, and above the journal.
+A journal (`journal/*.jsonl`, since version 3) has the program's steps, including prompts,
+completions and tool results. `meta.json` is next to `messages.jsonl`, and one folder above the
+journal.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from clew.record.exchange.formats.messages import (
     take_message,
 )
 
-STEP = "step of the program that repeats the conversation"
+STEP = "program step that repeats the conversation"
 
 
 def recognizes(source: Source) -> bool:
@@ -82,7 +83,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         build.item(message.get("message_id"))
         at = build.time(message.get("timestamp"))
         if message.get("images"):
-            build.lose("picture in a file of the other program")
+            build.lose("image in a file of the other program")
         if message.get("reasoning_state") or message.get("reasoning_signature"):
             build.lose("thinking signature (the text is shown but not sent)")
         if message.get("role") == "user" and message.get("injected") is True:
@@ -93,7 +94,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 
 def _read_journal(source: Source) -> Iterator[Json]:
-    """Yield the lines of this file and of the later files of the journal."""
+    """Yield the lines of this file and of the journal's later files."""
     yield from source.lines
     for name in source.find("*.jsonl"):
         if name > source.name:

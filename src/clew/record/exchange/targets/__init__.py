@@ -1,1 +1,1 @@
-"""The formats of other programs that sessions are exported to; registry.py lists them."""
+"""Formats of other programs for export; registry.py lists them."""

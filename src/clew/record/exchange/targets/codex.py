@@ -12,7 +12,7 @@ from clew.record.exchange.targets.turns import (
     picture_url,
 )
 
-# Codex accepts only versions with three numbers, and treats rollouts of old ones as its own.
+# Codex accepts only versions with three numbers, and treats rollouts of old versions as its own.
 CLI_VERSION = "0.100.0"
 
 
@@ -81,7 +81,7 @@ def _items(turn: ExportedTurn) -> Iterator[Json]:
 
 
 def _encrypted(origin: Any) -> Iterator[Json]:
-    """Yield the reasoning that the service can read; it accepts no other."""
+    """Yield the encrypted reasoning; the service accepts no other reasoning."""
     record = object_of(origin)
     if record.get("wire") == "responses":
         for item in map(object_of, list_of(record.get("items"))):
@@ -90,7 +90,7 @@ def _encrypted(origin: Any) -> Iterator[Json]:
 
 
 def _call(name: str, value: Json) -> tuple[str, Json]:
-    """Return a call by the name and parameters that Codex has for the same tool."""
+    """Return a call with Codex's name and parameters for the same tool."""
     if name == "Bash" and type(value.get("command")) is str:
         rest = {key: item for key, item in value.items() if key != "command"}
         return "exec_command", {"cmd": value["command"], **rest}
@@ -104,7 +104,7 @@ def _input(block: Json) -> Json:
 
 
 def _events(turn: ExportedTurn) -> Iterator[Json]:
-    """Yield the events from which Codex shows the conversation."""
+    """Yield the events from which Codex displays the conversation."""
     if turn.role == "user" and not turn.is_meta:
         yield {"type": "user_message", "message": turn.text, "images": []}
     elif turn.role == "assistant":

@@ -1,4 +1,4 @@
-"""Write a session as messages of the Messages API, of chat completions, or as ATIF. Pure."""
+"""Write a session as Messages API messages, as chat completions messages, or as ATIF. Pure."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ ATIF = "ATIF-v1.4"
 
 
 def encode_anthropic(session: ExportedSession, version: str) -> bytes:
-    """Return `messages` in the form of the Messages API, without signatures of thinking."""
+    """Return `messages` in the format of the Messages API, without thinking signatures."""
     del version
     messages: list[Json] = []
     for turn in session.turns:
@@ -34,7 +34,7 @@ def encode_anthropic(session: ExportedSession, version: str) -> bytes:
 
 
 def encode_openai(session: ExportedSession, version: str) -> bytes:
-    """Return `messages` in the form of chat completions."""
+    """Return `messages` in the format of chat completions."""
     del version
     messages = [message for turn in session.turns for message in _chat(turn)]
     return encode({"model": _model(session), "messages": messages}) + b"\n"
@@ -49,7 +49,7 @@ def _chat(turn: ExportedTurn) -> list[Json]:
     if turn.role == "result":
         message: Json = {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
         pictures = [block for block in turn.blocks if block["type"] == "image"]
-        # The result of a tool is only text in this API, so its pictures follow it.
+        # Tool results in this API contain only text, so images follow them.
         shown = [{"role": "user", "content": _parts(pictures)}] if pictures else []
         return [message, *shown]
     if turn.role == "user":
@@ -84,7 +84,7 @@ def _parts(blocks: Any) -> list[Json]:
 
 
 def encode_atif(session: ExportedSession, version: str) -> bytes:
-    """Return the session as a trajectory: a response and the results of its calls are one step."""
+    """Return the session as a trajectory, in which a response and its results are one step."""
     steps: list[Json] = []
     by_call: dict[str, Json] = {}
     for turn in session.turns:

@@ -1,4 +1,4 @@
-"""Write a session as an opencode export, which `opencode import FILE` takes in. Pure."""
+"""Write a session as an opencode export, which `opencode import FILE` reads. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from clew.record.exchange.targets.turns import (
     picture_url,
 )
 
-# opencode's names of clew's tools, and of their parameters.
+# opencode's names for clew's tools and their parameters.
 _TOOLS: dict[str, tuple[str, dict[str, str]]] = {
     "Bash": ("bash", {}),
     "Read": ("read", {"file_path": "filePath"}),
@@ -33,9 +33,9 @@ def opencode_id(session: ExportedSession) -> str:
 
 
 def _id(session: ExportedSession, kind: str, at_ms: int, *names: int | str) -> str:
-    """Return an ID in opencode's form: 12 hex digits that sort, then 14 letters.
+    """Return an ID in opencode's form: 12 sortable hex digits, then 14 letters.
 
-    IDs of the same time sort by the last of the names, which is a number.
+    IDs with the same time sort by the last of the names, which is a number.
     """
     number = int(session.derive_id("opencode", kind, *names).replace("-", ""), 16)
     letters = ""

@@ -60,7 +60,7 @@ def _entry(turn: ExportedTurn) -> Json:
 
 
 def _named(name: str, value: Json) -> tuple[str, Json]:
-    """Return a call by the name and parameters that pi has for the same tool."""
+    """Return a call with pi's name and parameters for the same tool."""
     theirs, keys = _THEIRS.get(name, (name, {}))
     return theirs, {keys.get(key, key): item for key, item in value.items()}
 

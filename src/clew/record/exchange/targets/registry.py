@@ -1,4 +1,4 @@
-"""The formats of other programs that a session can be exported to, and how each is resumed. Pure."""
+"""The export formats of other programs, and the commands that resume each. Pure."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -19,7 +19,7 @@ TARGETS: dict[str, Encode] = {
     "opencode": encode_opencode,
     "pi": encode_pi,
 }
-# The ID that an export has in the program, for the programs that continue it.
+# The ID of an exported session in programs that can continue it.
 IDS: dict[str, Callable[[ExportedSession], str]] = {
     "codex": codex_id,
     "opencode": opencode_id,

@@ -1,7 +1,7 @@
-"""A conversation as exports to other programs need it: prompts, responses and results. Pure.
+"""A conversation for exports to other programs: prompts, responses and results. Pure.
 
-Each response is one turn with all its blocks, and each call has exactly one result after it. What
-only clew uses (notes on the screen, errors of services, context that clew adds) is left out.
+Each response is one turn with all its blocks, and each call is followed by exactly one result. Data
+that only clew uses (screen notices, service errors, context that clew adds) is omitted.
 """
 
 import uuid
@@ -15,7 +15,7 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.messages import AssistantMessage
 from clew.record.exchange.formats.conversion import make_text
 
-# The namespace of the IDs that exports give to what has none.
+# The namespace of IDs that exports generate.
 _SPACE = uuid.UUID("0d6a1c2b-7f3e-5b94-8a60-3c5d7e9f1b24")
 NO_RESULT = "The result of this call was not recorded."
 
@@ -30,7 +30,7 @@ class ExportedSession(Struct, frozen=True, kw_only=True):
     turns: tuple["ExportedTurn", ...]
 
     def derive_id(self, *names: object) -> str:
-        """Return an ID for a part of the session, the same in every export of it."""
+        """Return an ID for a part of the session that is the same in every export."""
         name = "\n".join([self.session_id, *map(str, names)])
         return str(uuid.UUID(int=uuid.uuid5(_SPACE, name).int, version=4))
 
@@ -38,7 +38,7 @@ class ExportedSession(Struct, frozen=True, kw_only=True):
 class ExportedTurn(Struct, frozen=True, kw_only=True):
     """A prompt (`user`), a response (`assistant`) or the result of one call (`result`).
 
-    `origins` has the record of origin of each block of a response, or None.
+    `origins` contains the record of origin, or None, for each block of a response.
     """
 
     role: str
@@ -76,7 +76,7 @@ class ExportedTurn(Struct, frozen=True, kw_only=True):
 
 
 def make_turns(messages: Iterable[Json]) -> Iterator[ExportedTurn]:
-    """Yield the turns of entries in their order; calls without a result get one that says so."""
+    """Yield the turns of entries in order; a call without a result gets a placeholder result."""
     open_calls: dict[str, str] = {}
     waiting: list[Json] = []
     last = ""
@@ -180,7 +180,7 @@ def _missing(open_calls: dict[str, str], at: str) -> Iterator[ExportedTurn]:
 
 
 def picture_url(block: Json) -> str:
-    """Return a picture as a data URL, or its own URL."""
+    """Return an image as a data URL, or its own URL."""
     source = object_of(block.get("source"))
     if type(source.get("url")) is str:
         return str(source["url"])
