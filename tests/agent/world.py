@@ -172,6 +172,9 @@ class Tools:
     def meant(self, block: Json) -> Json:
         return block
 
+    async def credited(self, call: BoundCall, message_uuid: str) -> BoundCall:
+        return call
+
     def bind(self, block: Json) -> BoundCall:
         name = block["name"]
         if name in self._acts:

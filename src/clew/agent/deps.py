@@ -78,6 +78,10 @@ class Toolset(Protocol):
         """Bind a block to its tool and its converted input."""
         ...
 
+    async def credited(self, call: BoundCall, message_uuid: str) -> BoundCall:
+        """Return a call with the share of the agent's lines in the credit of its commit."""
+        ...
+
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
         """Return why a call can't run even if approved, or None.
 

@@ -160,6 +160,7 @@ class ToolExecutor:
         """Decide whether a call may run, and run it or answer it with the denial."""
         await ensure_saved(self._deps, self._emit)
         self._repetition.note(call.block)
+        call.bound = await self._deps.tools.credited(call.bound, call.source_uuid)
         unusable = self._deps.tools.unusable(call.bound)
         if unusable is not None:
             await self._finish(call, unusable)

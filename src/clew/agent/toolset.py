@@ -7,9 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall, bind, rehearse, run_tool
+from clew.agent.shipping import count_shipped
 from clew.agent.tools.base import (
     Progress,
     QuestionKind,
@@ -83,19 +85,48 @@ async def decide(
 # Records what calls change: the state of a file before a call, and its state afterward.
 
 
-# message UUID, tool_use ID, the changes, and the number of further changes
-Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], Awaitable[None]]"
+# Subcommands of git that bring back contents which the call did not write.
+RESTORING = frozenset({
+    "bisect", "checkout", "cherry-pick", "clone", "merge", "pull", "read-tree", "rebase", "reset",
+    "restore", "revert", "stash", "submodule", "switch", "worktree",
+})  # fmt: skip
+
+
+class CallChanges(Struct, frozen=True, kw_only=True):
+    """The file changes of one call. `omitted_count` further changes are not listed.
+
+    `writes` is False if git restored the contents; `commits` is the number of created commits.
+    """
+
+    message_uuid: str
+    tool_use_id: str
+    changes: "Sequence[PathChange]" = ()
+    omitted_count: int = 0
+    writes: bool = True
+    commits: int = 0
+
+
+class FileRecorder(Protocol):
+    """What a session records of calls that may change files."""
+
+    async def note(self, call: CallChanges) -> None:
+        """Record the changes of a call, if it made any, and what it committed."""
+        ...
+
+    async def credit(self, command: str, message_uuid: str) -> str:
+        """Return a command line with the share of lines in the credit of its commit."""
+        ...
 
 
 class FileRecord:
-    """Records file changes for a session; `record` writes the changes of one call as a line.
+    """Records file changes for a session; `record` writes the changes of one call.
 
     The changes of a call are determined after its result is returned. The next call that may change
     files waits for this, as does the caller of `settled`. The watch is created with the first such
     call.
     """
 
-    def __init__(self, make_watch: "Callable[[], CallWatch]", record: Record) -> None:
+    def __init__(self, make_watch: "Callable[[], CallWatch]", record: FileRecorder) -> None:
         self._make_watch = make_watch
         self._record = record
         self._group = asyncio.TaskGroup()
@@ -131,12 +162,26 @@ class FileRecord:
             state_before = await asyncio.to_thread(self._before, call, ctx.session)
         if state_before is None:
             return await run_tool(call, ctx)
+        commits = 0
         try:
-            return await run_tool(call, ctx)
+            outcome = await run_tool(call, ctx)
+            shipped = None if outcome.is_error else count_shipped(call, outcome.content)
+            commits = shipped.commits if shipped is not None else 0
+            return outcome
         finally:
-            looking = self._group.create_task(self._note(state_before, ctx))
+            looking = self._group.create_task(self._note(call, commits, state_before, ctx))
             self._looking.add(looking)
             looking.add_done_callback(self._looking.discard)
+
+    async def credit(self, call: BoundCall, message_uuid: str) -> BoundCall:
+        """Return the call with the share of lines in the credit of its commit, if it has one."""
+        if call.line is None or "commit" not in call.line.text:
+            return call
+        await self.settled()
+        command = await self._record.credit(call.line.text, message_uuid)
+        if command == call.line.text:
+            return call
+        return call.with_input(call.block["input"] | {"command": command})
 
     def _before(self, call: BoundCall, session: ToolSession) -> "StateBefore | None":
         if call.is_read_only:
@@ -160,11 +205,34 @@ class FileRecord:
             else None
         )
 
-    async def _note(self, before: "StateBefore", ctx: ToolContext) -> None:
+    async def _note(
+        self, call: BoundCall, commits: int, before: "StateBefore", ctx: ToolContext
+    ) -> None:
         async with self._one:
             changes, omitted_count = await asyncio.to_thread(self._watch.after, before)
-            if changes:
-                await self._record(ctx.message_uuid, ctx.tool_use_id, changes, omitted_count)
+            if changes or commits:
+                await self._record.note(
+                    CallChanges(
+                        message_uuid=ctx.message_uuid,
+                        tool_use_id=ctx.tool_use_id,
+                        changes=changes,
+                        omitted_count=omitted_count,
+                        writes=not _restores(call),
+                        commits=commits,
+                    )
+                )
+
+
+def _restores(call: BoundCall) -> bool:
+    """Return whether a command line lets git restore contents."""
+    if call.line is None or "git" not in call.line.text:
+        return False
+    from clew.permissions.git import split_git
+
+    return any(
+        part.command.name.rpartition("/")[2] == "git" and split_git(part.command)[1] in RESTORING
+        for part in call.line.parts.parts
+    )
 
 
 GONE = "{name} is no longer available: its server or plugin was removed. The call did not run."
@@ -227,6 +295,11 @@ class SessionTools:
         """Return the block with an alias replaced by the tool's name; aliases are not chained."""
         name = self._aliases.get(block["name"])
         return block if name is None else block | {"name": name}
+
+    async def credited(self, call: BoundCall, message_uuid: str) -> BoundCall:
+        if self._file_record is None:
+            return call
+        return await self._file_record.credit(call, message_uuid)
 
     def bind(self, block: Json) -> BoundCall:
         """Bind a block to its tool and its converted input."""

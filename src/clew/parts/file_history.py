@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clew.agent.context.output_styles import get_commit_credit
 from clew.agent.story import Story
-from clew.agent.toolset import FileRecord
+from clew.agent.toolset import CallChanges, FileRecord
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
 from clew.parts.context import Ground, Thread
@@ -18,8 +19,10 @@ from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp
 
 if TYPE_CHECKING:
+    from clew.parts.attribution import Attribution
     from clew.record.rewind.backups import PromptBackups
     from clew.record.rewind.changes import PathChange
+    from clew.record.rewind.disk import Blobs
     from clew.record.rewind.watch import CallWatch
 
 
@@ -36,27 +39,45 @@ class FileHistory(Part):
         self._story: Story = thread.story
         self.record: FileRecord | None = None
         if ground.options.persists:
-            self.record = FileRecord(self._make_watch, self._note)
+            self.record = FileRecord(self._make_watch, self)
         self._home = ground.began.places.config_home
+        self._credit = get_commit_credit(ground.began.settings)
+        self._attribution: Attribution | None = None
         self._cwd = ground.cwd
         self._backups: PromptBackups | None = None
         self._is_open = False
 
     def _make_watch(self) -> "CallWatch":
-        from clew.record.rewind.disk import Blobs, blobs_dir
         from clew.record.rewind.watch import CallWatch
 
-        return CallWatch(Blobs(blobs_dir(self._home)))
+        return CallWatch(self._make_blobs())
 
-    async def _note(
-        self,
-        message_uuid: str,
-        tool_use_id: str,
-        changes: "Sequence[PathChange]",
-        omitted_count: int,
-    ) -> None:
-        listed = [change.as_json() for change in changes]
-        self._recorder.file_change(message_uuid, tool_use_id, listed, omitted_count)
+    def _make_blobs(self) -> "Blobs":
+        from clew.record.rewind.disk import Blobs, blobs_dir
+
+        return Blobs(blobs_dir(self._home))
+
+    @property
+    def attribution(self) -> "Attribution":
+        if self._attribution is None:
+            from clew.parts.attribution import Attribution
+
+            self._attribution = Attribution(self._recorder, self._make_blobs, self._credit)
+        return self._attribution
+
+    async def note(self, call: CallChanges) -> None:
+        if call.changes:
+            listed = [change.as_json() for change in call.changes]
+            self._recorder.file_change(
+                call.message_uuid, call.tool_use_id, listed, call.omitted_count
+            )
+            await self._back_up(call.message_uuid, call.changes)
+        await self.attribution.note(call)
+
+    async def credit(self, command: str, message_uuid: str) -> str:
+        return await self.attribution.credit(command, message_uuid)
+
+    async def _back_up(self, message_uuid: str, changes: "Sequence[PathChange]") -> None:
         backups, self._backups = self._backups, None
         try:
             if backups is None:
@@ -84,10 +105,9 @@ class FileHistory(Part):
 
     def _open_backups(self) -> "PromptBackups":
         from clew.record.rewind.backups import PromptBackups
-        from clew.record.rewind.disk import Blobs, blobs_dir
 
         session_id = self._recorder.writer.session_id
-        backups = PromptBackups(self._home, session_id, self._cwd, Blobs(blobs_dir(self._home)))
+        backups = PromptBackups(self._home, session_id, self._cwd, self._make_blobs())
         backups.resume(self._recorder.transcript)
         return backups
 

@@ -106,6 +106,9 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
 
 WAITS = "not loaded until you trust this folder: clew config trust"
 CREDIT, CREDIT_CHARACTERS = "Assisted-by: clew", 1000
+# In the credit of a commit: the share of the changed lines that the session's calls wrote.
+SHARE = "{share}"
+_SHARE = lazy_pattern(r"[ \t]*[(\[]?\{share\}[)\]]?")
 NAME_OF_LANGUAGE = lazy_pattern(r"[^\W\d_][\w '()-]{1,39}")
 
 
@@ -115,14 +118,28 @@ def describe_attribution(settings: Mapping[str, Any]) -> str:
     `attribution` takes precedence over the older `includeCoAuthoredBy`; an empty text in it means
     that nothing is added.
     """
-    asked = read_object(settings, "attribution")
-    commit = asked.get("commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else "")
-    parts = ((COMMITS, commit), (PULL_REQUESTS, asked.get("pr", "")))
+    request = read_object(settings, "attribution").get("pr", "")
+    parts = ((COMMITS, cut_share(get_commit_credit(settings))), (PULL_REQUESTS, request))
     return "\n\n".join(
         f"{instruction}\n\n{text.strip()[:CREDIT_CHARACTERS]}"
         for instruction, text in parts
         if isinstance(text, str) and text.strip()
     )
+
+
+def get_commit_credit(settings: Mapping[str, Any]) -> str:
+    """Return the text that ends messages of commits; `SHARE` in it stands for a share of lines."""
+    asked = read_object(settings, "attribution")
+    credit = asked.get("commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else "")
+    return credit if isinstance(credit, str) else ""
+
+
+def cut_share(text: str) -> str:
+    """Return a credit as the model is told it: without the share, which is known at the commit.
+
+    So the message of a commit that clew does not see is still well formed.
+    """
+    return _SHARE.sub("", text)
 
 
 class Speech:

@@ -41,6 +41,12 @@ def load_merge() -> Words:
     return WORDS
 
 
+def load_why() -> Words:
+    from clew.commands.sessions.why import WORDS
+
+    return WORDS
+
+
 def load_repair() -> Words:
     from clew.commands.sessions.repair import WORDS
 
@@ -74,6 +80,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "repair": (load_repair, "Repair a damaged session (keeps the original)"),
     "tree": (load_show, "Show the prompts of all branches, and the forks"),
     "diff": (load_diff, "Compare two branches or sessions (exit 1 if they differ)"),
+    "why": (load_why, "Show which prompts wrote the lines of a file"),
     "merge": (load_merge, "Merge two continuations of a session (exit 1 on conflicts)"),
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),

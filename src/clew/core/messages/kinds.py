@@ -67,7 +67,7 @@ _KINDS = (
     _ours(records.FileHistorySnapshot, BESIDE, "the first file change after a prompt", "other tools' rewind"),
     _ours(records.FileHistoryDelta, BESIDE, "a further file of a turn that changes many", "other tools' rewind"),
     _ours(records.FileChange, BESIDE, "a tool call that changed files; a rewind", "rewind and redo"),
-    _ours(records.AttributionSnapshot, BESIDE, "programs that record with `Recorder`", "kept"),
+    _ours(records.AttributionSnapshot, BESIDE, "a tool call that changed files; a commit", "resume; `clew sessions why`; the credit of commits"),
     _ours(records.ContentReplacement, BESIDE, "a tool result that was shortened or removed", "resume; other tools"),
     _ours(records.Mode, BESIDE, "programs that record with `Recorder`", "kept"),
     _ours(records.PermissionMode, BESIDE, "a change of mode", "the screen on resume"),

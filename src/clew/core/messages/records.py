@@ -89,12 +89,14 @@ class FileChange(Entry):
 
 
 class AttributionSnapshot(Entry):
-    """The lines that the agent wrote, by file."""
+    """Who wrote the lines that a call changed, by file; with `commit`, what was committed."""
 
     __slots__ = ()
     tag = "attribution-snapshot"
 
     message_id = TextField("messageId")
+    file_states = ObjectField("fileStates")
+    commit = ObjectField("commit")
 
 
 class ContentReplacement(Entry):

@@ -115,7 +115,7 @@ def _cleared(folder: Path) -> None:
             path.unlink()
 
 
-_COPIED = ("file-change", "task-ended")
+_COPIED = ("attribution-snapshot", "file-change", "task-ended")
 # Offsets in the original mean nothing in the copy. A rewind that failed cannot be undone either.
 _NO_REDO = -1
 

@@ -71,6 +71,18 @@ class SideLines(ABC):
             "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
         )
 
+    def attribution_snapshot(
+        self, message_id: str, files: Message, *, surface: str, **fields: Any
+    ) -> None:
+        """Record who wrote the lines of changed files, and what a commit contained."""
+        self._note(
+            "attribution-snapshot",
+            messageId=message_id,
+            surface=surface,
+            fileStates=files,
+            **fields,
+        )
+
     def task_ended(
         self, task_id: str, tool_use_id: str, *, status: str, words: str, exit_code: int | None
     ) -> None:

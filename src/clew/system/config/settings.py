@@ -125,7 +125,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", default=False,
         executes=True),
     key("attribution", OBJECT,
-        "Lines that end commit messages (commit) and pull request descriptions (pr)",
+        "Lines that end commit messages (commit; {share}: the share of lines by clew) and pull request descriptions (pr)",
         executes=True),
     key("outputStyle", STRING, "Output style"),
     key("agent", STRING, "Agent to run the session as", executes=True),

@@ -1,0 +1,227 @@
+"""Who wrote the lines of files: a tool call, or something else between two calls. Pure.
+
+The lines' authors are kept for each content that a file had, because a rewind or git may bring one
+back. They follow from the `attribution-snapshot` lines of a transcript, which contain what changed
+and not the text, so the files and their saved contents may be gone.
+
+The format is described in docs/using/attribution.md.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json, list_of, object_of, text_of
+
+# The author of lines that no call wrote: the user, an editor, a hook.
+OTHERS = "others"
+# Larger files are not compared.
+COMPARED_MAX_BYTES = 1 << 20
+# Above this many pairs of lines a difference counts as one change; a finer one takes too long.
+PAIRS_MAX = 1_000_000
+# Beyond the last line of any file.
+END = 1 << 60
+# The newest contents of a file whose authors are kept.
+CONTENTS_MAX = 50
+
+# The lines before the change, the lines that it replaced, and the new lines.
+Hunk: TypeAlias = tuple[int, int, int]
+# The lines before the span, the lines in it, and their author.
+Span: TypeAlias = tuple[int, int, str]
+
+
+class LineEdit(Struct, frozen=True, kw_only=True):
+    """A change of one content into another. `source` is the file's former path if it was moved."""
+
+    author: str
+    before: str
+    after: str
+    hunks: tuple[Hunk, ...]
+    source: str = ""
+
+
+class LineCounts(Struct, frozen=True, kw_only=True):
+    """The lines of a file that the session's calls wrote, and those that others wrote meanwhile."""
+
+    agent: int = 0
+    others: int = 0
+
+
+def compare_lines(before: bytes, after: bytes) -> tuple[Hunk, ...] | None:
+    """Return the changed lines between two contents, or None if they can't be compared."""
+    if max(len(before), len(after)) > COMPARED_MAX_BYTES or b"\0" in before or b"\0" in after:
+        return None
+    a, b = split_lines(before), split_lines(after)
+    first = 0
+    while first < min(len(a), len(b)) and a[first] == b[first]:
+        first += 1
+    last = 0
+    while last < min(len(a), len(b)) - first and a[-1 - last] == b[-1 - last]:
+        last += 1
+    old, new = a[first : len(a) - last], b[first : len(b) - last]
+    if not old and not new:
+        return ()
+    if len(old) * len(new) > PAIRS_MAX or not old or not new:
+        return ((first, len(old), len(new)),)
+    from difflib import SequenceMatcher
+
+    return tuple(
+        (first + i1, i2 - i1, j2 - j1)
+        for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if kind != "equal"
+    )
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def move_spans(spans: Sequence[Span], hunks: Sequence[Hunk], author: str) -> tuple[Span, ...]:
+    """Return the spans after a change; an empty `author` leaves its lines without an author."""
+    moved: list[Span] = []
+    i = at = grown = 0
+    for first, removed, added in (*hunks, (END, 0, 0)):
+        while i < len(spans) and spans[i][0] < first:
+            begin, end, whose = max(spans[i][0], at), spans[i][0] + spans[i][1], spans[i][2]
+            if begin < min(end, first):
+                _append(moved, (begin + grown, min(end, first) - begin, whose))
+            if end > first:
+                break
+            i += 1
+        if added and author:
+            _append(moved, (first + grown, added, author))
+        at, grown = first + removed, grown + added - removed
+    return tuple(moved)
+
+
+def _append(spans: list[Span], span: Span) -> None:
+    if spans and spans[-1][2] == span[2] and spans[-1][0] + spans[-1][1] == span[0]:
+        first, count, author = spans.pop()
+        span = (first, count + span[1], author)
+    spans.append(span)
+
+
+class Authorship:
+    """The authors of the lines of files.
+
+    `contents` has the spans of each known content of a file by its SHA-256, and `newest` the
+    content that the file was last seen with. `shipped` has the authors of lines that were written
+    before the last commit.
+    """
+
+    def __init__(self) -> None:
+        self.contents: dict[str, dict[str, tuple[Span, ...]]] = {}
+        self.newest: dict[str, str] = {}
+        self.shipped: set[str] = set()
+
+    def spans(self, path: str, content: str) -> tuple[Span, ...]:
+        return self.contents.get(path, {}).get(content, ())
+
+    def knows(self, path: str, content: str) -> bool:
+        return content in self.contents.get(path, {})
+
+    def see(self, path: str, content: str) -> None:
+        """Note the content of a file that was seen without a change of its authors."""
+        self.contents.setdefault(path, {}).setdefault(content, ())
+        self.newest[path] = content
+
+    def edit(self, path: str, edit: LineEdit) -> None:
+        spans = self.spans(edit.source or path, edit.before)
+        known = self.contents.setdefault(path, {})
+        known.pop(edit.after, None)
+        known[edit.after] = move_spans(spans, edit.hunks, edit.author)
+        while len(known) > CONTENTS_MAX:
+            del known[next(iter(known))]
+        self.newest[path] = edit.after
+
+    def remove(self, path: str) -> None:
+        """Note that a file is gone. Its contents stay known, because it may come back."""
+        self.newest.pop(path, None)
+
+    def ship(self) -> None:
+        """Begin a new count of lines, because the current ones were committed."""
+        for path, content in self.newest.items():
+            spans = self.contents[path][content]
+            self.shipped.update(author for _, _, author in spans if author != OTHERS)
+            self.contents[path][content] = tuple(s for s in spans if s[2] != OTHERS)
+
+    def count(self, path: str) -> LineCounts:
+        """Count the lines of a file's newest content that were written since the last commit."""
+        spans = self.spans(path, self.newest.get(path, ""))
+        agent = sum(n for _, n, author in spans if author not in (OTHERS, *self.shipped))
+        return LineCounts(agent=agent, others=sum(n for _, n, author in spans if author == OTHERS))
+
+    def total(self) -> LineCounts:
+        """Count the lines of all files in which calls wrote lines since the last commit."""
+        counts = [count for count in map(self.count, self.newest) if count.agent]
+        return LineCounts(
+            agent=sum(count.agent for count in counts), others=sum(count.others for count in counts)
+        )
+
+    def read(self, line: Json) -> None:
+        """Apply an `attribution-snapshot` line; malformed parts of it are skipped."""
+        for path, state in object_of(line.get("fileStates")).items():
+            content = text_of(object_of(state).get("contentHash"))
+            edits = [*_edits(object_of(state), content)]
+            for edit in edits:
+                self.edit(path, edit)
+            if not content:
+                self.remove(path)
+            elif not edits:
+                self.see(path, content)
+        if "commit" in line:
+            self.ship()
+
+
+def encode_file(content: str, edits: Sequence[LineEdit], count: LineCounts) -> Json:
+    """Return the state of a file in a line; without `content`, the file is gone."""
+    if not content:
+        return {"contentHash": ""}
+    return {
+        "contentHash": content,
+        "agentLines": count.agent,
+        "otherLines": count.others,
+        "edits": [
+            {
+                "by": edit.author,
+                "from": edit.before,
+                **({"path": edit.source} if edit.source else {}),
+                "hunks": edit.hunks,
+            }
+            for edit in edits
+        ],
+    }
+
+
+def _edits(state: Json, content: str) -> Iterator[LineEdit]:
+    listed = [object_of(edit) for edit in list_of(state.get("edits"))] if content else []
+    afters = [*(text_of(edit.get("from")) for edit in listed[1:]), content]
+    for edit, after in zip(listed, afters, strict=False):
+        hunks = _hunks(edit.get("hunks"))
+        if after and hunks is not None:
+            yield LineEdit(
+                author=text_of(edit.get("by")),
+                before=text_of(edit.get("from")),
+                after=after,
+                hunks=hunks,
+                source=text_of(edit.get("path")),
+            )
+
+
+def _hunks(value: Any) -> tuple[Hunk, ...] | None:
+    """Return the hunks in a line, or None if they are not in order."""
+    hunks: list[Hunk] = []
+    at = 0
+    for listed in map(list_of, list_of(value)):
+        if len(listed) != 3 or not all(type(n) is int and 0 <= n < END for n in listed):
+            return None
+        first, removed, added = listed
+        if first < at:
+            return None
+        at = first + removed
+        hunks.append((first, removed, added))
+    return tuple(hunks)
