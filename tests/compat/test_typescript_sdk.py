@@ -12,7 +12,7 @@ from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
 from tests.fronts.headless.clew_process import environment
 
-PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.330"
+PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.332"
 MAKES = {
     "scenario": 1,
     "answers": [

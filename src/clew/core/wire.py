@@ -19,7 +19,7 @@ from clew.version import VERSION
 State: TypeAlias = Literal["idle", "running", "requires_action"]
 
 # The protocol version that hosts compare with; clew's own version is a separate field.
-COMPATIBLE_VERSION = "2.1.328"
+COMPATIBLE_VERSION = "2.1.332"
 # Features beyond the first version of the protocol that a host can rely on.
 CAPABILITIES = ("interrupt_receipt", "hook_on_failure", "reload_plugins_refuse_if_busy_v1")
 # The name under which hosts know the tool that starts a subagent.

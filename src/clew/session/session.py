@@ -115,6 +115,14 @@ class Session(Struct, frozen=True, kw_only=True):
         unsaved = [trouble.at_the_end for trouble in self.story.recorder.troubles]
         return [*self.parts.store_copy.news(), *unsaved]
 
+    def why_lines_are_lost(self) -> str:
+        """Return the system's name of the error that cost lines of the transcript, or nothing.
+
+        Lines in a recovery file are not lost.
+        """
+        troubles = self.story.recorder.troubles
+        return next((trouble.code for trouble in troubles if trouble.rescued_to is None), "")
+
     @property
     def mode(self) -> Mode:
         return self.rules.mode

@@ -1,5 +1,6 @@
 """The real program on disks that lose what was not synced, and on disks that fail at any call."""
 
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -184,3 +185,23 @@ def test_a_disk_that_fails_at_any_call_costs_no_word(
     assert calls > 20
     for n in range(1, calls + 1):
         goes_on_though(monkeypatch, tmp_path / str(n), n, **how)
+
+
+def test_a_host_is_told_of_lines_that_a_full_disk_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = {"is_lasting": True, "code": errno.ENOSPC}
+    flags = ("--output-format", "stream-json", "--verbose", "--session-id", SESSION)
+    with serving(by_prompt({"go": [{"text": "All done."}]})) as server:
+        # Neither the transcript nor a recovery file can be written.
+        laid_below(monkeypatch, tmp_path / "shim", Failing, 1, "/", str(tmp_path / "calls"), **full)
+        done = clew(tmp_path, server.url, "-p", "go", *flags)
+    assert done.returncode == 0, done.stderr
+    *_, result, last = map(json.loads, done.stdout.splitlines())
+    assert result["subtype"] == "success"
+    assert {name: last[name] for name in ("subtype", "error_code", "lost")} == {
+        "subtype": "session_writes_lost",
+        "error_code": "ENOSPC",
+        "lost": ["transcript"],
+    }
+    assert last["transcript_session_ids"] == [SESSION]

@@ -40,6 +40,8 @@ from clew.system.clock import make_id
 from clew.system.config.environment import freeze
 
 NEWS: Json = {"kind": "task-notification"}
+# The errors of a full disk, by the names that hosts know.
+FULL = frozenset({"ENOSPC", "EDQUOT"})
 TOO_LATE = "a signal ended this session before it could answer"
 
 
@@ -334,6 +336,19 @@ class HostView(FrontView):
         """Report that this process is about to end, and why."""
         if self._session is not None:
             self._channel.post(self._framing.system("worker_shutting_down", reason=reason))
+
+    def tell_lost(self, codes: Mapping[str, str]) -> None:
+        """Report that a full disk cost lines of these sessions' transcripts."""
+        full = [code for code in codes.values() if code in FULL]
+        if full:
+            self._channel.post(
+                self._framing.system(
+                    "session_writes_lost",
+                    error_code=full[0],
+                    lost=["transcript"],
+                    transcript_session_ids=[name for name in codes if codes[name] in FULL],
+                )
+            )
 
     def tell_mode(self, mode: str) -> None:
         """Report a change of the permission mode."""

@@ -80,6 +80,8 @@ class HostServer:
         # The last handshake; it applies to every session of this channel.
         self._handshake: ControlRequest | None = None
         self._brought = brought
+        # Why lines of transcripts are lost, by session.
+        self._lost: dict[str, str] = {}
 
     # -- running
 
@@ -113,6 +115,8 @@ class HostServer:
                 )
             if self._ended_by is not None:
                 self._view.tell_end("host_exit")
+            elif self._lost and not self._view.is_error:
+                self._view.tell_lost(self._lost)
             await self._leave()
         if self._ended_by is not None:
             return ENDED_BY[signal.Signals(self._ended_by)]
@@ -203,6 +207,8 @@ class HostServer:
             self._is_open.clear()
         for notice in session.parting():
             self._channel.warn(notice)
+        if code := session.why_lines_are_lost():
+            self._lost[session.session_id] = code
         return None if isinstance(then, int) else make_next_options(
             options, then
         ), session.session_id

@@ -7,6 +7,7 @@ guarantees are in docs/internals/transcript.md.
 Decision: docs/decisions/050-transcript-lock.md
 """
 
+import errno
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     unsaved_lines: int
     rescued_to: Path | None
+    # The system's name of the error, such as ENOSPC.
+    code: str = ""
 
     def __str__(self) -> str:
         return self._said(
@@ -247,6 +250,7 @@ class LogFile:
             reason=error.strerror or str(error),
             unsaved_lines=len(self._tail),
             rescued_to=self._rescue.path if is_saved else None,
+            code=errno.errorcode.get(error.errno or 0, ""),
         )
 
     def _take_rescued(self) -> None:
