@@ -506,7 +506,7 @@ def dispatch(args: list[str]) -> int:
     if first == "help" and (len(args) == 2 or (len(args) == 3 and args[1] in COMMANDS)):
         return helped(args[1:])
     if first in COMMANDS:
-        if first != "demo":  # the demo draws on the screen
+        if first not in ("attach", "demo"):  # these escape what they show, and ring the bell
             only_words("stdout")
         if first in ("acp", "mcp"):
             hide()

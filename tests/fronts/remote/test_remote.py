@@ -7,6 +7,7 @@ from pathlib import Path
 from clew.testing.server import serving
 from tests.fronts.headless.test_rules_hold import calls
 from tests.fronts.remote.yard import Json, Watching, Yard
+from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
 
 READ_TOKEN = "printf '%s' \"$CLEW_REMOTE_TOKEN$CLEW_STORE_TOKEN\" > made"
@@ -136,3 +137,38 @@ def unmarked(messages: list[Json]) -> list[str]:
         for m in messages
     ]
     return [json.dumps(content) for content in plain]
+
+
+def test_attach_shows_each_call_with_its_result(tmp_path: Path) -> None:
+    """A running call is not an interrupted one, and words for the model are not shown."""
+    wanted = ("touch made; ls", "touch not-made", "ls", "sleep 60; ls")
+    plan = calls(*(("Bash", {"command": command}) for command in wanted))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker()
+        viewer = yard.run("attach", yard.session)
+        viewer.type("please make a file")
+        viewer.until(lambda line: line.startswith("Allow this call?"))
+        where = {"CLEW_REMOTE_URL": yard.url, "CLEW_REMOTE_TOKEN": yard.token}
+        with Terminal(tmp_path, model.url, "attach", yard.session, **where) as terminal:
+            terminal.expect("Allow this call?")
+            terminal.expect("\x07")
+            assert "\\x07" not in terminal.all
+        assert "● Bash: touch made; ls" in viewer.lines
+        viewer.type("y")
+        viewer.until(lambda line: line == "  made")
+        viewer.until(lambda line: line.startswith("Allow this call?"))
+        viewer.type("n not that one")
+        viewer.until(lambda line: line == "  not that one")
+        viewer.until(lambda line: line == "  made")
+        assert "Interrupted" not in viewer.lines
+        viewer.until(lambda line: line == "● Bash: sleep 60; ls")
+        viewer.type("/stop")
+        viewer.until(lambda line: line == "Interrupted")
+        viewer.type("once more")
+        viewer.until(lambda line: line == "clew: Done.")
+        assert viewer.end() == 0
+        shown = "\n".join(viewer.lines)
+        assert "✗ Bash: touch not-made" in viewer.lines
+        assert shown.count("Interrupted") == 1
+        assert "remains in effect" not in shown
+        assert "error" not in shown

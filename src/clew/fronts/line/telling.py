@@ -132,7 +132,11 @@ class LineWriter:
                 # Written unchanged, because only harmless signals of hooks are passed on.
                 self._paper.write(event.sequence)
             case _:
-                self._lines(self._transcript.feed(event))
+                self.feed(event)
+
+    def feed(self, event: EngineEvent) -> None:
+        """Print the lines that an event adds."""
+        self._lines(self._transcript.feed(event))
 
     def _lines(self, lines: list[Line]) -> None:
         if lines:

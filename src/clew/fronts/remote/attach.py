@@ -11,10 +11,15 @@ import random
 import sys
 from collections.abc import Callable
 
+from clew.agent.events import ToolFinished, ToolStarted
 from clew.core import wire
-from clew.core.json_object import Json, object_of
+from clew.core.json_object import Json, list_of, object_of
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import replace_unprintable
+from clew.core.messages.text import (
+    CANCELLED,
+    INTERRUPTED_WHILE_RUNNING,
+    replace_unprintable,
+)
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.headless.channel import Input
 from clew.fronts.line.telling import LineWriter, Paper
@@ -90,17 +95,23 @@ def print_json(about: Json) -> None:
 
 
 class PrintLines:
-    """Shows events with the renderer of line mode."""
+    """Shows events with the renderer of line mode, each call when it begins and when it ends."""
 
     def __init__(self) -> None:
         self._writer = LineWriter(Paper(sys.stdout), see_with="")
+        # The calls without a result, by ID.
+        self._calls: dict[str, Json] = {}
 
     def show(self, about: Json) -> None:
         payload = object_of(about.get("payload"))
         match payload.get("type"):
-            case "assistant" | "user" if not payload.get("isSynthetic"):
-                self._writer.history([payload], title_of)
-            case "result" if payload.get("is_error"):
+            case "assistant" | "user" if payload.get("parent_tool_use_id"):
+                pass  # The result of the subagent's call tells what it did.
+            case "assistant":
+                self._show_response(payload)
+            case "user" if not payload.get("isSynthetic"):
+                self._show_input(payload)
+            case "result" if payload.get("is_error") and not is_stopped(payload):
                 self._writer.line(f"error: {payload.get('result') or payload.get('subtype')}")
             case "result":
                 self._writer.ring()
@@ -111,6 +122,40 @@ class PrintLines:
                 self._writer.ring()
             case "note":
                 self._writer.line(str(payload.get("content")))
+
+    def _show_response(self, payload: Json) -> None:
+        message = object_of(payload.get("message"))
+        for block in map(object_of, list_of(message.get("content"))):
+            if block.get("type") == "tool_use":
+                self._calls[str(block.get("id"))] = block
+                self._writer.feed(ToolStarted(block=block, title=title_of(block)))
+            else:
+                one = payload | {"message": message | {"content": [block]}}
+                self._writer.history([one], title_of)
+
+    def _show_input(self, payload: Json) -> None:
+        message = object_of(payload.get("message"))
+        blocks = [object_of(block) for block in list_of(message.get("content"))]
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if not results:
+            self._writer.history([payload], title_of)
+        for result in results:
+            call = self._calls.pop(str(result.get("tool_use_id")), None)
+            if result.get("content") in (CANCELLED, INTERRUPTED_WHILE_RUNNING):
+                pass  # Words for the model; the next message says that the turn was interrupted.
+            elif call is not None:
+                # Streams have another name for the result as data than transcripts.
+                entry = payload | {
+                    "message": message | {"content": [result]},
+                    "toolUseResult": payload.get("tool_use_result"),
+                }
+                is_error = result.get("is_error") is True
+                self._writer.feed(ToolFinished(block=call, entry=entry, is_error=is_error))
+
+
+def is_stopped(result: Json) -> bool:
+    """Return whether a turn was interrupted, which an earlier message has shown."""
+    return str(result.get("terminal_reason")).startswith("aborted")
 
 
 def describe_question(request: Json) -> str:
