@@ -82,16 +82,18 @@ def scope_of(payload: Json) -> str:
 def show_session(found: Json) -> Json:
     is_there = now_ms() - found["beat_at"] < log.LEASE_MS
     state = found["state"]
+    reported = state.get("external_metadata", {})
     return {
         "id": SESSION_PREFIX + found["id"].replace("-", ""),
         "session_id": found["id"],
-        "title": found["title"],
+        # A session gets its title from its first prompt, after it was registered here.
+        "title": reported.get("title") or found["title"],
         "config": found["config"],
         "worker_epoch": found["worker_epoch"],
         "last_sequence_num": found["last_sequence_num"],
         "connection_status": "connected" if is_there else "disconnected",
         "worker_status": state.get("worker_status", "idle"),
-        "external_metadata": state.get("external_metadata", {}),
+        "external_metadata": reported,
         "created_at": timestamp(found["created_at"]),
         "updated_at": timestamp(found["updated_at"]),
     }

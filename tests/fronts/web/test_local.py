@@ -36,8 +36,8 @@ class Desk:
         self._environ = environment(home, model_url)
         self._running: list[Running] = []
 
-    def run(self, *args: str) -> Running:
-        running = Running(self.work, self._environ, *args)
+    def run(self, *args: str, folder: Path | None = None) -> Running:
+        running = Running(folder or self.work, self._environ, *args)
         self._running.append(running)
         return running
 
@@ -126,4 +126,41 @@ def test_a_session_is_forked_before_a_prompt(browser: "Browser", tmp_path: Path)
         screen.page.fill("input[type=search]", "two")
         screen.wait(".hit")
         assert len(screen.texts(".hit")) >= 2
+        screen.close()
+
+
+def test_a_new_user_starts_a_session_where_clew_web_was_started(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    plan = {"scenario": 1, "answers": ANSWERS}
+    with serving(plan) as model, Desk(tmp_path, model.url) as desk:
+        web = desk.run("web", "--no-open", "--port", "0")
+        screen = Screen(browser, "desk")
+        screen.open(find_address(web))
+        screen.wait_text(".nothing", "Start one with +")
+        # From another folder, the command offers that folder too, in the page that runs already.
+        other = tmp_path / "other"
+        other.mkdir()
+        assert desk.run("web", "--no-open", folder=other).end() == 0
+        screen.page.click("button[aria-label='New session']")
+        screen.wait("dialog select")
+        offered = screen.page.locator("dialog option").all_text_contents()
+        assert offered == [str(other), str(desk.work)]
+        screen.page.select_option("dialog select", str(desk.work))
+        screen.page.click("dialog button:has-text('Start')")
+        # What is typed at once is the prompt, not a shortcut of the page.
+        screen.wait(".composer textarea:focus")
+        screen.page.keyboard.type("find a bug")
+        screen.page.keyboard.press("Enter")
+        screen.wait_text(".said", "Answer 0.")
+        assert screen.texts(".typed") == ["find a bug"]
+        # The session is named by its prompt, and each turn has its own cost.
+        screen.wait_text(".titles h1", "find a bug")
+        screen.wait_text(".entry-title", "find a bug")
+        screen.prompt("and another")
+        screen.wait_text(".said", "Answer 1.")
+        screen.page.wait_for_function("document.querySelectorAll('.turn').length === 2")
+        first, second = (text.split(" · ")[-1] for text in screen.texts(".turn"))
+        assert first.startswith("$")
+        assert first == second
         screen.close()

@@ -11,7 +11,8 @@ COUNTED = (
     "output_tokens",
 )
 # Frames that can change the report.
-CHANGING = frozenset({"result", "control_response"})
+CHANGING = frozenset({"assistant", "result", "control_response"})
+TITLE_CHARACTERS = 200
 
 
 class SessionReport:
@@ -36,6 +37,7 @@ class SessionReport:
         settings = session.rules.standing.settings
         report: Json = {
             "cwd": session.workspace.cwd,
+            "title": " ".join(session.parts.title.text.split())[:TITLE_CHARACTERS],
             "permission_mode": session.mode,
             "model": session.model.id,
             "context_max": session.model.context_window,

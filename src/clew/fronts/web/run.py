@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.core.json_object import list_of
 from clew.core.messages.errors import UserError
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.remote.keys import read_file, write_file
@@ -39,6 +40,8 @@ PORTS = 20
 PAIRING_MS = 120_000
 SCOPES = ("view", "answer", "prompt", "start")
 NAME = "Browser on this machine"
+# The address of the running `clew web`, and the folders in which the command was started.
+ADDRESS = "web-address.json"
 
 
 def main(argv: list[str]) -> int:
@@ -84,7 +87,10 @@ async def run(options: argparse.Namespace) -> int:
     make_private(folder)
     database = SqliteDatabase(folder / "web.db")
     try:
+        here = str(Path.cwd())
         if url := find_running():
+            folders = [name for name in read_folders() if name != here]
+            write_file(ADDRESS, {"url": url, "folders": [here, *folders]})
             await open_page(database, folder, url, options)
             return 0
         port = options.port or find_port()
@@ -99,7 +105,8 @@ async def run(options: argparse.Namespace) -> int:
             return bool(show_session(found)["connection_status"] == "connected")
 
         workers = Workers(url, token, os.environ, is_connected)
-        server = SessionServer(database, hosts=LOOPBACK, shelf=LocalShelf(home, workers))
+        shelf = LocalShelf(home, workers, read_folders)
+        server = SessionServer(database, hosts=LOOPBACK, shelf=shelf)
         listener = WebListener(server, "127.0.0.1", port)
 
         def stop(_number: int) -> None:
@@ -110,12 +117,12 @@ async def run(options: argparse.Namespace) -> int:
             open_when_ready(listener.is_ready, database, folder, url, options), name="open the page"
         )
         try:
-            write_file("web-address.json", {"url": url})
+            write_file(ADDRESS, {"url": url, "folders": [here]})
             await listener.serve()
         finally:
             opening.cancel()
             await asyncio.wait([opening])
-            write_file("web-address.json", {})
+            write_file(ADDRESS, {})
             await workers.aclose()
         if not opening.cancelled() and (error := opening.exception()):
             raise error
@@ -126,12 +133,17 @@ async def run(options: argparse.Namespace) -> int:
 
 def find_running() -> str:
     """Return the address of this user's running `clew web`, or an empty string."""
-    url = str(read_file("web-address.json").get("url", ""))
+    url = str(read_file(ADDRESS).get("url", ""))
     if url.startswith("http://127.0.0.1:"):
         with suppress(OSError), urllib.request.urlopen(f"{url}/v1/health", timeout=2) as response:
             if response.status == 200:
                 return url
     return ""
+
+
+def read_folders() -> list[str]:
+    """Return the folders in which `clew web` was started, the last one first."""
+    return [name for name in list_of(read_file(ADDRESS).get("folders")) if isinstance(name, str)]
 
 
 def find_port() -> int:

@@ -5,6 +5,7 @@ shown from its transcript, and can be continued unless another process has it op
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from clew.core.json_object import Json
@@ -30,8 +31,12 @@ MOST_HITS = 50
 class LocalShelf:
     """The transcripts below one config home, and the workers that continue them."""
 
-    def __init__(self, home: Path, workers: Workers) -> None:
+    def __init__(
+        self, home: Path, workers: Workers, read_folders: Callable[[], list[str]]
+    ) -> None:
+        """Create the shelf. `read_folders` returns the folders in which `clew web` was started."""
         self._home = home
+        self._read_folders = read_folders
         self._workers = workers
         self._last: dict[tuple[str, int], str] = {}
 
@@ -70,6 +75,12 @@ class LocalShelf:
             "read_only": is_elsewhere,
             "why": why if is_elsewhere else "",
         }
+
+    async def list_folders(self) -> list[str]:
+        """Return the folders in which `clew web` was started, then those that have sessions."""
+        found = await self.list_sessions()
+        known = [*self._read_folders(), *(session["config"]["cwd"] for session in found)]
+        return list(dict.fromkeys(filter(None, known)))
 
     def has(self, session: str) -> bool:
         return bool(find_session(self._home, session))
@@ -150,8 +161,7 @@ class LocalShelf:
 
     async def start(self, folder: str) -> str:
         """Start a session in a folder that already has sessions."""
-        known = {session["config"]["cwd"] for session in await self.list_sessions()}
-        if folder not in known:
+        if folder not in await self.list_folders():
             raise RefusedError(400, "unknown_folder", f"no session has used the folder {folder!r}")
         return await self._workers.start_new(folder)
 

@@ -90,6 +90,7 @@ class WebPages:
             Route(one + "/events", for_device(self._read_page, "view"), methods=["GET"]),
             Route("/v1/web/stream", for_device(self._stream, "view"), methods=["GET"]),
             Route("/v1/web/sessions", for_device(self._start, "start"), methods=["POST"]),
+            Route("/v1/web/folders", for_device(self._list_folders, "start"), methods=["GET"]),
             Route(one + "/host", for_device(self._host, "prompt"), methods=["POST"]),
             Route(one + "/fork", for_device(self._fork, "start"), methods=["POST"]),
             Route(one + "/branches", for_device(self._branches, "view"), methods=["GET"]),
@@ -185,6 +186,9 @@ class WebPages:
                 404, "not_found", "this server does not provide sessions of its own machine"
             )
         return self._shelf
+
+    async def _list_folders(self, _device: Device, _request: Request) -> Response:
+        return JSONResponse({"data": await self._require_shelf().list_folders()})
 
     async def _start(self, _device: Device, request: Request) -> Response:
         folder = str((await parse_object(request)).get("folder"))

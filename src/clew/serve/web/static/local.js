@@ -53,18 +53,20 @@ export function drawSide(view) {
 	return h('section', null, h('details', { ontoggle: show }, h('summary', null, h('h3', null, 'Branches')), list));
 }
 
-/** Return the button that starts a session in a folder that already has sessions. */
-export function drawStart(sessions) {
-	return iconButton('plus', 'New session', () => {
-		const folders = [...new Set(sessions().map((session) => session.config?.cwd).filter(Boolean))];
+/** Return the button that starts a session in the folder of clew web, or where there are sessions. */
+export function drawStart() {
+	return iconButton('plus', 'New session', async () => {
+		const found = await ask('GET', '/v1/web/folders').catch((error) => ({ data: [], error }));
+		const folders = found.data;
 		const choice = h('select', { 'aria-label': 'Folder', class: 'framed' }, folders.map((folder) => h('option', { value: folder }, folder)));
-		const words = h('p', { class: 'bad', role: 'alert' });
+		const words = h('p', { class: 'bad', role: 'alert' }, found.error?.message);
 		const start = async (event) => {
 			event.preventDefault();
 			words.textContent = '';
 			try {
 				const made = await ask('POST', '/v1/web/sessions', { folder: choice.value });
 				dialog.close();
+				sessionStorage.setItem(`fresh-${made.session_id}`, '1');
 				location.hash = `#/s/${made.session_id}`;
 			} catch (error) {
 				words.textContent = error.message;

@@ -136,7 +136,9 @@ function enter() {
 			return;
 		}
 		Object.assign(page.more, { drawPromptMenu, drawSide });
-		page.extra.append(drawStart(() => page.sessions));
+		page.hasShelf = true;
+		page.extra.append(drawStart());
+		drawList();
 		page.view?.refresh();
 	}).catch(() => {});
 	addEventListener('hashchange', route);
@@ -216,7 +218,7 @@ function drawList() {
 		return found.length ? h('section', null, h('h2', null, title, h('span', { class: 'number' }, String(found.length))), h('ul', null, found.slice(0, 200).map((session) => h('li', null, drawEntry(session))))) : null;
 	});
 	const lost = page.listLink?.state === 'lost' ? h('p', { class: 'quiet note', role: 'status' }, `Updated ${span(page.listLink.ageMs)} ago, ${navigator.onLine ? 'reconnecting' : 'offline'}`) : null;
-	refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, 'Start one with ', h('code', null, 'clew --remote'), ' on the machine with your code.')));
+	refill(page.results, lost, groups, page.sessions.length === 0 && h('div', { class: 'nothing' }, h('p', null, 'No sessions yet.'), h('p', { class: 'quiet' }, page.hasShelf ? 'Start one with + above, or with clew in a terminal.' : ['Start one with ', h('code', null, 'clew --remote'), ' on the machine with your code.'])));
 	if (focus) page.results.querySelector(`a[href="${focus}"]`)?.focus({ preventScroll: true });
 }
 

@@ -67,6 +67,11 @@ export class SessionView {
 	async open() {
 		try {
 			await this.load();
+			if (sessionStorage.getItem(`fresh-${this.id}`)) {
+				// What is typed now is the first prompt, not a shortcut.
+				sessionStorage.removeItem(`fresh-${this.id}`);
+				this.composer.box.focus();
+			}
 			for (const [uuid, content] of Object.entries((await recall(`queue-${this.id}`)) ?? {})) this.queue(uuid, content);
 		} catch (error) {
 			if (error instanceof Refusal && !error.isPassing) {
@@ -92,7 +97,7 @@ export class SessionView {
 		this.isReading = true;
 		this.about = page.session;
 		this.first = page.first;
-		this.isWhole = !page.more;
+		this.isWhole = this.model.isWhole = !page.more;
 		for (const about of page.questions) this.model.take(about);
 		for (const about of page.events) this.model.take(about);
 		this.model.changed.clear();

@@ -195,12 +195,14 @@ export class Transcript {
 
 	takeResult(payload, at) {
 		this.live = [];
+		// The service sums up. Where the page begins within a session, the first turn's cost is unknown.
+		const before = this.cost ?? (this.isWhole ? 0 : NaN);
 		if (typeof payload.total_cost_usd === 'number') this.cost = payload.total_cost_usd;
 		const models = Object.values(payload.modelUsage ?? {});
 		const window = Math.max(0, ...models.map((model) => model.contextWindow ?? 0));
 		if (window) this.window = window;
 		if (payload.is_error && payload.result) this.push({ kind: 'notice', text: payload.result, level: 'error', at });
-		this.push({ kind: 'turn', ms: payload.duration_ms, usd: payload.total_cost_usd, usage: payload.usage, isError: payload.is_error, subtype: payload.subtype, at });
+		this.push({ kind: 'turn', ms: payload.duration_ms, usd: this.cost - before, usage: payload.usage, isError: payload.is_error, subtype: payload.subtype, at });
 	}
 
 	takeSystem(payload, at) {
