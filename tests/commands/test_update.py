@@ -109,6 +109,50 @@ def make_newer(wheel: Path, version: str) -> None:
             new.writestr(name.replace(f"clew-{VERSION}", f"clew-{version}"), content)
 
 
+@pytest.mark.e2e
+@pytest.mark.timeout(300)
+def test_a_missing_extra_is_added_by_the_command_that_is_named(tmp_path: Path) -> None:
+    """Of a wheel, no package index knows that there is an extra."""
+    index = tmp_path / "index"
+    wheel = build_wheel(index)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--quiet", f"{wheel}[serve]", "-d", str(index)],
+        check=True,
+    )
+    python = tmp_path / "env" / "bin" / "python"
+    environ = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "PIP_FIND_LINKS": str(index),
+        "PIP_NO_INDEX": "1",
+    }
+
+    def run(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(word) for word in words],
+            cwd=tmp_path,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    venv.create(tmp_path / "env", with_pip=True)
+    assert run(python, "-m", "pip", "install", wheel).returncode == 0
+    program = tmp_path / "env" / "bin" / "clew"
+    refused = run(program, "web", "--no-open")
+    assert refused.returncode == 1
+    command = refused.stderr.partition("run: ")[2].strip()
+    assert command == f"{python} -m pip install '{wheel}[serve]'"
+    added = run("sh", "-c", command)
+    assert added.returncode == 0, added.stderr
+    assert run(program, "serve", "devices").returncode == 0
+    assert run(python, "-c", "import starlette, segno").returncode == 0
+
+
 @requirement("R295")
 @pytest.mark.e2e
 @pytest.mark.timeout(300)

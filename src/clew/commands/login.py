@@ -27,6 +27,7 @@ from clew.system.config.keys import (
 )
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_object
+from clew.system.installation import describe_extra
 from clew.system.transport.seam import TransportError
 
 # Where the keys of the default service come from.
@@ -146,7 +147,7 @@ def main(argv: list[str]) -> int:
     if options.keyring:
         keyring = find_keyring()
         if keyring is None:
-            sys.stderr.write("clew login: no keyring found; install clew[keyring]\n")
+            sys.stderr.write(f"clew login: no keyring found; {describe_extra('keyring')}\n")
             return 1
         keyring.set_password(SERVICE, account_of(name_in_file(row.name)), secret)
         sys.stdout.write(f"saved {abbreviate_key(secret)} in the keyring\n")

@@ -4,7 +4,6 @@ Each installer updates what it installed; clew never replaces files of its own. 
 itself, except the check behind the setting `updateNotice`.
 """
 
-import json
 import os
 import re
 import shlex
@@ -12,121 +11,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from importlib.metadata import Distribution, distribution
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
-
-import clew
 from clew.core.messages.errors import UserError
 from clew.system.command_groups import Group, show
 from clew.system.config.own_files import read_own, write_own
-from clew.system.files import is_there
+from clew.system.installation import Installation, find_installation
 from clew.version import VERSION
 
 CHECK_EVERY_S = 24 * 3600
 CHECK_TIMEOUT_S = 60
 _NEWER = re.compile(r"\bclew[-=]+(\d+(?:\.\d+)+)")
-
-
-class Installation(Struct, frozen=True, kw_only=True):
-    """How clew was installed. `command` updates it, or is empty if `advice` says what to do.
-
-    `query` asks the installer what it would install, without installing it.
-    """
-
-    by: str
-    command: tuple[str, ...] = ()
-    query: tuple[str, ...] = ()
-    advice: str = ""
-
-
-def find_installation() -> Installation:
-    """Return how the clew that runs now was installed."""
-    package = Path(clew.__file__).parent
-    if package.parent.parent.name == "pyz":
-        return Installation(by="a single file", advice="replace clew.pyz with a newer one")
-    if "/nix/store/" in str(package):
-        return Installation(by="Nix", advice="update the flake input, then rebuild")
-    installed = distribution("clew")
-    source = find_source(installed)
-    if source is not None and source.is_editable:
-        return Installation(
-            by=f"a checkout in {source.folder}",
-            advice=f"run: git -C {shlex.quote(source.folder)} pull, then install it again",
-        )
-    return find_tool(Path(sys.prefix), installed, "" if source is None else source.origin)
-
-
-class InstallSource(Struct, frozen=True):
-    """Where a package came from that was not installed from a package index."""
-
-    origin: str
-    folder: str
-    is_editable: bool
-
-
-def find_source(installed: Distribution) -> InstallSource | None:
-    """Return the folder, archive or repository that clew was installed from; `None`: an index."""
-    text = installed.read_text("direct_url.json")
-    if text is None:
-        return None
-    about: Mapping[str, Any] = json.loads(text)
-    url = str(about.get("url", ""))
-    folder = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-    is_editable = bool((about.get("dir_info") or {}).get("editable"))
-    repository = about.get("vcs_info")
-    origin = f"{repository['vcs']}+{url}" if repository else folder or url
-    return InstallSource(origin, folder, is_editable)
-
-
-def find_tool(prefix: Path, installed: Distribution, origin: str) -> Installation:
-    """Return the installer that made this environment. `origin` is empty for a package index."""
-    python = sys.executable
-    name = origin or "clew"
-    query: tuple[str, ...]
-    command: tuple[str, ...]
-    if is_there(prefix / "uv-receipt.toml"):
-        by = "uv tool"
-        query = ("uv", "pip", "install", "--python", python)
-        command = ("uv", "tool", "upgrade", "clew")
-        if origin:
-            command = ("uv", "tool", "install", "--reinstall", origin)
-    elif is_there(prefix / "pipx_metadata.json"):
-        by = "pipx"
-        query = ("pipx", "runpip", "clew", "install")
-        command = ("pipx", "install", "--force", origin) if origin else ("pipx", "upgrade", "clew")
-    elif "/Cellar/" in str(prefix):
-        return Installation(by="Homebrew", command=("brew", "upgrade", "clew"))
-    elif is_managed_by_system():
-        return Installation(by="the system's package manager", advice="update it there")
-    elif (installed.read_text("INSTALLER") or "").strip() == "uv":
-        by = f"uv pip, in {prefix}"
-        query = ("uv", "pip", "install", "--python", python)
-        command = (*query, "--upgrade", *(("--reinstall-package", "clew") if origin else ()), name)
-    else:
-        by = f"pip, in {prefix}"
-        query = (python, "-m", "pip", "install", "--disable-pip-version-check")
-        command = (
-            *query,
-            "--upgrade",
-            *(("--force-reinstall", "--no-deps") if origin else ()),
-            name,
-        )
-    query = () if origin else (*query, "--dry-run", "--no-deps", "--upgrade", "clew")
-    return Installation(by=by, command=command, query=query)
-
-
-def is_managed_by_system() -> bool:
-    """Return whether the environment belongs to the operating system, so that pip refuses it."""
-    import sysconfig
-
-    return sys.prefix == sys.base_prefix and is_there(
-        Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
-    )
 
 
 def find_newest(installation: Installation) -> str | None:

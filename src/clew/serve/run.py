@@ -16,13 +16,12 @@ from clew.serve import devices
 from clew.serve.frames import NAME, now_ms
 from clew.serve.log import OWNER
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
+from clew.system.installation import describe_extra
 
 if TYPE_CHECKING:
     from clew.serve.database import Database
 
 LISTEN = "127.0.0.1:7480"
-POSTGRES = '--db postgresql needs a driver that is not installed: pip install "clew[postgres]"'
-EXTRA = 'clew serve needs packages that are not installed: pip install "clew[serve]"'
 
 
 def main(argv: list[str], home: Path) -> int:
@@ -115,7 +114,9 @@ def find_database(home: Path, name: str | None) -> "Database":
         try:
             from clew.serve.postgres import PostgresDatabase
         except ImportError:
-            raise UserError(POSTGRES) from None
+            raise UserError(
+                f"--db postgresql needs a driver that is not installed; {describe_extra('postgres')}"
+            ) from None
         return PostgresDatabase(name or "")
     if name and kind != "sqlite":
         raise UserError(f"--db {kind}: expected sqlite:PATH or postgresql://...")
@@ -127,7 +128,9 @@ async def run(home: Path, options: argparse.Namespace) -> int:
         from clew.serve.app import SessionServer
         from clew.serve.listener import HttpListener
     except ModuleNotFoundError:
-        raise UserError(EXTRA) from None
+        raise UserError(
+            f"the packages of the server are not installed; {describe_extra('serve')}"
+        ) from None
     from clew.serve.access import LOOPBACK, ProxyUsers, is_loopback, split_address
 
     try:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.agent.tools.base import ToolError, ToolSession
 from clew.core.json_object import Json
 from clew.core.normalize.shapes import detect_picture_type, read_picture_size
+from clew.system.installation import describe_extra
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import hold_data, run
 
@@ -27,7 +28,6 @@ PICTURE_MAX_BYTES = 3_750_000
 DOCUMENT_MAX_BYTES = 12 << 20
 FILE_MAX_BYTES = 64 << 20
 WORK_TIMEOUT_S = 30.0
-MORE = "install it with: pip install 'clew[docs]'"
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,9 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
     if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
         return Picture(data=data, media_type=media_type, size=size, original_size=size)
     if find_spec("PIL") is None:
-        raise ToolError(f"the image is too large or in a format that requires Pillow; {MORE}")
+        raise ToolError(
+            f"the image is too large or in a format that requires Pillow; {describe_extra('docs')}"
+        )
     job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
     info, picture = await run_media_program(session, job, data, "PIL")
     return Picture(
@@ -119,7 +121,7 @@ async def extract_pages(
     If all pages are requested, the result contains the original file.
     """
     if find_spec("pypdf") is None:
-        raise ToolError(f"reading pages of a PDF file requires pypdf; {MORE}")
+        raise ToolError(f"reading pages of a PDF file requires pypdf; {describe_extra('docs')}")
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
     info, document = await run_media_program(session, job, data, "pypdf")
     if info["first"] > info["total"]:

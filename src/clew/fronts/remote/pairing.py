@@ -20,6 +20,7 @@ from clew.fronts.remote.keys import read_paired, write_file
 from clew.fronts.remote.service import SessionService, open_service
 from clew.fronts.remote.signing import SECRET_BYTES, make_claim, make_key, read_code, write_code
 from clew.system.command_groups import show
+from clew.system.installation import describe_extra
 
 POLL_S = 0.5
 # A code is valid for two minutes.
@@ -86,7 +87,7 @@ def draw_code(page: str) -> None:
     try:
         import segno
     except ModuleNotFoundError:
-        show('(to scan the address with a camera: pip install "clew[serve]")')
+        show(f"(to scan the address with a camera, {describe_extra('serve')})")
         return
     segno.make(page, error="l", micro=False).terminal(compact=True, border=2)
 

@@ -29,11 +29,11 @@ from clew.record.transcript.paths import get_own_dir
 from clew.system.command_groups import show
 from clew.system.config.paths import find_config_home
 from clew.system.files import make_private, replace
+from clew.system.installation import describe_extra
 
 if TYPE_CHECKING:
     from clew.serve.database import Database, Transaction
 
-EXTRA = 'clew web needs packages that are not installed: pip install "clew[serve]"'
 PORT = 7481
 # How many ports to try, beginning with the first.
 PORTS = 20
@@ -64,7 +64,9 @@ async def run(options: argparse.Namespace) -> int:
         from clew.serve.listener import HttpListener
         from clew.serve.sqlite import SqliteDatabase
     except ModuleNotFoundError:
-        raise UserError(EXTRA) from None
+        raise UserError(
+            f"the packages of clew web are not installed; {describe_extra('serve')}"
+        ) from None
 
     class WebListener(HttpListener):
         """A listener that leaves signals to this module, which must end its workers first."""

@@ -31,9 +31,7 @@ MOST_HITS = 50
 class LocalShelf:
     """The transcripts below one config home, and the workers that continue them."""
 
-    def __init__(
-        self, home: Path, workers: Workers, read_folders: Callable[[], list[str]]
-    ) -> None:
+    def __init__(self, home: Path, workers: Workers, read_folders: Callable[[], list[str]]) -> None:
         """Create the shelf. `read_folders` returns the folders in which `clew web` was started."""
         self._home = home
         self._read_folders = read_folders
