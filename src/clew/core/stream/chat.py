@@ -291,7 +291,8 @@ def _error(chunk: Json, choice: Json) -> Json | None:
     error = chunk.get("error") or choice.get("error")
     if not error and chunk.get("object") == "error":
         error = {name: value for name, value in chunk.items() if name != "object"}
-    if not error and choice.get("finish_reason") in FAILED:
+    reason = choice.get("finish_reason")
+    if not error and type(reason) is str and reason in FAILED:
         message = "the service ended its response with an error"
         error = {"type": "api_error", "message": message}
     if not error:
