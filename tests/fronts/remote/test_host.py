@@ -42,9 +42,13 @@ def test_a_task_begun_on_another_machine_is_watched_answered_and_ended(tmp_path:
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:
         host = begin_host(yard, project)
         phone = {"CLEW_CONFIG_DIR": str(tmp_path / "phone")}
-        listed = yard.run("remote", "hosts", **phone)
-        assert listed.end() == 0
-        assert [line.split()[0] for line in listed.lines] == ["tower", str(project)]
+
+        def is_listed() -> bool:
+            listed = yard.run("remote", "hosts", **phone)
+            assert listed.end() == 0
+            return [line.split()[0] for line in listed.lines] == ["tower", str(project)]
+
+        until(is_listed)  # it reports its folders once it is connected
         started = yard.run("remote", "start", str(project), "make a file", **phone)
         assert started.end() == 0, started.lines
         yard.session = started.lines[-1]

@@ -206,6 +206,7 @@ def test_the_tree_of_the_open_session_leads_to_every_branch(tmp_path: Path) -> N
             screen.expect("The conversation now ends after the answer to “to the left”")
             screen.type("further\r")
             screen.expect("Further on.")
+            screen.expect_rest()
             said = str(server.requests[-1].body["messages"])
             assert "to the left" in said
             assert "to the right" not in said
