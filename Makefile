@@ -9,6 +9,9 @@ PY     := $(BIN)/python
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
+# Without compiled files, each worker would compile all tests in each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge dist lock secret-rules check clean
 
@@ -48,10 +51,10 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 e2e: $(VENV)/.published $(VENV)/.dist ## run end-to-end tests with published programs
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
-	@$(PYTEST) -m e2e tests --timeout 900
+	@CLEW_TESTS_EXEC=1 $(PYTEST) -m e2e tests --timeout 900
 
 crash: $(READY) ## test crashes, full disks and damaged files
-	@$(PYTEST) -n 2 -m crash tests --timeout 900
+	@CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 -m crash tests --timeout 900
 
 fuzz: $(READY) ## run generated command lines that permissions allow (SECONDS, SEED, HOLES=1)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1) $(if $(HOLES),--holes)
