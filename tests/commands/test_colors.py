@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew.testing.server import serving
-from tests.fronts.headless.clew_process import clew, command, transcripts
+from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.terminal.screen import OnScreen
 
 HELLO = {"scenario": 1, "answers": [{"text": "Mended.", "times": "always"}]}
@@ -15,7 +15,7 @@ ESCAPE = b"\x1b["
 
 def seen(home: Path, url: str, *words: str, no_color: str = "") -> OnScreen:
     env = {"NO_COLOR": no_color}
-    with OnScreen(home, url, argv=command(*words), env=env, columns=200) as screen:
+    with OnScreen(home, url, *words, env=env, columns=200) as screen:
         screen.end()
     return screen
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.record.transcript import paths
+from tests.fronts.headless.forked import run
 from tests.record.transcript.build import SESSION, write
 
 CLEW = str(Path(sys.executable).parent / "clew")
@@ -26,13 +27,10 @@ class Place:
         return paths.get_project_dir(self.home, str(self.cwd))
 
     def run(self, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [CLEW, "sessions", *words],
+        return run(
+            ("sessions", *words),
             cwd=self.cwd,
             env={**os.environ, "CLEW_CONFIG_DIR": str(self.home)},
-            capture_output=True,
-            timeout=60,
-            check=False,
             **more,
         )
 

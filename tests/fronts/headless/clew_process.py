@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.fronts.headless import forked
+
 
 def environment(home: Path, url: str) -> dict[str, str]:
     return {
@@ -40,16 +42,13 @@ def clew(
     work = home / "work"
     work.mkdir(exist_ok=True)
     variables = environment(home, url) | (environ or {})
-    return subprocess.run(
-        command(*args),
+    return forked.run(
+        args,
         cwd=work,
         env={k: v for k, v in variables.items() if k != without},
         text=True,
         encoding="utf-8",
-        capture_output=True,
-        timeout=60,
-        check=False,
-        **({"stdin": subprocess.DEVNULL} | more if "input" not in more else more),
+        **({"stdin": subprocess.DEVNULL} | more),
     )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.headless.clew_process import environment
+from tests.fronts.headless.forked import Forked
 
 
 class Piped:
@@ -18,8 +19,8 @@ class Piped:
         self.work.mkdir(exist_ok=True)
         self._errors = home / "stderr"
         with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command(*args),
+            self.process = Forked(
+                args,
                 cwd=self.work,
                 env=environment(home, url) | dict(environ),
                 stdin=subprocess.PIPE,

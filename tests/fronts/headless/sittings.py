@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from clew.testing.server import LoopbackServer, serving
-from tests.fronts.headless.clew_process import command, environment, transcripts, until
+from tests.fronts.headless import forked
+from tests.fronts.headless.clew_process import environment, transcripts, until
 
 Json = dict[str, Any]
 GOLDEN = Path(__file__).parent / "golden"
@@ -80,15 +81,12 @@ class Sitting:
     def run(
         self, *args: str, cwd: Path | None = None, stdin: bytes | None = None, fails: bool = False
     ) -> str:
-        done = subprocess.run(
-            command(*args, *self.always),
+        done = forked.run(
+            (*args, *self.always),
             cwd=cwd or self.work,
             env=self.environ,
             input=stdin,
-            **({} if stdin is not None else {"stdin": subprocess.DEVNULL}),
-            capture_output=True,
-            timeout=60,
-            check=False,
+            stdin=subprocess.DEVNULL,
         )
         assert fails or done.returncode in (0, 1, 130), done.stderr.decode()
         assert b"Traceback" not in done.stderr, done.stderr.decode()
@@ -108,8 +106,8 @@ class Sitting:
 
     def stopped(self, prompt: str, number: int, when: Callable[[], bool], *args: str) -> None:
         """A run that is ended by a signal once `when` holds."""
-        process = subprocess.Popen(
-            command("-p", prompt, *FREE, *args),
+        process = forked.Forked(
+            ("-p", prompt, *FREE, *args),
             cwd=self.work,
             env=self.environ,
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.headless.clew_process import environment
+from tests.fronts.headless.forked import Forked
 
 Json = dict[str, Any]
 WAIT_S = 30
@@ -19,8 +20,8 @@ class Running:
     """One `clew ARGS`. Its output is read as it comes."""
 
     def __init__(self, cwd: Path, environ: dict[str, str], *args: str) -> None:
-        self.process = subprocess.Popen(
-            command(*args),
+        self.process = Forked(
+            args,
             cwd=cwd,
             env=environ,
             stdin=subprocess.PIPE,

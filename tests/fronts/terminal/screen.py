@@ -8,12 +8,13 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyte
 
-from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.headless.clew_process import environment
+from tests.fronts.headless.forked import Forked
 from tests.fronts.terminal.terminal import OnTerminal, began_before
 
 COLUMNS, ROWS = 80, 24
@@ -48,7 +49,6 @@ class OnScreen(OnTerminal):
         *args: str,
         env: Mapping[str, str] | None = None,
         answers: Mapping[str, str] = PLAIN,
-        argv: Sequence[str] | None = None,
         columns: int = COLUMNS,
         rows: int = ROWS,
         is_first: bool = False,
@@ -60,12 +60,11 @@ class OnScreen(OnTerminal):
         self._fd, theirs = pty.openpty()
         self.resize(columns, rows)
         colours = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": "1"}
-        # Opened by the leader of a session, it is that session's terminal.
-        opening = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(theirs)]
-        self.child = subprocess.Popen(
-            [*opening, *(argv or command(*args))],
+        self.child = Forked(
+            args,
             cwd=work,
             env=environment(home, url) | colours | dict(env or {}),
+            terminal=os.ttyname(theirs),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.headless.clew_process import environment
+from tests.fronts.headless.forked import Forked
 
 
 def began_before(home: Path) -> None:
@@ -67,8 +68,8 @@ class Terminal(OnTerminal):
             began_before(home)
         self._fd, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.child = subprocess.Popen(
-            command(*args),
+        self.child = Forked(
+            args,
             cwd=work,
             env=environment(home, url) | {"TERM": "dumb"} | environ,
             stdin=theirs,
