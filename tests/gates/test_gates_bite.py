@@ -140,7 +140,7 @@ def test_a_pure_branch_without_a_test_bites(house: Path) -> None:
     ("old", "new", "says"),
     [
         # A record that nothing shows yet.
-        (r'(Record\("R286".*)"deferred[^"]*"', r'\1"done"', "done, but no test"),
+        (r'(Record\("R292".*)"deferred[^"]*"', r'\1"done"', "done, but no test"),
         (r'Record\("R219"', 'Record("R999"', "R999"),
     ],
 )

@@ -551,6 +551,62 @@ def test_an_agent_with_a_name_may_be_sent_on_before_it_waits(tmp_path: Path) -> 
     assert json.loads(note.read_text("utf-8"))["teammate_name"] == "mole"
 
 
+@requirement("R261", "R286")
+def test_entries_of_named_agents_and_of_their_session_carry_the_team(tmp_path: Path) -> None:
+    note = tmp_path / "idle.json"
+    settings = {
+        "hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": f"cat > {note}"}]}]}
+    }
+    asked = {
+        "go": [uses(agent("dig", name="mole"), agent("fly")), {"text": "done"}],
+        "dig": [{"text": "dug"}],
+        "fly": [{"text": "flown"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "nothing", "--settings", json.dumps(settings))
+        clew(tmp_path, server.url, "-p", "go", "--settings", json.dumps(settings))
+    (session,) = [path for path in transcripts(tmp_path) if path.with_suffix("").exists()]
+    team = f"session-{session.stem[:8]}"
+    assert json.loads(note.read_text("utf-8"))["team_name"] == team
+
+    def members(path: Path) -> list[tuple[Any, Any]]:
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        return [(e.get("teamName"), e.get("agentName")) for e in lines if "uuid" in e]
+
+    def of_agents() -> list[set[tuple[Any, Any]]]:
+        return [set(members(path)) for path in agent_files(tmp_path)]
+
+    # The session has a team from the first named agent on, and what has no name is not in it.
+    assert set(members(session)) == {(None, None), (team, None)}
+    assert members(session)[0] == (None, None)
+    assert members(session)[-1] == (team, None)
+    assert {(team, "mole")} in of_agents()
+    assert {(None, None)} in of_agents()
+
+    # The next run goes on as it was, for the session and for the agent.
+    then = {
+        "on": [
+            uses({"tool": "SendMessage", "input": {"to": "mole", "message": "deeper"}}),
+            {"text": "sent"},
+        ],
+        "deeper": [{"text": "deeper dug"}],
+        "<task-notification>": [{"text": "heard"}],
+    }
+    with serving(by_prompt(then), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "on")
+    assert ran.stdout == "heard\n", ran.stderr
+    assert members(session)[-1] == (team, None)
+    assert {(team, "mole")} in of_agents()
+
+    # Readers select by it.
+    listed = clew(tmp_path, "http://127.0.0.1:9", "sessions", "list", "--json", "--team", team)
+    assert [(row["sessionId"], row["team"]) for row in json.loads(listed.stdout)] == [
+        (session.stem, team)
+    ]
+    listed = clew(tmp_path, "http://127.0.0.1:9", "sessions", "list", "--json", "--team", "other")
+    assert json.loads(listed.stdout) == []
+
+
 def test_files_that_an_agent_changed_go_back_with_the_session(tmp_path: Path) -> None:
     asked = {
         "go": [uses(agent("dig")), {"text": "done"}],

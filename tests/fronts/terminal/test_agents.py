@@ -104,7 +104,7 @@ def test_the_question_of_an_agent_names_it_above_its_own_line(tmp_path: Path) ->
     assert (tmp_path / "work" / "made").is_dir()
 
 
-@requirement("R267")
+@requirement("R267", "R286")
 def test_an_agent_is_looked_at_while_it_works_and_told_something(tmp_path: Path) -> None:
     waits = "until [ -e gate ]; do sleep 0.05; done"
     asked = {

@@ -46,6 +46,7 @@ def run_list(options: argparse.Namespace) -> int:
     wanted = ListingFilter(
         branch=options.branch,
         tag=options.tag,
+        team=options.team,
         title=options.title,
         since=options.since,
         until=options.until,
@@ -205,6 +206,7 @@ def as_json(outline: Outline) -> dict[str, Any]:
         "cwd": outline.cwd,
         "gitBranch": outline.git_branch,
         "tag": outline.tag,
+        "team": outline.team,
         "createdAt": outline.created_at,
         "modifiedAt": parse_moment(outline.modified_at),
         "sizeBytes": outline.size_bytes,
@@ -219,6 +221,7 @@ WORDS = {
         argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
         argument("--branch", default="", help="Only sessions that were last on this git branch"),
         argument("--tag", default="", help="Only sessions with this tag"),
+        argument("--team", default="", metavar="NAME", help="Only sessions of this team of agents"),
         argument(
             "--title", default="", metavar="TEXT", help="Only sessions with TEXT in the title"
         ),

@@ -137,7 +137,8 @@ class Subagent:
 
     async def _may_wait(self) -> str:
         name = self.birth.name
-        return await self._hooks.idle(name, self._emit) if name else ""
+        team = self.recorder.writer.team_name or ""
+        return await self._hooks.idle(name, team, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
         """Wait for the agent's own subagents; return whether anything is still to be delivered."""
@@ -205,6 +206,9 @@ def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
     recorder.describe(make_metadata(birth))
     if birth.loaded is not None:
         recorder.resume(birth.loaded)
+    if birth.name:
+        crew.context.thread.recorder.join_team()
+        recorder.join_team(birth.name)
     return recorder
 
 

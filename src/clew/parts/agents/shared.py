@@ -93,9 +93,9 @@ class AgentHooks:
         """Return nothing, because the output of background hooks goes to the session."""
         return NOTHING
 
-    async def idle(self, name: str, emit: Emit) -> str:
+    async def idle(self, name: str, team: str, emit: Emit) -> str:
         """Return what a named agent must do before it may become idle, or an empty string."""
-        fields = {**self._about, "teammate_name": name, "team_name": "session"}
+        fields = {**self._about, "teammate_name": name, "team_name": team}
         outcome = await self._hooks.fire("TeammateIdle", fields, emit)
         return "" if outcome.block is None else outcome.block or "go on"
 

@@ -33,6 +33,7 @@ class ListingFilter(Struct, frozen=True, kw_only=True):
 
     branch: str = ""
     tag: str = ""
+    team: str = ""
     since: str = ""
     until: str = ""
     model: str = ""
@@ -47,6 +48,7 @@ class ListingFilter(Struct, frozen=True, kw_only=True):
         return (
             (not self.branch or outline.git_branch == self.branch)
             and (not self.tag or outline.tag == self.tag)
+            and (not self.team or outline.team == self.team)
             and (not self.since or is_since(outline.modified_at, self.since))
             and (not self.until or is_until(outline.modified_at, self.until))
             and (not self.title or self.title.lower() in outline.title.lower())

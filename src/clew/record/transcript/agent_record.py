@@ -26,7 +26,9 @@ class AgentRecorder(Recorder):
             now=session._now,
             mirror=session._mirror,
         )
-        self.writer = msgspec.structs.replace(session.writer, agent_id=agent_id)
+        self.writer = msgspec.structs.replace(
+            session.writer, agent_id=agent_id, team_name=None, agent_name=None
+        )
         self.agent_id = agent_id
         self._session = session
         self._described: AgentMetadata | None = None

@@ -54,6 +54,7 @@ class Outline:
         cwd: The working folder.
         git_branch: The branch at the beginning.
         tag: The user's tag, if there is one.
+        team: The team to which the newest entries belong, if there is one.
         created_at: The time of the first entry.
         modified_at: The time of the last change, in seconds since 1970.
         size_bytes: The size of the file.
@@ -67,6 +68,7 @@ class Outline:
     cwd: str | None
     git_branch: str | None
     tag: str | None
+    team: str | None
     created_at: str | None
     modified_at: float
     size_bytes: int
@@ -125,6 +127,7 @@ def read_outline(path: Path) -> Outline | None:
         cwd=find_string_field(ends.head, "cwd"),
         git_branch=find_string_field(ends.tail, "gitBranch", last=True),
         tag=find_last_field(ends, "tag", "tag"),
+        team=find_string_field(ends.tail, "teamName", last=True),
         created_at=find_string_field(ends.head, "timestamp"),
         modified_at=ends.modified_at,
         size_bytes=ends.size_bytes,

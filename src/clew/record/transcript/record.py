@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_object import text_of
 from clew.core.messages import factories
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import MisuseError
@@ -84,7 +85,6 @@ class Recorder(SideLines):
         messages: Sequence[Message],
         *,
         hint: str | None = None,
-        team: str | None = None,
     ) -> str | None:
         """Record the new messages in order, each UUID once.
 
@@ -93,8 +93,27 @@ class Recorder(SideLines):
         first message, for callers that pass only new messages. Returns the UUID of the last message
         written, or else of the last known message at the beginning, or else the hint.
         """
-        writer = msgspec.structs.replace(self.writer, team_name=team) if team else self.writer
-        return self._record(messages, writer, hint)
+        strand, last = self._main, hint
+        if hint is not None:
+            strand.last = hint
+        lines: list[Message] = []
+        floor = -1
+        for message in messages:
+            rank = strand.known.get(message.get("uuid", ""))
+            if rank is not None:
+                # The entries that a compaction kept were written before the boundary that they now
+                # follow.
+                floor = rank if message.get("subtype") == "compact_boundary" else floor
+                if not lines and rank >= floor and is_chain_participant(message.get("type")):
+                    last = strand.last = message["uuid"]
+            elif is_chain_participant(message.get("type")):
+                lines.append(self._placed(message, strand.last))
+                last = strand.last = message["uuid"]
+                lines += self._replacements(message)
+            elif not is_ephemeral_progress(message):
+                raise MisuseError(f"{message.get('type')!r} entries need their own method")
+        self._append(lines)
+        return last
 
     def record_compaction(
         self, history: Sequence[Message], boundary: Message, following: Sequence[Message]
@@ -237,6 +256,12 @@ class Recorder(SideLines):
     def resume(self, loaded: LoadedSession) -> None:
         """Continue a loaded session; entries that were only written ahead move to the chain."""
         self._main = Strand.of(self.transcript, loaded)
+        last = loaded.messages[-1] if loaded.messages else {}
+        self.writer = msgspec.structs.replace(
+            self.writer,
+            team_name=text_of(last.get("teamName")) or None,
+            agent_name=text_of(last.get("agentName")) or None,
+        )
         self._append(loaded.owed)
 
     def switch(self, session_id: str, folder: Path | None = None) -> None:
@@ -248,10 +273,20 @@ class Recorder(SideLines):
         if self._log is not None:
             self._log.release(self._main.path)
         place = self.paths.switch(session_id, folder)
-        self.writer = msgspec.structs.replace(self.writer, session_id=session_id)
+        self.writer = msgspec.structs.replace(
+            self.writer, session_id=session_id, team_name=None, agent_name=None
+        )
         self._main = Strand(place.transcript)
         self._early = []
         self._bytes_since_titles = 0
+
+    def join_team(self, agent_name: str | None = None) -> None:
+        """Name the session's team, and the member of it, in the entries from here on.
+
+        A session has one team, which exists once it has a named agent.
+        """
+        team = self.writer.team_name or f"session-{self.writer.session_id[:8]}"
+        self.writer = msgspec.structs.replace(self.writer, team_name=team, agent_name=agent_name)
 
     def shows(self, status: str) -> None:
         """Tell other processes whether a turn is running: `busy` or `idle`."""
@@ -281,29 +316,6 @@ class Recorder(SideLines):
 
     # -- implementation
 
-    def _record(self, messages: Sequence[Message], writer: Writer, hint: str | None) -> str | None:
-        strand, last = self._main, hint
-        if hint is not None:
-            strand.last = hint
-        lines: list[Message] = []
-        floor = -1
-        for message in messages:
-            rank = strand.known.get(message.get("uuid", ""))
-            if rank is not None:
-                # The entries that a compaction kept were written before the boundary that they now
-                # follow.
-                floor = rank if message.get("subtype") == "compact_boundary" else floor
-                if not lines and rank >= floor and is_chain_participant(message.get("type")):
-                    last = strand.last = message["uuid"]
-            elif is_chain_participant(message.get("type")):
-                lines.append(self._placed(message, writer, strand.last))
-                last = strand.last = message["uuid"]
-                lines += self._replacements(message)
-            elif not is_ephemeral_progress(message):
-                raise MisuseError(f"{message.get('type')!r} entries need their own method")
-        self._append(lines)
-        return last
-
     def _replacements(self, message: Message) -> list[Message]:
         """Return the line about the tool results that a message replaced, if it did."""
         replaced = find_replacements(message)
@@ -317,7 +329,7 @@ class Recorder(SideLines):
         session_id, at = self.writer.session_id, self._now()
         return [factories.record("content-replacement", session_id=session_id, at=at, **fields)]
 
-    def _placed(self, message: Message, writer: Writer, parent: str | None) -> Message:
+    def _placed(self, message: Message, parent: str | None) -> Message:
         strand = self._main
         entry = clean_message(message, strand.known)
         if message.get("subtype") == "compact_boundary":
@@ -327,7 +339,7 @@ class Recorder(SideLines):
         if len(answered) == 1 and answered[0] in strand.calls:
             parent = strand.calls[answered[0]]
             entry = entry | {"sourceToolAssistantUUID": parent}
-        line = place_message(entry, parent_uuid=parent, writer=writer)
+        line = place_message(entry, parent_uuid=parent, writer=self.writer)
         strand.add(line)
         return line
 
@@ -338,7 +350,7 @@ class Recorder(SideLines):
         owed: list[Message] = []
         for message in messages:
             if message["uuid"] not in strand.known and message["uuid"] not in strand.owed:
-                owed.append(self._placed(message, self.writer, parent))
+                owed.append(self._placed(message, parent))
                 strand.known.pop(message["uuid"])
                 strand.owed.add(message["uuid"])
             parent = message["uuid"]
