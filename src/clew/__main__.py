@@ -34,9 +34,12 @@ if _write is not None:
 
 
 def main() -> int:
-    from clew.cli import main
+    try:
+        from clew.cli import main
 
-    return main()
+        return main()
+    except KeyboardInterrupt:
+        return 130  # also while modules are being imported
 
 
 if __name__ == "__main__":

@@ -436,8 +436,6 @@ def main(argv: list[str] | None = None) -> int:
             return 0  # the reader has closed the pipe, which is no error
         print(f"clew: {GONE if is_nowhere() else describe_error(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     return code
 
 

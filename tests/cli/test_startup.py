@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -175,3 +176,38 @@ def test_a_full_disk_leaves_nothing_that_the_next_start_fails_over(tmp_path: Pat
     assert list(tmp_path.rglob("*.pyc")), "nothing was kept at all"
     done = run()
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+STRIKES = """
+import os, signal, sys
+
+class Strikes:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Strikes())
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["clew.cli", "clew.session.flags", "clew.agent.options", "asyncio", "clew.fronts.headless.run"],
+)
+def test_an_interrupt_while_modules_are_loaded_ends_without_a_traceback(
+    module: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STRIKES.format(module=module), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "-p", "hi"],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    # A shell says 130 for a process that SIGINT ended, too.
+    assert done.returncode in (130, -signal.SIGINT)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -124,6 +124,11 @@ class Session(Struct, frozen=True, kw_only=True):
         return next((trouble.code for trouble in troubles if trouble.rescued_to is None), "")
 
     @property
+    def has_lost_entries(self) -> bool:
+        """True if entries are in memory only, so that they are lost when the process ends."""
+        return any(trouble.rescued_to is None for trouble in self.story.recorder.troubles)
+
+    @property
     def mode(self) -> Mode:
         return self.rules.mode
 

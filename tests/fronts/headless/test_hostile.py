@@ -15,6 +15,7 @@ import pytest
 
 from clew.testing.server import RecordedRequest, serving
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
+from tests.fronts.headless.host_process import BASE
 from tests.requirements import requirement
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
@@ -237,7 +238,9 @@ def test_a_home_that_takes_no_file_does_not_end_a_conversation(tmp_path: Path) -
     assert "not saved; a copy is in" in done.stderr
 
 
-def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path: Path) -> None:
+def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory_and_the_code_says_so(
+    tmp_path: Path,
+) -> None:
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
@@ -249,10 +252,17 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path:
         words = ("-p", "one", "--session-id", SESSION, "--allowed-tools", "Bash")
         done = clew(tmp_path, server.url, *words, preexec_fn=full)
         (result,) = server.requests[-1].body["messages"][-1]["content"]
+        streamed = clew(
+            tmp_path, server.url, *words[:2], *BASE[:3], "--allowed-tools", "Bash", preexec_fn=full
+        )
         listed = clew(tmp_path, server.url, "sessions", "list", preexec_fn=full)
         seen = clew(tmp_path, server.url, "doctor", "--offline", preexec_fn=full)
-    assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
+    # The answer is there, but nothing of it will be.
+    assert (done.returncode, done.stdout) == (1, "Fine.\n"), done.stderr
     assert "not saved; they are kept in memory only" in done.stderr
+    assert "they are lost" in done.stderr
+    assert streamed.returncode == 1
+    assert json.loads(streamed.stdout.splitlines()[-1])["result"] == "Fine."
     assert "no command will run: no temporary folder" in done.stderr
     assert result["is_error"]
     assert (listed.returncode, listed.stderr) == (0, "")

@@ -1,12 +1,14 @@
 """A disk that takes its time: nothing leaves before it has what leaves, and meanwhile everybody is heard."""
 
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clew.testing.server import serving
-from tests.fronts.headless.clew_process import until
+from tests.fronts.headless.clew_process import command, environment, transcripts, until
 from tests.fronts.headless.disks import Slow, laid_below
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.screen import OnScreen
@@ -83,3 +85,28 @@ def test_a_host_is_answered_while_a_turn_waits_for_the_disk(
         assert host.result()["result"] == "Third."
         assert host.end() == 0
     assert "[Request interrupted by user]" in str(server.requests[-1].body["messages"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_an_answer_whose_storing_a_signal_interrupts_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, form: str
+) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    plan = {"scenario": 1, "answers": [{"text": "Here."}]}
+    (tmp_path / "work").mkdir()
+    with serving(plan, strict=True, on_request=lambda _: disk.slows()) as server:
+        with subprocess.Popen(
+            command("-p", "hi", "--output-format", form, "--verbose"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        ) as child:
+            until(lambda: any(b'"Here."' in p.read_bytes() for p in transcripts(tmp_path)))
+            disk.is_waited_for()
+            child.send_signal(number)
+            disk.is_well()
+            assert child.stdout is not None
+            assert b"Here." in child.stdout.read()
+        assert child.returncode in (128 + number, 0)

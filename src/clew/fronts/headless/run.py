@@ -131,8 +131,8 @@ async def run(options: Options, raw: Raw) -> int:
             view.session.conversation.interrupt() or view.session.parts.agents.are_working
             for view in at_work
         )
-        is_answered = any(view.is_answered for view in at_work)
-        if stopped_by or not (is_heard or is_answered):
+        is_begun = any(view.is_begun for view in at_work)
+        if stopped_by or not (is_heard or is_begun):
             os._exit(128 + number)
         stopped_by.append(number)
         stopping.set()
@@ -165,7 +165,9 @@ async def run(options: Options, raw: Raw) -> int:
         print(f"clew: {notice}", file=sys.stderr)
     # In a thread, because signals must be handled even if the output is not being read.
     await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
-    return code_of(stopped_by[0]) if stopped_by else exit_code(ended)
+    if stopped_by:
+        return code_of(stopped_by[0])
+    return 1 if session.has_lost_entries else exit_code(ended)
 
 
 class OnePrompt(FrontInput):
@@ -235,13 +237,15 @@ class PrintView(FrontView):
         self.ended = TurnEnded(reason="completed")
         # Whether the model was asked.
         self.was_asked = False
-        # Whether the prompt has its result.
-        self.is_answered = False
+        # Whether the prompt is in the conversation, or answered without it. From then on a result
+        # follows, also while no turn can be interrupted, because the last entries are being saved.
+        self.is_begun = False
         self._quiet = quiet
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
             case Recorded():
+                self.is_begun = True
                 for entry in event.entries:
                     self.tally.entry(entry)
             case ToolFinished():
@@ -267,9 +271,9 @@ class PrintView(FrontView):
                 )
 
     async def show(self, outcome: Show, _: Line | None) -> None:
-        self.ended, self.is_answered = end_without_turn(outcome, self.tally), True
+        self.ended, self.is_begun = end_without_turn(outcome, self.tally), True
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self.was_asked |= cause.order is None
-        self.is_answered = True
+        self.is_begun = True
         self.ended = ended if cause.order is None else end_compaction(ended, self.tally)

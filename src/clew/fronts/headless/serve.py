@@ -72,6 +72,7 @@ class HostServer:
         self._is_open = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
+        self._has_lost_entries = False
         # Why no session could be opened, for programs in the same process.
         self.failure: ClewError | None = None
         # Prompts that arrived before the handshake, if one is expected.
@@ -120,7 +121,8 @@ class HostServer:
             await self._leave()
         if self._ended_by is not None:
             return ENDED_BY[signal.Signals(self._ended_by)]
-        return 1 if self._view.is_error or self._channel.is_broken else 0
+        is_bad = self._view.is_error or self._channel.is_broken or self._has_lost_entries
+        return 1 if is_bad else 0
 
     async def _first(self) -> Incoming | None:
         """Return the first line that needs a session."""
@@ -205,6 +207,7 @@ class HostServer:
             finally:
                 await view.close()
             self._is_open.clear()
+        self._has_lost_entries |= session.has_lost_entries
         for notice in session.parting():
             self._channel.warn(notice)
         if code := session.why_lines_are_lost():

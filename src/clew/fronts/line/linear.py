@@ -113,7 +113,9 @@ async def one_session(
         telling.line(f"! {notice}")
     if len(session.story.history) and session.story.recorder.is_kept:
         telling.line(f"\nResume this session with: clew --resume {session.session_id}")
-    return then if isinstance(then, int) else make_next_options(options, then)
+    if isinstance(then, int):
+        return 1 if then == 0 and session.has_lost_entries else then
+    return make_next_options(options, then)
 
 
 def typed(text: str) -> Line:

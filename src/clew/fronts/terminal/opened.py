@@ -153,7 +153,7 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
     for words in session.parting():
         note(front, words)
     front.screen.changed()
-    return then
+    return 1 if then == 0 and session.has_lost_entries else then
 
 
 async def while_open(
