@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
+from tests.agent.tools.pictures import pdf
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts, until
 from tests.requirements import requirement
 
@@ -332,6 +333,8 @@ def test_an_answer_that_was_stored_is_printed_despite_a_signal(
             assert child.stdout is not None
             assert child.stdout.read() == b"Here.\n"
         assert child.returncode == 128 + number
+    page = Path(__file__).parents[3] / "docs" / "using" / "options.md"
+    assert f"| {128 + number} | {number.name}" in page.read_text("utf-8")
 
 
 @requirement("R104", "R112")
@@ -474,28 +477,35 @@ def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
 
 
 @requirement("R297")
-def test_a_picture_that_the_service_refuses_is_left_out_and_the_turn_goes_on(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "why"),
+    [
+        ("a.png", b64decode(PIXEL), "image", "image.source.base64.data: Could not process image"),
+        ("a.pdf", pdf(1), "document", "pdf.source.base64.data: The PDF specified was not valid."),
+    ],
+)
+def test_a_picture_or_pdf_that_the_service_refuses_is_left_out_and_the_turn_goes_on(
+    tmp_path: Path, name: str, content: bytes, kind: str, why: str
 ) -> None:
     (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.png").write_bytes(b64decode(PIXEL))
-    why = "messages.2.content.0.image.source.base64.data: Could not process image"
+    (tmp_path / "work" / name).write_bytes(content)
+    why = f"messages.2.content.0.{why}"
 
     def answer(body: dict[str, Any]) -> dict[str, Any]:
         said = json.dumps(body["messages"])
-        if '"type": "image"' in said:
+        if f'"type": "{kind}"' in said:
             return {"status": 400, "error": {"type": "invalid_request_error", "message": why}}
         if "tool_result" in said:
             return {"text": "I could not see it."}
-        return {"content": [{"tool": "Read", "input": {"file_path": "a.png"}}]}
+        return {"content": [{"tool": "Read", "input": {"file_path": name}}]}
 
     with serving(answer) as server:
         done = clew(tmp_path, server.url, "-p", "look")
         later = clew(tmp_path, server.url, "-p", "--continue", "again")
         statuses = [request.status for request in server.requests]
     assert (done.returncode, done.stdout) == (0, "I could not see it.\n")
-    assert "Could not process image" in done.stderr
+    assert why.rpartition(": ")[2] in done.stderr
     assert later.returncode == 0
     assert statuses == [200, 400, 200, 200]
     kinds = [entry.get("refusedMedia") for entry in entries(transcripts(tmp_path)[0])]
-    assert kinds.count(["image"]) == 1
+    assert kinds.count([kind]) == 1

@@ -145,6 +145,7 @@ _COMPLAINTS = (
     "maximum",
     "dimension",
     "invalid",
+    "not valid",
     "unsupported",
     "password",
 )
