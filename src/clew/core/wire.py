@@ -208,6 +208,21 @@ def tool_use_summary(summary: str, calls: Sequence[str], *, session_id: str, uui
     }
 
 
+def tool_progress(
+    call: str, tool: str, elapsed_s: float, data: Json, *, parent: str | None, **ids: str
+) -> Json:
+    """Return the frame that says how long a call has been running, and the tool's own figures."""
+    return {
+        "type": "tool_progress",
+        "tool_use_id": call,
+        "tool_name": tool,
+        "parent_tool_use_id": parent,
+        "elapsed_time_seconds": elapsed_s,
+        "data": data,
+        **ids,
+    }
+
+
 def stream_event(
     event: Json,
     *,

@@ -136,6 +136,43 @@ def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Pa
     assert "reader" in frames[0]["agents"]
 
 
+@requirement("R009", "R207")
+def test_a_host_hears_how_far_calls_are_the_sessions_and_those_of_agents(tmp_path: Path) -> None:
+    def held(name: str) -> Json:
+        line = f"echo {name}; until [ -e {name} ]; do sleep 0.05; done"
+        return uses({"tool": "Bash", "input": {"command": line}})
+
+    asked = {
+        "go": [held("one"), uses(agent("dig")), {"text": "done"}],
+        "dig": [held("two"), {"text": "dug"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(
+            tmp_path, server.url, "--include-partial-messages", "--allowedTools", "Bash"
+        ) as host,
+    ):
+        host.say("go")
+        first = host.until(lambda f: f["type"] == "tool_progress")
+        (tmp_path / "work" / "one").touch()
+        second = host.until(
+            lambda f: f["type"] == "tool_progress" and f["tool_use_id"] != first["tool_use_id"]
+        )
+        (tmp_path / "work" / "two").touch()
+        assert host.result()["result"] == "done"
+    calls = {
+        block["id"]: block["name"]
+        for frame in host.frames
+        if frame["type"] == "assistant"
+        for block in frame["message"]["content"]
+        if block["type"] == "tool_use"
+    }
+    assert calls[first["tool_use_id"]] == first["tool_name"] == second["tool_name"] == "Bash"
+    assert (first["parent_tool_use_id"], first["data"]) == (None, {"totalBytes": 4})
+    assert calls[second["parent_tool_use_id"]] == "Agent"
+    assert second["elapsed_time_seconds"] >= 0
+
+
 @pytest.mark.parametrize(
     ("kind", "model"), [("Explore", "claude-haiku"), ("Plan", "claude-sonnet")]
 )

@@ -22,6 +22,8 @@ from clew.agent.events import (
     NotSaved,
     Recorded,
     ToolFinished,
+    ToolProgressed,
+    ToolStarted,
 )
 from clew.agent.options import Options
 from clew.agent.tasks.notice import read_summary
@@ -168,6 +170,45 @@ def block_types(entry: Json) -> set[str]:
     return {str(block.get("type")) for block in blocks if isinstance(block, dict)}
 
 
+# The least time between two frames about the progress of a call.
+PROGRESS_S = 1.0
+
+
+class CallProgress:
+    """Frames about running calls, the session's and those of its subagents."""
+
+    def __init__(self, session_id: str, new_id: Callable[[], str]) -> None:
+        self._session_id = session_id
+        self._new_id = new_id
+        # The tool of each running call, when it began, and when it was last told.
+        self._calls: dict[str, tuple[str, float, float]] = {}
+
+    def begin(self, event: ToolStarted) -> None:
+        self._calls[event.block["id"]] = (event.block["name"], time.monotonic(), 0.0)
+
+    def end(self, event: ToolFinished) -> None:
+        self._calls.pop(event.block["id"], None)
+
+    def framed(self, event: ToolProgressed, parent: str | None) -> list[Json]:
+        """Return a frame, unless there was one just before."""
+        now_s = time.monotonic()
+        tool, begun_s, told_s = self._calls.get(event.tool_use_id, ("", 0.0, now_s))
+        if now_s - told_s < PROGRESS_S:
+            return []
+        self._calls[event.tool_use_id] = (tool, begun_s, now_s)
+        return [
+            wire.tool_progress(
+                event.tool_use_id,
+                tool,
+                round(now_s - begun_s, 1),
+                event.data.data,
+                parent=parent,
+                session_id=self._session_id,
+                uuid=self._new_id(),
+            )
+        ]
+
+
 class TurnFrames:
     """Converts the events of successive turns to frames.
 
@@ -195,6 +236,7 @@ class TurnFrames:
         self.request_id: str | None = None
         self.tally = Tally(session_id=session_id)
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
+        self._progress = CallProgress(session_id, new_id)
         # The finished calls that no summary has named yet; None if the host wants no summaries.
         self._calls: list[tuple[Json, bool]] | None = [] if summarizes_calls else None
 
@@ -222,9 +264,18 @@ class TurnFrames:
                 self._model = event.model
                 status = [self.system("status", status="requesting")]
                 return [*self.sum_up_calls(), *(status if self._wanted.partial else ())]
-            case FromAgent(event=NotSaved() | Noticed()):
+            case FromAgent(event=NotSaved() | Noticed() | ToolStarted()):
                 return self.framed(event.event)
+            case ToolStarted():
+                self._progress.begin(event)
+                return []
+            case ToolProgressed() if self._wanted.partial:
+                return self._progress.framed(event, None)
+            case FromAgent(event=ToolProgressed() as step) if self._wanted.partial:
+                return self._progress.framed(step, event.tool_use_id)
             case FromAgent():
+                if isinstance(event.event, ToolFinished):
+                    self._progress.end(event.event)
                 return self._agents.framed(event)
             case HookStarted() | HookFinished():
                 return [self._hook(event)] if self._wanted.hook_events else []
@@ -309,6 +360,7 @@ class TurnFrames:
 
     def _finished(self, event: ToolFinished) -> list[Json]:
         self.tally.finished(event)
+        self._progress.end(event)
         if self._calls is not None:
             self._calls.append((event.block, event.is_error))
         new_frames = self._once(event.entry, wire.user(event.entry, session_id=self._session_id))
