@@ -1,5 +1,6 @@
 """Pairing: a code, a confirmation, and from then on only signed messages."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from clew.fronts.remote.signing import (
     sign,
     write_code,
 )
+from clew.system.config.own_files import VERSION
 from clew.testing.server import serving
 from tests.fronts.headless.test_rules_hold import calls
 from tests.fronts.remote.yard import Watching, Yard
@@ -33,7 +35,10 @@ def test_only_paired_devices_are_believed(tmp_path: Path) -> None:
         assert yard.run("pair", code, "--name", "Eve", **phone).process.wait(60) == 1
         offer.type("y")
         assert (offer.end(), claim.end()) == (0, 0)
-        assert (tmp_path / "phone" / "clew" / "remote" / "device.json").stat().st_mode & 0o77 == 0
+        kept = tmp_path / "phone" / "clew" / "remote" / "device.json"
+        assert kept.stat().st_mode & 0o77 == 0
+        keys = tmp_path / "config" / "clew" / "remote" / "paired.json"
+        assert [json.loads(p.read_bytes())["version"] for p in (kept, keys)] == [VERSION, VERSION]
         yard.worker()
         # The server's owner has a token that allows everything, but no key of this machine.
         stolen, paired = yard.viewer(), yard.viewer(**phone)
@@ -56,6 +61,18 @@ def test_only_paired_devices_are_believed(tmp_path: Path) -> None:
         refused = offer_again(yard)
         refused.type("n")
         assert refused.end() == 1
+        # Keys of a newer clew still count, and are not overwritten.
+        newer = json.loads(keys.read_bytes()) | {"version": VERSION + 1}
+        keys.write_text(json.dumps(newer), "utf-8")
+        late = offer_again(yard)
+        late.type("y")
+        assert late.end() == 1
+        assert "a newer clew wrote this file" in late.lines[-1]
+        stolen.type("/model other")
+        stolen.event(
+            lambda p: p["type"] == "control_response" and p["response"]["subtype"] == "error"
+        )
+        assert json.loads(keys.read_bytes()) == newer
 
 
 def offer_again(yard: Yard) -> Any:

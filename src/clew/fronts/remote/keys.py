@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 
 from clew.core.json_object import Json
-from clew.core.messages.errors import UserError
+from clew.core.messages.errors import UserError, describe_error
 from clew.record.transcript.paths import get_own_dir
+from clew.system.config.own_files import KEY, write_own
 from clew.system.config.paths import find_config_home
-from clew.system.files import make_private, replace
+from clew.system.files import make_private
 
 
 def find_folder() -> Path:
@@ -32,9 +33,12 @@ def read_device() -> Json:
 
 def write_file(name: str, value: Json) -> None:
     folder = find_folder()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    make_private(folder)
-    replace(folder / name, msgspec.json.encode(value).decode() + "\n", mode=0o600)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
+        write_own(folder / name, value)
+    except OSError as error:
+        raise UserError(describe_error(error)) from None
 
 
 def read_file(name: str) -> Json:
@@ -44,8 +48,9 @@ def read_file(name: str) -> Json:
     """
     path = find_folder() / name
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict)
+        value: Json = msgspec.json.decode(path.read_bytes(), type=dict)
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: {error}; delete the file and pair again") from None
+    return {member: about for member, about in value.items() if member != KEY}

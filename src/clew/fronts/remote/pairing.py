@@ -16,7 +16,7 @@ from clew.core.messages.errors import UserError
 from clew.core.messages.text import replace_unprintable
 from clew.fronts.ends import run_front
 from clew.fronts.headless.channel import Input
-from clew.fronts.remote.keys import read_paired, write_file
+from clew.fronts.remote.keys import read_file, write_file
 from clew.fronts.remote.service import SessionService, open_service
 from clew.fronts.remote.signing import SECRET_BYTES, make_claim, make_key, read_code, write_code
 from clew.system.command_groups import show
@@ -75,7 +75,8 @@ async def offer(options: argparse.Namespace) -> int:
     if not is_accepted:
         show("refused")
         return 1
-    write_file("paired.json", read_paired() | {str(made.get("device")): make_key(secret)})
+    paired = read_file("paired.json") | {str(made.get("device")): make_key(secret)}
+    write_file("paired.json", paired)
     show(f"paired with {who}; sessions on this machine now accept only signed messages")
     return 0
 
