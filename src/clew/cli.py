@@ -583,7 +583,7 @@ def front(options: "Options") -> "Callable[[Options], int]":
 
     gc.disable()
     try:
-        if options.remote is not None:
+        if options.remote is not None and not is_at_terminal():
             from clew.fronts.remote.worker import main
         elif options.is_print:
             from clew.fronts.headless.run import main
@@ -597,10 +597,13 @@ def front(options: "Options") -> "Callable[[Options], int]":
     return main
 
 
+def is_at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def can_draw() -> bool:
     """Return whether standard input and output are a terminal that can be drawn on."""
-    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    return is_at_terminal() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 # A lone word of this length is rather a mistyped command than a prompt.

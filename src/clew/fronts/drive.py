@@ -82,8 +82,8 @@ class FrontInput(Protocol):
         """Return what to do next, or None if the session is to end."""
         ...
 
-    def put(self, _: Taken) -> None:
-        """Queue something that the user requested during a turn, to be done when the turn ends."""
+    def put(self, _: Taken | Line) -> None:
+        """Queue something that was requested during a turn, to be done when the turn ends."""
         return
 
     def end(self) -> None:
@@ -238,6 +238,14 @@ class Driver:
             case _:
                 self._lines.put(outcome)
 
+    def receive(self, line: Line) -> None:
+        """Handle a prompt that did not come from this input, such as a viewer's."""
+        conversation = self.session.conversation
+        if conversation.is_running and line.blocks is not None:
+            conversation.say(line.blocks, self._speaker(line), uuid=line.uuid)
+        else:
+            self._lines.put(line)
+
     async def hear(self, event: EngineEvent) -> None:
         """Show an event of a subagent, unless the user is at the prompt."""
         if self._idle is None or self.session.conversation.is_running:
@@ -270,9 +278,9 @@ class Driver:
         return None if taking.cancelled() or self.is_stopped else taking.result()
 
     async def _taken(self, line: Line, emit: Emit) -> Taken:
-        if self._idle is not None and line.raw.text.strip() in FAREWELLS:
-            return ExitSession()
         if line.blocks is None:
+            if self._idle is not None and line.raw.text.strip() in FAREWELLS:
+                return ExitSession()
             return await take_line(self.session, line.raw, emit)
         self.session.parts.skills.take_back()
         return await self.session.asked(line.blocks)
@@ -348,10 +356,10 @@ class Driver:
             (self._idle.begin if is_waiting else self._idle.end)()
 
     def _speaker(self, line: Line | None) -> Speaker:
-        mode = self.session.mode
-        if self._idle is not None:
+        mode, origin = self.session.mode, None if line is None else line.origin
+        if self._idle is not None and origin is None:
             return Speaker(source="typed", mode=mode, origin={"kind": "human"})
-        return Speaker(source="sdk", mode=mode, origin=None if line is None else line.origin)
+        return Speaker(source="sdk", mode=mode, origin=origin)
 
 
 # Results with a required schema: ask once more if there is none, and give up after repeated

@@ -323,7 +323,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
 
 # The commands by use. Commands that are not listed follow in a group of their own.
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "relocate", "export", "copy", "search", "btw", "exit"),
+    "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "relocate", "export", "copy", "search", "btw", "remote", "exit"),
     "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),
     "Permissions and settings": ("permissions", "config", "theme", "login", "logout", "add-dir", "keybindings", "vim", "statusline"),
     "Work": ("diff", "review", "commit", "verify", "todos", "tasks", "background", "goal", "loop", "agents"),

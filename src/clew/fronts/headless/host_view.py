@@ -212,7 +212,8 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     async def close(self) -> None:
-        """Finish or drop a pending suggestion when the session ends."""
+        """Finish or drop a pending suggestion when the session ends, or is not shown any more."""
+        self.session.parts.tasks.watchers.remove(self._task)
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)
@@ -228,15 +229,16 @@ class HostView(FrontView):
     # -- turns
 
     def taking(self, _: Line) -> AbstractAsyncContextManager[None]:
-        self._begin()
+        self.begin()
         return nullcontext()
 
     def turn(self, cause: Cause) -> AbstractAsyncContextManager[None]:
         if cause.line is None:
-            self._begin()
+            self.begin()
         return nullcontext()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin a turn, or the processing of a line."""
         if self._suggestions is not None:
             self._suggestions.drop()
         self.is_answered = self._is_introduced = False

@@ -61,24 +61,38 @@ class HostRequests:
         """
         if self._gone:
             raise HostError(self._gone)
+        request_id, answer = self.begin(subtype, fields)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        finally:
+            self.end(request_id)
+
+    def begin(self, subtype: str, fields: Json) -> tuple[str, asyncio.Future[Json]]:
+        """Send a request; return its ID, with which `end` must be called, and its future answer."""
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._open[request_id] = answer
         self._post(wire.make_request(request_id, subtype, fields))
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except (asyncio.CancelledError, TimeoutError):
+        return request_id, answer
+
+    def end(self, request_id: str) -> None:
+        """Forget a request, and withdraw it if it was not answered."""
+        answer = self._open.pop(request_id)
+        if not answer.done() or answer.cancelled():
+            answer.cancel()
             self._post(wire.make_withdrawal(request_id))
-            raise
-        finally:
-            del self._open[request_id]
+
+    def awaits(self, request_id: str) -> bool:
+        """Return whether a request has no answer yet."""
+        answer = self._open.get(request_id)
+        return answer is not None and not answer.done()
 
     def answered(self, answer: HostAnswer) -> None:
         """Accept an answer. Ignore it if no request is waiting for it."""
-        waiting = self._open.get(answer.request_id)
-        if waiting is None or waiting.done():
+        if not self.awaits(answer.request_id):
             return
+        waiting = self._open[answer.request_id]
         if answer.error is None:
             waiting.set_result(answer.response)
         else:
@@ -100,6 +114,7 @@ NOBODY = (
     "Continue with calls that need no approval, or describe what you would have done."
 )
 FAILED = "Tool permission request failed: Error: {why}"
+ASKED = "can_use_tool"
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
@@ -123,22 +138,26 @@ class HostPermission:
         self._notice = notice
 
     async def ask(self, permission_prompt: Question, rules: SessionRules) -> Verdict:
-        fields = make_question(
-            permission_prompt.block,
-            title=permission_prompt.title,
-            why=permission_prompt.why,
-            suggestions=offered(permission_prompt),
-            agent_id=permission_prompt.agent_id,
-            parts=describe_parts(permission_prompt.decision),
-        )
         self._state("requires_action")
         try:
-            answer = await self._host.ask("can_use_tool", fields)
+            answer = await self._host.ask(ASKED, describe_question(permission_prompt))
         except HostError as error:
             return Refused(words=FAILED.format(why=error), by_person=False)
         finally:
             self._state("running")
         return heed(answer, rules, self._notice)
+
+
+def describe_question(permission_prompt: Question) -> Json:
+    """Return a question as hosts receive it."""
+    return make_question(
+        permission_prompt.block,
+        title=permission_prompt.title,
+        why=permission_prompt.why,
+        suggestions=offered(permission_prompt),
+        agent_id=permission_prompt.agent_id,
+        parts=describe_parts(permission_prompt.decision),
+    )
 
 
 def describe_parts(decision: Decision) -> list[Json]:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from clew.agent.conversation import words_of
@@ -34,8 +35,15 @@ from clew.fronts.leaving import list_left_tasks, may_exit
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, login, see
 from clew.fronts.line.telling import LineWriter, Paper
+from clew.fronts.remote.control import (
+    RemoteControl,
+    SessionDesk,
+    SharedView,
+    make_command,
+)
 from clew.fronts.render.folders import Folders
 from clew.fronts.render.recalled import PERSON
+from clew.fronts.render.rows import escape_controls
 from clew.fronts.render.stories import describe_closing, describe_turn
 from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
 from clew.fronts.waiting import WaitingMessages
@@ -56,26 +64,39 @@ async def run(options: Options) -> int:
     paper = Paper(sys.stdout)
     keyboard = LineKeyboard(paper)
     telling = LineWriter(paper)
+    control = RemoteControl(options.remote)
     code: int | Options = options
     while isinstance(code, Options):
-        code = await one_session(code, keyboard, telling, paper)
+        code = await one_session(code, keyboard, telling, paper, control)
     return code
 
 
 async def one_session(
-    options: Options, keyboard: LineKeyboard, telling: LineWriter, paper: Paper
+    options: Options,
+    keyboard: LineKeyboard,
+    telling: LineWriter,
+    paper: Paper,
+    control: RemoteControl,
 ) -> int | Options:
     """Run one session; return an exit code, or the options of the next session."""
     questions = LineQuestions(keyboard, telling)
     is_new = is_first_start() and keyboard.is_terminal
     async with open_session(
-        options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"
+        options,
+        os.environ,
+        str(Path.cwd()),
+        partial(control.ask, ask_here=questions.ask),
+        entrypoint="cli",
     ) as session:
         questions.rules = session.rules
         questions.cwd = session.workspace.where
         questions.mode_before_plan = lambda: session.parts.planning.mode_before
         session.commands.extend(
-            [see(telling), *([login(keyboard, telling)] * keyboard.is_terminal)]
+            [
+                see(telling),
+                make_command(control),
+                *([login(keyboard, telling)] * keyboard.is_terminal),
+            ]
         )
         home = os.environ.get("HOME", "")
         telling.folders = Folders(cwd=session.workspace.cwd, home=home)
@@ -97,15 +118,17 @@ async def one_session(
         if session.resumed is not None:
             telling.history(session.resumed.messages, session.tools.title)
         view = LineView(session, telling, keyboard, questions)
+        lines = LineInput(session, telling, keyboard, options.prompt, view.may_exit)
         driver = view.driver = Driver(
             session,
-            LineInput(session, telling, keyboard, options.prompt, view.may_exit),
-            view,
+            lines,
+            SharedView(view, control),
             idle=Idle(session.parts.hooks, lambda: session.rules.standing.settings),
         )
         hear_signals(view.heed_signal)
         paper.closed = lambda: driver.end(HUNG_UP)
-        then = HUNG_UP if paper.is_gone else await driver.run()
+        async with control.during(session, LineDesk(driver, lines)):
+            then = HUNG_UP if paper.is_gone else await driver.run()
         for line in list_left_tasks(session):
             telling.line(f"! {line}")
         session.parts.hooks.ending.followed_by(then)
@@ -138,8 +161,11 @@ class LineInput(FrontInput):
         self._keyboard = keyboard
         self._first = first
         self._may_exit = may_exit
-        # What was requested during a turn and runs after it.
-        self._later: list[Taken] = []
+        # What was requested during a turn and runs after it, and prompts of viewers.
+        self._later: list[Taken | Line] = []
+        # Notices that are shown above the next prompt.
+        self._notices: list[str] = []
+        self._is_asking = False
         self._news = asyncio.Event()
         self._is_over = False
         self._waiting = WaitingMessages(session)
@@ -159,6 +185,9 @@ class LineInput(FrontInput):
         while not text or not text.strip():
             if self._session.parts.agents.has_news:
                 return News()
+            if self._later:
+                return self._later.pop(0)
+            self._show_notices()
             text = await self._line()
             if await self._is_end(text, is_asked=is_asked):
                 return None
@@ -176,33 +205,66 @@ class LineInput(FrontInput):
         return is_asked or not self._keyboard.reopen() or await self._may_exit()
 
     async def _line(self) -> str | None:
-        """Return the line that the user enters, or an empty line if subagents have news first."""
+        """Return the line that the user enters, or an empty line if there is news first."""
         self._news.clear()
+        self._is_asking = True
         async with asyncio.TaskGroup() as group:
             line = group.create_task(self._keyboard.prompted(PERSON))
-            news = group.create_task(self._agents_news())
+            news = group.create_task(self._await_news())
             await asyncio.wait([line, news], return_when=asyncio.FIRST_COMPLETED)
             news.cancel()
             if not line.done():
                 line.cancel()
+        self._is_asking = False
         if not line.cancelled():
             return line.result()
         self._telling.line("")
         return ""
 
-    async def _agents_news(self) -> None:
-        while not self._session.parts.agents.has_news:
+    async def _await_news(self) -> None:
+        while not (self._session.parts.agents.has_news or self._later or self._notices):
             self._news.clear()
             await self._news.wait()
 
-    def put(self, outcome: Taken) -> None:
+    def put(self, outcome: Taken | Line) -> None:
         if self._session.conversation.is_running:
             self._telling.line("[will run when the turn ends]")
         self._later.append(outcome)
+        self._news.set()
+
+    def tell(self, words: str) -> None:
+        """Show a notice: at once, or above the prompt, which is then asked again."""
+        self._notices.append(words)
+        if self._is_asking:
+            self._news.set()
+        else:
+            self._show_notices()
+
+    def _show_notices(self) -> None:
+        notices, self._notices = self._notices, []
+        for words in notices:
+            self._telling.line(f"! {words}")
 
     def end(self) -> None:
         self._is_over = True
         self._keyboard.give_up()
+
+
+class LineDesk(SessionDesk):
+    """What viewers elsewhere need of a session in line mode."""
+
+    def __init__(self, driver: Driver, lines: LineInput) -> None:
+        self._driver = driver
+        self._lines = lines
+
+    def receive(self, line: Line) -> None:
+        self._driver.receive(line)
+
+    def stop(self) -> bool:
+        return self._driver.stop()
+
+    def tell(self, words: str) -> None:
+        self._lines.tell(words)
 
 
 class LineView(FrontView):
@@ -248,8 +310,12 @@ class LineView(FrontView):
         await self._telling.emit(event)
 
     @asynccontextmanager
-    async def turn(self, _: Cause) -> AsyncIterator[None]:
+    async def turn(self, cause: Cause) -> AsyncIterator[None]:
         self._is_stopping, self._told = False, ""
+        if cause.line is not None and cause.line.origin is not None:
+            # It was not typed here.
+            who = cause.line.origin.get("device") or "viewer"
+            self._telling.line(escape_controls(f"{who}> {cause.line.raw.text}"))
         self._began_s, self._spent = time.monotonic(), self._session.ledger().total
         async with asyncio.TaskGroup() as group:
             with self._keyboard.during_turn(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from clew.agent.options import Options
+    from clew.fronts.remote.control import RemoteControl
     from clew.fronts.terminal.choosing import Chooser
     from clew.fronts.terminal.talk import Talk
 
@@ -62,6 +63,8 @@ class TerminalFront:
         home = find_config_home(os.environ, Path.cwd())
         keys = KeyBindings()
         self.talk: Talk | None = None
+        # Set when the first session opens.
+        self.remote: RemoteControl | None = None
         self.bindings = read_bindings(home)
         self.history = PromptHistory(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(choose_theme("", os.environ), PromptEditor(), Completion(), Queue())

@@ -22,6 +22,7 @@ from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 from clew.fronts.drive import make_next_options
 from clew.fronts.leaving import list_left_tasks
+from clew.fronts.remote.control import RemoteControl, make_command
 from clew.fronts.render.folders import Folders
 from clew.fronts.render.theme import detect_abilities
 from clew.fronts.render.transcript import Transcript
@@ -136,6 +137,7 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
     """Run a session; return an exit code, or the options of the next session."""
     options = begun_with or Options()
     stage = front.stage
+    control = front.remote = front.remote or RemoteControl(options.remote)
     stage.transcript = Transcript(
         front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
     )
@@ -147,9 +149,13 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
         options = replace(options, resume=chosen_session)
     is_new = is_first_start()
     async with open_session(
-        options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
+        options,
+        os.environ,
+        str(Path.cwd()),
+        partial(control.ask, ask_here=dialogs.ask),
+        entrypoint="cli",
     ) as session:
-        then = await while_open(front, session, options, dialogs, is_new=is_new)
+        then = await while_open(front, session, options, dialogs, control, is_new=is_new)
     for words in session.parting():
         note(front, words)
     front.screen.changed()
@@ -157,14 +163,20 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
 
 
 async def while_open(
-    front: TerminalFront, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
+    front: TerminalFront,
+    session: Session,
+    options: Options,
+    dialogs: Dialogs,
+    control: RemoteControl,
+    *,
+    is_new: bool,
 ) -> int | Options:
     dialogs.rules = session.rules
     dialogs.cwd = session.workspace.where
     dialogs.mode_before_plan = lambda: session.parts.planning.mode_before
     programs = Programs(session.workspace.cwd, session.rules.standing.environ)
     try:
-        set_up(front, session, programs, options)
+        set_up(front, session, programs, options, control)
         session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session):
             return options  # reopen, because the new settings apply from the start of a session
@@ -174,7 +186,7 @@ async def while_open(
             await show_ways(session, lambda words: note(front, words))
         if is_new and await offer_sandbox(session, dialogs.sandbox):
             return options
-        return await conversed(front, session, options)
+        return await conversed(front, session, options, control)
     finally:
         front.talk, front.desk.files = None, None
         front.stage.agents.follow(None)
@@ -216,7 +228,13 @@ def tell(front: TerminalFront, session: Session) -> None:
     front.screen.changed()
 
 
-def set_up(front: TerminalFront, session: Session, programs: Programs, options: Options) -> None:
+def set_up(
+    front: TerminalFront,
+    session: Session,
+    programs: Programs,
+    options: Options,
+    control: RemoteControl,
+) -> None:
     """Apply the session's settings to the screen, and set up the status line and completion."""
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
@@ -233,9 +251,10 @@ def set_up(front: TerminalFront, session: Session, programs: Programs, options: 
     stage.agents.follow(session)
     keys = front.bindings.keys_of("chat:cycleMode")
     stage.status = Status(session, programs, cycle_key=keys[0] if keys else "")
+    stage.status.remote = lambda: control.state
     stage.todos.key = next(iter(front.bindings.keys_of("app:toggleTodos")), "")
     stage.changed()
-    session.commands.extend(commands(front))
+    session.commands.extend([*commands(front), make_command(control)])
     front.history.session_id = session.session_id
     front.desk.files = session.workspace.file_names
     stage.completion.known = CompletionSource(
@@ -325,7 +344,9 @@ def keep_what_was_loaded() -> None:
     gc.enable()
 
 
-async def conversed(front: TerminalFront, session: Session, options: Options) -> int | Options:
+async def conversed(
+    front: TerminalFront, session: Session, options: Options, control: RemoteControl
+) -> int | Options:
     """Show the notices for the start of the session, and run the session until it ends."""
     stage, screen = front.stage, front.screen
     assert stage.transcript is not None
@@ -353,7 +374,7 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         rows = max(RECALLED_ROWS, RECALLED_SCREENS * screen.terminal.size[1])
         messages = session.resumed.messages
         screen.say(stage.transcript.history(messages, rows, session.tools.title))
-    talk = front.talk = Talk(session, stage, screen, front.begin)
+    talk = front.talk = Talk(session, stage, screen, front.begin, control)
     if unsent := talk.offer_unsent():
         note(front, unsent)
     if front.code is not None:
@@ -363,6 +384,7 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
     for queued in stage.queue.take_all():
         talk.send(queued.entry)
     talk.view.status.ask()
-    then = await talk.run()
+    async with control.during(session, talk):
+        then = await talk.run()
     session.parts.hooks.ending.followed_by(then)
     return then if isinstance(then, int) else make_next_options(options, then)

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +214,8 @@ class Status:
         self._own: list[str] = []
         self._asking: asyncio.Lock = asyncio.Lock()
         self._is_wanted = False
+        # Returns the state of the connection to viewers elsewhere.
+        self.remote: Callable[[], str] = str
         self.look()
 
     def look(self) -> None:
@@ -243,12 +245,13 @@ class Status:
         ]
         editor = Item(editing, theme["heading"])
         hint, tasks = Item(notice, theme["notice"], 0, "   "), Item(self._running(), theme["quiet"])
+        remote = Item(self.remote(), theme["quiet"])
         if self._own:
             mode = self._mode(theme) if self._session.mode != "default" else []
-            beside = [editor, *mode, hint]
+            beside = [editor, *mode, remote, hint]
             rows = fit_rows(beside, width) if any(item.words for item in beside) else []
             return [*unsaved, *self._own, *rows]
-        return [*unsaved, *fit_rows([editor, *self._items(theme), tasks, hint], width)]
+        return [*unsaved, *fit_rows([editor, *self._items(theme), tasks, remote, hint], width)]
 
     def _mode(self, theme: Theme) -> list[Item]:
         mode = self._session.mode

@@ -10,8 +10,9 @@ from clew.commands.slash.tasks import describe_task
 from clew.core.input import Clear, Resume
 from clew.core.messages.errors import SettingsError, UserError
 from clew.fronts.dialog import Choice
-from clew.fronts.drive import Driver
+from clew.fronts.drive import Driver, Line
 from clew.fronts.ends import INTERRUPTED
+from clew.fronts.remote.control import RemoteControl, SessionDesk, SharedView
 from clew.fronts.render.folding import lines_of
 from clew.fronts.render.rows import Span, chop_spans, escape_controls, format_row, join_lines
 from clew.fronts.render.transcript import render_page
@@ -31,10 +32,17 @@ TWICE_S = 2.0
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
-class Talk:
+class Talk(SessionDesk):
     """One open session, and the key actions that affect it."""
 
-    def __init__(self, session: Session, stage: Stage, screen: Screen, begin: Begin) -> None:
+    def __init__(
+        self,
+        session: Session,
+        stage: Stage,
+        screen: Screen,
+        begin: Begin,
+        control: RemoteControl,
+    ) -> None:
         self._session = session
         self._stage = stage
         self._screen = screen
@@ -45,7 +53,8 @@ class Talk:
         idle = Idle(
             session.parts.hooks, lambda: session.rules.standing.settings, lambda: stage.typed_s
         )
-        self._driver = self.view.driver = Driver(session, self._input, self.view, idle=idle)
+        view = SharedView(self.view, control)
+        self._driver = self.view.driver = Driver(session, self._input, view, idle=idle)
         self._asked_to_end_s = 0.0
         session.parts.agents.heard = self._hear
         session.parts.tasks.listeners.append(self._tasks_changed)
@@ -132,6 +141,17 @@ class Talk:
         buffer = self._stage.prompt.buffer
         before = buffer.document.char_before_cursor
         buffer.insert_text(f"{' ' if before.strip() else ''}{mention} ")
+        self._screen.changed()
+
+    # -- viewers elsewhere
+
+    def receive(self, line: Line) -> None:
+        self._driver.receive(line)
+
+    def tell(self, words: str) -> None:
+        self.view.say(words, part="notice")
+
+    def changed(self) -> None:
         self._screen.changed()
 
     def _tasks_changed(self) -> None:

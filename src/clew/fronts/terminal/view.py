@@ -118,7 +118,7 @@ class TerminalInput(FrontInput):
             self.waiting.take_back(queued.uuid)
         return True
 
-    def put(self, outcome: Taken) -> None:
+    def put(self, outcome: Taken | Line) -> None:
         self._sent.put_nowait(outcome)
 
     def wake(self) -> None:
@@ -189,8 +189,9 @@ class TerminalView(FrontView):
     async def turn(self, cause: Cause) -> AsyncIterator[None]:
         self._begin_work()
         text = "" if cause.line is None or cause.order is not None else cause.line.raw.text
-        # A shell command is already shown above its output.
-        self._echo(None if text.startswith("!") else cause.line)
+        # A shell command is already shown above its output; a viewer's prompt is never one.
+        is_shell = text.startswith("!") and cause.line is not None and cause.line.blocks is None
+        self._echo(None if is_shell else cause.line)
         self._show_title(text)
         try:
             yield
@@ -200,7 +201,7 @@ class TerminalView(FrontView):
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self._tell(ended)
         self._sum_up(ended, cause)
-        if ended.is_blocked and cause.line is not None:
+        if ended.is_blocked and cause.line is not None and cause.line.origin is None:
             self._stage.prompt.put_back(as_entry(cause.line))
         self._screen.changed()
         is_idle = self.driver.is_stopped or ended.is_blocked
