@@ -144,6 +144,8 @@ class Question(Struct, frozen=True, kw_only=True):
     agent: str = ""
     # The editor in which the user can answer too; empty if there is none.
     ide: str = ""
+    # The call is on another machine: neither the rules nor the files of this one concern it.
+    is_elsewhere: bool = False
 
     @property
     def request(self) -> PermissionRequest:

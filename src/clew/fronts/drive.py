@@ -175,7 +175,8 @@ class Driver:
         # Whether a line is being processed or a turn runs, and whether it was interrupted.
         self.is_working = self.is_stopped = False
         self._code = 0
-        self._is_over = False
+        # Whether the session is to end.
+        self.is_over = False
         session.parts.agents.heard = self.hear
 
     async def run(self) -> int | Clear | Resume:
@@ -207,7 +208,7 @@ class Driver:
 
     def end(self, code: int) -> None:
         """Interrupt the line or turn in progress, and end the session with an exit code."""
-        self._code, self._is_over = code, True
+        self._code, self.is_over = code, True
         self._lines.end()
         self.stop()
 
@@ -328,10 +329,10 @@ class Driver:
         """Run a turn, and then further turns for messages that the previous one did not receive."""
         conversation = self.session.conversation
         await self._work(turn, cause)
-        while conversation.has_unheard and not (self.is_stopped or self._is_over):
+        while conversation.has_unheard and not (self.is_stopped or self.is_over):
             await self._work(conversation.answer_unheard(self._view.emit), Cause())
         # At the end of the session, waiting messages stay in the transcript for the next run.
-        if self.is_stopped and not self._is_over:
+        if self.is_stopped and not self.is_over:
             self._view.give_back()
 
     async def _work(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:

@@ -6,6 +6,7 @@ A command can be kept running after clew exits; an agent runs inside clew and en
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from clew.agent.tasks.notice import REMOTE
 from clew.agent.tasks.registry import BackgroundTask, Tasks
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import format_count
@@ -65,5 +66,7 @@ def list_left_tasks(session: Session) -> list[str]:
         how = "Still running" if task.is_kept else "Stopped background task"
         name = f"{session.session_id[:8]}/{task.id}"
         then = f" (stop it with: clew tasks stop {name})" if task.is_kept else ""
+        if task.kind == REMOTE:
+            then = " (on its own machine; resume this session to see its result)"
         lines.append(f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}")
     return lines

@@ -93,13 +93,18 @@ class Questions:
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
     async def _permission(self, question: Question) -> Verdict:
-        lasting_answers = {} if self.rules is None else offer_answers(question, self.rules)
+        lasting_answers, body = {}, None
+        title = f"Allow {join_lines(str(question.block['name']))}?"
+        if not question.is_elsewhere:
+            body, title = self.draw(question), make_title(question.block, self.cwd())
+            if self.rules is not None:
+                lasting_answers = offer_answers(question, self.rules)
         whose = f"Agent “{join_lines(question.agent)}”: " if question.agent_id else ""
         dialog = Dialog(
-            title=f"{whose}{make_title(question.block, self.cwd())}",
+            title=f"{whose}{title}",
             text=f"{format_input(question.block['input'], self.cwd())}\n"
             f"  Needs approval: {describe_why(question)}{describe_ide(question)}",
-            body=self.draw(question),
+            body=body,
             choices=[
                 Choice(label="Yes", key="y"),
                 *(

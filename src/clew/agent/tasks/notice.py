@@ -14,6 +14,8 @@ from clew.core.regex import lazy_pattern
 
 # The kind of task that submits scheduled prompts.
 SCHEDULE = "schedule"
+# The kind of task that runs on another machine.
+REMOTE = "remote agent"
 # The tool result for a command started in the background; a later run recognizes it by this text.
 RUNS = "It runs in the background as task {id}"
 # Precedes the output printed before the user moved the command to the background.

@@ -149,7 +149,7 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     if word == "keep":
         return await keep(session, rest.strip())
     elsewhere = remote(session)
-    if word in elsewhere and session.parts.tasks.get(word) is None:
+    if word in elsewhere:
         return Show(text=remote_whole(elsewhere[word]))
     if word:
         return Show(text=show_task(known(session, word)))
@@ -167,14 +167,17 @@ async def tasks(session: Session, arguments: str) -> Outcome:
 
 
 def remote(session: Session) -> dict[str, Json]:
-    """Return the recorded tasks that another program started remotely for this session."""
-    return dict(read_remote_agents(session.parts.agents.place))
+    """Return the recorded remote tasks of this session, without those that this run follows."""
+    recorded = read_remote_agents(session.parts.agents.place)
+    return {name: about for name, about in recorded if session.parts.tasks.get(name) is None}
 
 
 def remote_row(remote_task: Json) -> str:
     title = next(
         (t for key in ("title", "command") if isinstance(t := remote_task.get(key), str)), ""
     )
+    if isinstance(status := remote_task.get("status"), str) and "server" in remote_task:
+        return f"remote agent {status}: {title}"
     return f"remote agent of another program, status unknown: {title or 'no title'}"
 
 

@@ -222,6 +222,8 @@ def offered(permission_prompt: Question) -> list[Json]:
     """Return the permission updates to suggest, which would have allowed this call."""
     from clew.permissions.suggest import suggest_rules
 
+    if permission_prompt.is_elsewhere:
+        return []
     name = permission_prompt.block["name"]
     if name in EDITS:
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]

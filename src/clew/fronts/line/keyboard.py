@@ -31,7 +31,7 @@ class LineKeyboard:
         self._waiting: asyncio.Future[str | None] | None = None
         self._stop: Callable[[], object] | None = None
         self._say: Callable[[str], object] | None = None
-        self._is_over = False
+        self._is_over = self._is_given_up = False
         self._listeners = 0
         self._is_free = asyncio.Event()
         self._is_free.set()
@@ -60,6 +60,8 @@ class LineKeyboard:
             self._waiting = before
             if before is None:
                 self._is_free.set()
+            elif self._is_given_up:
+                self._answer(None)
 
     async def secret(self, prompt: str) -> str | None:
         """Ask for a line that the terminal does not show. No turn may run."""
@@ -84,7 +86,7 @@ class LineKeyboard:
 
     def give_up(self) -> None:
         """Stop waiting for input: pending and later requests return None."""
-        self._is_over = True
+        self._is_over = self._is_given_up = True
         self._answer(None)
 
     @contextmanager

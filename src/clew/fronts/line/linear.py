@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 from clew.agent.conversation import words_of
@@ -80,13 +79,10 @@ async def one_session(
 ) -> int | Options:
     """Run one session; return an exit code, or the options of the next session."""
     questions = LineQuestions(keyboard, telling)
+    control.ask_here = questions.ask
     is_new = is_first_start() and keyboard.is_terminal
     async with open_session(
-        options,
-        os.environ,
-        str(Path.cwd()),
-        partial(control.ask, ask_here=questions.ask),
-        entrypoint="cli",
+        options, os.environ, str(Path.cwd()), control.ask, entrypoint="cli"
     ) as session:
         questions.rules = session.rules
         questions.cwd = session.workspace.where
@@ -256,6 +252,10 @@ class LineDesk(SessionDesk):
     def __init__(self, driver: Driver, lines: LineInput) -> None:
         self._driver = driver
         self._lines = lines
+
+    @property
+    def is_over(self) -> bool:
+        return self._driver.is_over
 
     def receive(self, line: Line) -> None:
         self._driver.receive(line)

@@ -15,17 +15,23 @@ from clew.agent.events import EngineEvent, TurnEnded
 from clew.core.input import Outcome, Pick, Rewound, Show, SlashCommand
 from clew.core.messages.errors import UserError
 from clew.fronts.drive import Cause, FrontView, Line
+from clew.record.transcript.agents import read_remote_agents
 from clew.session.session import Session
 
 if TYPE_CHECKING:
     from clew.fronts.headless.host_view import HostView
     from clew.fronts.remote.shared import SharedSession
 
-AskHere: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+AskUser: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
 class SessionDesk(Protocol):
     """What viewers need of the terminal that runs a session."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session is to end, which closes its questions."""
+        ...
 
     def receive(self, line: Line) -> None:
         """Handle a viewer's prompt."""
@@ -46,6 +52,9 @@ class SessionDesk(Protocol):
 
 class RemoteControl:
     """Connects the sessions of one terminal, one after another, while the user wants it."""
+
+    # Asks the user of the terminal. Set before a session opens.
+    ask_here: AskUser
 
     def __init__(self, wanted: str | None) -> None:
         # The server, empty for the default one; None if the user wants no connection.
@@ -69,6 +78,10 @@ class RemoteControl:
             except UserError as error:
                 self._wanted = None
                 desk.tell(f"/remote: {error}")
+        if next(read_remote_agents(session.parts.agents.place), None) is not None:
+            from clew.fronts.remote.tasks import resume_tasks
+
+            resume_tasks(session, self.ask_for_task)
         try:
             yield
         finally:
@@ -122,9 +135,9 @@ class RemoteControl:
         """Return the state of the connection, and how to follow the session."""
         return "Not connected" if self._shared is None else self._shared.describe()
 
-    async def ask(self, question: Question, ask_here: AskHere) -> Verdict:
+    async def ask(self, question: Question) -> Verdict:
         """Ask the user and, while the session is connected, its viewers. The first answer wins."""
-        here = asyncio.ensure_future(run(ask_here(question)))
+        here = asyncio.ensure_future(run(self.ask_here(question)))
         try:
             while True:
                 shared = self._shared
@@ -137,6 +150,13 @@ class RemoteControl:
         finally:
             here.cancel()
             await asyncio.wait([here])
+
+    async def ask_for_task(self, question: Question) -> Verdict:
+        """Ask about a call of a remote task. A question that ends with the session has no answer."""
+        verdict = await self.ask(question)
+        if self._desk is None or self._desk.is_over:
+            await asyncio.Event().wait()  # Until the task is cancelled with the session.
+        return verdict
 
     async def _until_shared(self, here: "asyncio.Task[Verdict]") -> None:
         shared = asyncio.ensure_future(self._is_shared.wait())
@@ -208,8 +228,14 @@ class SharedView(FrontView):
 
 
 def make_command(control: RemoteControl) -> SlashCommand[Session]:
-    async def run(_: Session, argument: str) -> Outcome:
+    async def run(session: Session, argument: str) -> Outcome:
         argument = argument.strip()
+        word, _, rest = argument.partition(" ")
+        if word == "start":
+            from clew.fronts.remote.tasks import begin_task
+
+            task = await begin_task(session, rest, control.ask_for_task)
+            return Show(text=f"Task {task.id} is on its way. /tasks {task.id} shows its progress.")
         if argument == "off":
             was_on = control.viewers is not None
             await control.disconnect()
@@ -222,8 +248,8 @@ def make_command(control: RemoteControl) -> SlashCommand[Session]:
 
     return SlashCommand(
         name="remote",
-        description="Let viewers on other machines use this session, too",
+        description="Share this session with viewers, or start a task elsewhere",
         run=run,
-        hint="[URL | off]",
+        hint="[URL | off | start FOLDER PROMPT]",
         is_interactive=True,
     )

@@ -20,10 +20,9 @@ from clew.fronts.remote.service import (
     ServiceError,
     SessionService,
     delay_s,
+    follow,
     open_service,
-    read_event,
     read_session_id,
-    session_path,
 )
 from clew.fronts.remote.signing import sign
 from clew.system.clock import make_id
@@ -95,18 +94,23 @@ async def find_hosts(service: SessionService) -> list[Json]:
 async def start(options: argparse.Namespace) -> int:
     async with open_service(options.server, os.environ) as service:
         host = choose_host(await find_hosts(service), options.host)
-        session = make_id()
-        asked = {"session_id": session, "folder": options.folder}
-        request = wire.make_request(make_id(), "start_session", asked) | {"uuid": make_id()}
-        refusal = await ask_host(service, str(host["session_id"]), request)
-        if refusal:
-            raise UserError(f"{host.get('title')}: {clean(refusal)}")
-        about = {"session_id": session, "title": clean(options.prompt)[:80]}
-        await until_sent(lambda: service.ask("POST", CODE, about))
-        said = {"role": "user", "content": options.prompt}
-        await send(service, session, {"type": "user", "uuid": make_id(), "message": said})
-        show(session)
+        show(await start_session(service, host, options.folder, options.prompt))
     return 0
+
+
+async def start_session(service: SessionService, host: Json, folder: str, prompt: str) -> str:
+    """Let a host start a session, send it a prompt, and return its ID."""
+    session = make_id()
+    asked = {"session_id": session, "folder": folder}
+    request = wire.make_request(make_id(), "start_session", asked) | {"uuid": make_id()}
+    refusal = await ask_host(service, str(host["session_id"]), request)
+    if refusal:
+        raise UserError(f"{clean(host.get('title'))}: {clean(refusal)}")
+    about = {"session_id": session, "title": clean(prompt)[:80]}
+    await until_sent(lambda: service.ask("POST", CODE, about))
+    said = {"role": "user", "content": prompt}
+    await send(service, session, {"type": "user", "uuid": make_id(), "message": said})
+    return session
 
 
 def choose_host(hosts: list[Json], name: str) -> Json:
@@ -131,32 +135,29 @@ async def ask_host(service: SessionService, host: str, request: Json) -> str:
     await send(service, host, request)
     try:
         async with asyncio.timeout(ANSWER_S):
-            while True:
-                try:
-                    async for event in service.stream(f"{session_path(host)}/events/stream", after):
-                        about = read_event(event)
-                        payload = object_of(about.get("payload"))
-                        response = object_of(payload.get("response"))
-                        if response.get("request_id") == request["request_id"]:
-                            is_done = response.get("subtype") == "success"
-                            return "" if is_done else str(response.get("error"))
-                except ServiceError as error:
-                    if not error.is_passing:
-                        raise
-                await asyncio.sleep(delay_s(0, random.random))
+            async for about in follow(service, host, after):
+                response = object_of(object_of(about.get("payload")).get("response"))
+                if response.get("request_id") == request["request_id"]:
+                    is_done = response.get("subtype") == "success"
+                    return "" if is_done else str(response.get("error"))
     except TimeoutError:
-        raise UserError(
-            "the host did not answer in time; it will start the session when it reconnects"
-        ) from None
+        pass
+    raise UserError("the host did not answer in time; it will start the session when it reconnects")
 
 
 async def end(options: argparse.Namespace) -> int:
+    session = read_session_id(options.session)
     async with open_service(options.server, os.environ) as service:
-        session = read_session_id(options.session)
-        request = wire.make_request(make_id(), "end_session", {}) | {"uuid": make_id()}
-        await send(service, session, request)
+        await end_session(service, session)
     show(f"requested the end of session {session}")
     return 0
+
+
+async def end_session(service: SessionService, session: str) -> None:
+    """Interrupt what a session does, which may be to wait for an answer, and end it."""
+    for subtype in ("interrupt", "end_session"):
+        request = wire.make_request(make_id(), subtype, {}) | {"uuid": make_id()}
+        await send(service, session, request)
 
 
 async def send(service: SessionService, session: str, payload: Json) -> None:

@@ -4,6 +4,7 @@ Described in docs/using/serve.md. Error messages contain no token.
 """
 
 import asyncio
+import random
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -184,11 +185,35 @@ async def open_service(
         await transport.aclose()
 
 
-def delay_s(attempt: int, random: Any) -> float:
+async def follow(service: SessionService, session: str, after: int) -> AsyncIterator[Json]:
+    """Yield what happens in a session after a number, over any number of connections.
+
+    Raise `ServiceError` if the server refuses.
+    """
+    attempt = 0
+    while True:
+        try:
+            async for event in service.stream(f"{session_path(session)}/events/stream", after):
+                attempt = 0
+                about = read_event(event)
+                seq = about.get("sequence_num")
+                if isinstance(seq, int):
+                    if seq <= after:
+                        continue
+                    after = seq
+                yield about
+        except ServiceError as error:
+            if not error.is_passing:
+                raise
+        await asyncio.sleep(delay_s(attempt, random.random))
+        attempt += 1
+
+
+def delay_s(attempt: int, draw: Any) -> float:
     """Return how long to wait after a failed attempt.
 
     At first 0.2 s, then at most 2 s, to reconnect soon after a short outage; after two minutes, at
     most 20 s.
     """
     most = 2.0 if attempt < 80 else 20.0
-    return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(random()))
+    return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(draw()))

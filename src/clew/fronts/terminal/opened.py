@@ -142,6 +142,7 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
         front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
     )
     dialogs = Dialogs(stage, lambda words: note(front, words))
+    control.ask_here = dialogs.ask
     if options.resume == "":
         chosen_session = await picked(stage)
         if chosen_session is None:
@@ -149,11 +150,7 @@ async def run_session(front: TerminalFront, begun_with: Options | None) -> int |
         options = replace(options, resume=chosen_session)
     is_new = is_first_start()
     async with open_session(
-        options,
-        os.environ,
-        str(Path.cwd()),
-        partial(control.ask, ask_here=dialogs.ask),
-        entrypoint="cli",
+        options, os.environ, str(Path.cwd()), control.ask, entrypoint="cli"
     ) as session:
         then = await while_open(front, session, options, dialogs, control, is_new=is_new)
     for words in session.parting():

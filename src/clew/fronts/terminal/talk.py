@@ -145,6 +145,10 @@ class Talk(SessionDesk):
 
     # -- viewers elsewhere
 
+    @property
+    def is_over(self) -> bool:
+        return self._driver.is_over
+
     def receive(self, line: Line) -> None:
         self._driver.receive(line)
 
