@@ -34,12 +34,8 @@ from clew.fronts.leaving import list_left_tasks, may_exit
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, login, see
 from clew.fronts.line.telling import LineWriter, Paper
-from clew.fronts.remote.control import (
-    RemoteControl,
-    SessionDesk,
-    SharedView,
-    make_command,
-)
+from clew.fronts.remote.control import RemoteControl, SharedView, make_command
+from clew.fronts.remote.desk import SessionDesk
 from clew.fronts.render.folders import Folders
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.rows import escape_controls

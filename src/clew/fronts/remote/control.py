@@ -8,13 +8,14 @@ connection is loaded with the first one.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from clew.agent.deps import Question, Verdict
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.core.input import Outcome, Pick, Rewound, Show, SlashCommand
 from clew.core.messages.errors import UserError
 from clew.fronts.drive import Cause, FrontView, Line
+from clew.fronts.remote.desk import SessionDesk
 from clew.record.transcript.agents import read_remote_agents
 from clew.session.session import Session
 
@@ -23,31 +24,6 @@ if TYPE_CHECKING:
     from clew.fronts.remote.shared import SharedSession
 
 AskUser: TypeAlias = Callable[[Question], Awaitable[Verdict]]
-
-
-class SessionDesk(Protocol):
-    """What viewers need of the terminal that runs a session."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the session is to end, which closes its questions."""
-        ...
-
-    def receive(self, line: Line) -> None:
-        """Handle a viewer's prompt."""
-        ...
-
-    def stop(self) -> bool:
-        """Interrupt the running turn; return whether there was one."""
-        ...
-
-    def tell(self, words: str) -> None:
-        """Show a notice to the user."""
-        ...
-
-    def changed(self) -> None:
-        """Redraw what may have changed, such as the mode and the model."""
-        return
 
 
 class RemoteControl:

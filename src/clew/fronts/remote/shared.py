@@ -24,7 +24,7 @@ from clew.fronts.headless.host_view import HostInput, HostView
 from clew.fronts.headless.permission import ASKED, HostError, HostRequests, describe_question, heed
 from clew.fronts.headless.session_controls import ControlContext
 from clew.fronts.remote.bridge import BridgeEnd, SessionBridge
-from clew.fronts.remote.control import SessionDesk
+from clew.fronts.remote.desk import SessionDesk
 from clew.fronts.remote.keys import find_folder
 from clew.fronts.remote.service import SessionService, open_service
 from clew.session.session import Session

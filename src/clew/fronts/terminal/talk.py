@@ -12,7 +12,8 @@ from clew.core.messages.errors import SettingsError, UserError
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Driver, Line
 from clew.fronts.ends import INTERRUPTED
-from clew.fronts.remote.control import RemoteControl, SessionDesk, SharedView
+from clew.fronts.remote.control import RemoteControl, SharedView
+from clew.fronts.remote.desk import SessionDesk
 from clew.fronts.render.folding import lines_of
 from clew.fronts.render.rows import Span, chop_spans, escape_controls, format_row, join_lines
 from clew.fronts.render.transcript import render_page
