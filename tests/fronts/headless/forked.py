@@ -223,8 +223,13 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     sys.stdin = open(0, errors=sys.stdin.errors, **how)  # noqa: SIM115
     sys.stdout = open(1, "w", errors=sys.stdout.errors, **how)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, errors=sys.stderr.errors, **how)  # noqa: SIM115
+    # As `sys.__stdout__` keeps it in an interpreter, a stream stays open when clew replaces it.
+    _streams.extend((sys.stdin, sys.stdout, sys.stderr))
     sys.path[0] = request["cwd"]
     sys.argv[1:] = request["args"]
+
+
+_streams: list[Any] = []
 
 
 def leave(code: int) -> None:
