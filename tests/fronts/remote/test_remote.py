@@ -64,7 +64,7 @@ def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path)
             said = viewer.event(lambda p: p["type"] == "control_response")
             assert said["response"]["subtype"] == became
         assert [entry["content"].split(":")[1] for entry in acts(yard.entries())[2:]] == [
-            " owner was refused 'set_permission_mode'",
+            " owner sent the request 'set_permission_mode', which was refused",
             " owner requested set_permission_mode",
         ]
         # A viewer that comes later sees the same.
