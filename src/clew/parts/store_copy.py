@@ -206,7 +206,8 @@ async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
     if not (is_on and ground.options.persists) or read_text(settings, "sessionStore") is None:
         yield StoreCopy()
         return
-    from clew.record.stores.base import in_settings, store_of
+    from clew.record.stores.base import in_settings
+    from clew.record.stores.sealed import open_store
 
     try:
         name = in_settings(settings)
@@ -217,7 +218,7 @@ async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
         return
     async with AsyncExitStack() as opened:
         home = ground.began.places.config_home
-        found = await opened.enter_async_context(store_of(name, ground.environ))
+        found = await opened.enter_async_context(open_store(name, ground.environ, home, settings))
         store = ConfiguredStore(found, home)
         await store.bring_home(ground.options, home, ground.cwd)
         sending = asyncio.create_task(store.keep())

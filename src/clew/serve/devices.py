@@ -4,6 +4,7 @@ Sessions and transcripts belong to an owner. An owner's devices see and change o
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from clew.serve.database import Transaction
 from clew.serve.frames import now_ms
 from clew.serve.log import OWNER, RefusedError, hash_secret
 
+SEALED = re.compile(r"sealed-[0-9a-f]{64}")
 SCOPES = ("view", "answer", "prompt", "start", "admin")
 
 
@@ -109,7 +111,8 @@ def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str
 
 
 def put_blob(transaction: Transaction, name: str, body: bytes) -> None:
-    if hashlib.sha256(body).hexdigest() != name:
+    # The name of a sealed file does not follow from what the server gets.
+    if not SEALED.fullmatch(name) and hashlib.sha256(body).hexdigest() != name:
         raise RefusedError(
             400, "wrong_hash", "the SHA-256 of the body differs from the one in the URL"
         )

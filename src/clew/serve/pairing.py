@@ -25,7 +25,7 @@ from clew.serve.log import RefusedError
 from clew.serve.requests import parse_object
 
 PAIRING_MS = 120_000
-NAME_CHARACTERS = 60
+NAME_CHARACTERS, GIFT_CHARACTERS = 60, 20_000
 CLAIM = re.compile(r"[0-9a-f]{64}")
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -37,7 +37,7 @@ def open_pairing(
 ) -> None:
     transaction.run("DELETE FROM pairing WHERE expires_at<?", at)
     transaction.run(
-        "INSERT INTO pairing VALUES (?, ?, ?, '', '', '', ?) ON CONFLICT (claim) DO NOTHING",
+        "INSERT INTO pairing VALUES (?, ?, ?, '', '', '', ?, '') ON CONFLICT (claim) DO NOTHING",
         claim,
         device.owner,
         scopes,
@@ -48,7 +48,7 @@ def open_pairing(
 def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> Json:
     """Return a pairing. With `owner`, other owners' pairings are not found."""
     rows = transaction.run(
-        "SELECT owner, scopes, name, address, device FROM pairing"
+        "SELECT owner, scopes, name, address, device, gift FROM pairing"
         " WHERE claim=? AND expires_at>=? AND (owner=? OR ?='')",
         claim,
         at,
@@ -59,7 +59,8 @@ def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> J
         raise RefusedError(
             404, "not_found", "pairing not found, or expired (pairings are valid for two minutes)"
         )
-    return dict(zip(("owner", "scopes", "name", "address", "device"), rows[0], strict=True))
+    names = ("owner", "scopes", "name", "address", "device", "gift")
+    return dict(zip(names, rows[0], strict=True))
 
 
 def claim_pairing(transaction: Transaction, claim: str, name: str, address: str, at: int) -> Json:
@@ -74,7 +75,7 @@ def claim_pairing(transaction: Transaction, claim: str, name: str, address: str,
             transaction, found["device"], found["name"], token, scopes, at, owner=found["owner"]
         )
         transaction.run("DELETE FROM pairing WHERE claim=?", claim)
-        return {"token": token, "device": found["device"], "scopes": found["scopes"]}
+        return {"token": token} | {name: found[name] for name in ("device", "scopes", "gift")}
     if found["name"] and (found["name"], found["address"]) != (name, address):
         raise RefusedError(409, "claimed", "another device has claimed this pairing")
     transaction.run("UPDATE pairing SET name=?, address=? WHERE claim=?", name, address, claim)
@@ -82,9 +83,12 @@ def claim_pairing(transaction: Transaction, claim: str, name: str, address: str,
 
 
 def confirm_pairing(
-    transaction: Transaction, claim: str, device: Device, name: str, at: int
+    transaction: Transaction, claim: str, device: Device, name: str, gift: str, at: int
 ) -> Json:
-    """Confirm the device with this name that claimed a pairing; without a name, end the pairing."""
+    """Confirm the device with this name that claimed a pairing; without a name, end the pairing.
+
+    `gift` is what only that device can read.
+    """
     transaction.lock(claim)
     found = find_pairing(transaction, claim, device.owner, at)
     if not name:
@@ -93,7 +97,7 @@ def confirm_pairing(
     if found["name"] != name or found["device"]:
         raise RefusedError(409, "not_claimed", f"no device named {name!r} has claimed this pairing")
     made = uuid.uuid4().hex[:8]
-    transaction.run("UPDATE pairing SET device=? WHERE claim=?", made, claim)
+    transaction.run("UPDATE pairing SET device=?, gift=? WHERE claim=?", made, gift, claim)
     return {"device": made}
 
 
@@ -141,6 +145,7 @@ class Pairings:
             claim=request.path_params["claim"],
             device=device,
             name=str(body.get("name") or ""),
+            gift=str(body.get("gift") or "")[:GIFT_CHARACTERS],
             at=now_ms(),
         )
         return JSONResponse(await self._database.write(confirm))

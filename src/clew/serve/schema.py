@@ -68,6 +68,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             token TEXT NOT NULL UNIQUE, name TEXT NOT NULL, scopes TEXT NOT NULL,
             made_by TEXT NOT NULL, expires_at INTEGER NOT NULL, revoked_at INTEGER)""",
     ),
+    # What a pairing hands to the new device, sealed.
+    ("ALTER TABLE pairing ADD COLUMN gift TEXT NOT NULL DEFAULT ''",),
 )
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 

@@ -302,3 +302,49 @@ def test_a_session_is_shared_by_a_link_that_signs_and_is_taken_back(
         desk.wait(".turn")
         for screen in (desk, guest):
             screen.close()
+
+
+def test_a_sealed_session_is_opened_by_a_paired_browser_and_by_no_other(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    plan = calls(bash("touch plugh"), bash("touch never"))
+    settings = tmp_path / "config" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"remoteSealed": True}), "utf-8")
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker()
+        offer = yard.run("pair")
+        address = offer.until(lambda line: "#pair=" in line).strip()
+        phone = Screen(browser, "phone")
+        phone.open(address)
+        offer.until(lambda line: "y or n" in line)
+        offer.type("y")
+        phone.wait(".entry")
+        assert offer.end() == 0
+        phone.open_session("Sealed session")
+        phone.prompt('xyzzy – ünïcode "quotes"')
+        phone.wait(".card")
+        assert phone.texts(".card pre.call") == ["touch plugh"]
+        phone.press("Allow once")
+        phone.wait_text(".card pre.call", "touch never")
+        phone.page.fill(".card .reason", "not that one")
+        phone.press("Deny")
+        phone.wait(".turn")
+        assert (yard.work / "plugh").exists()
+        assert not (yard.work / "never").exists()
+        # Read again from the server, all of it opens.
+        phone.page.reload()
+        phone.wait(".turn")
+        assert "xyzzy" in phone.page.inner_text("#main")
+        assert "xyzzy" in phone.page.title()
+        # A browser with a token alone says what it lacks, and can send nothing readable.
+        desk = Screen(browser, "desk")
+        desk.use_token(yard.url, yard.token)
+        desk.open_session("Sealed session")
+        desk.wait_text(".bars", "This session is sealed")
+        assert "plugh" not in desk.page.content()
+        for screen in (phone, desk):
+            screen.close()
+        yard.server.kill()
+        data = b"".join(path.read_bytes() for path in tmp_path.glob("serve.db*"))
+        assert not [word for word in (b"xyzzy", b"plugh", b"never") if word in data]

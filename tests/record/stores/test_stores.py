@@ -1,6 +1,7 @@
 """Stores keep what they are given; what comes home loses nothing, whatever the store does."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from clew.record.stores.base import (
     TranscriptKey,
 )
 from clew.record.stores.merge import identity, merge, select_whole_lines, uuids_of, with_last
+from clew.record.stores.sealed import SealedStore
+from clew.record.stores.sealing import Sealer
 from clew.record.stores.transfer import Diagnostic, hydrate, hydrate_session, send
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
@@ -30,6 +33,7 @@ from tests.record.transcript.build import SESSION, encoded, names, talk, user
 from tests.requirements import requirement
 
 KEY = TranscriptKey(session_id=SESSION)
+OTHER = TranscriptKey(session_id="0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a", agent_id="a1")
 
 
 def lines(entries: list[dict[str, object]]) -> list[bytes]:
@@ -71,6 +75,51 @@ async def test_a_service_behind_http_is_a_store(tmp_path: Path) -> None:
         assert await conform_store(make) == list(CASES)
         assert all("authorization: Bearer hush-hush-token" in head for head in server.seen)
     await transport.aclose()
+
+
+def all_in(folder: Path) -> tuple[bytes, str]:
+    paths = list(folder.rglob("*"))
+    data = b"".join(path.read_bytes() for path in paths if path.is_file())
+    return data, " ".join(path.name for path in paths)
+
+
+async def test_a_sealed_store_is_a_store(tmp_path: Path) -> None:
+    folders = iter(range(100))
+    sealer = Sealer([b"k" * 32])
+
+    def make() -> SessionStore:
+        return SealedStore(FolderStore(tmp_path / str(next(folders))), sealer, is_sealing=True)
+
+    assert await conform_store(make) == list(CASES)
+
+
+async def test_a_sealed_store_gets_nothing_unsealed(tmp_path: Path) -> None:
+    inner = FolderStore(tmp_path)
+    sealed = SealedStore(inner, Sealer([b"k" * 32]), is_sealing=True)
+    data, name = b'{"plugh": 1}', hashlib.sha256(b'{"plugh": 1}').hexdigest()
+    await sealed.append(KEY, lines(talk(1)), at=0)
+    await sealed.append(KEY, lines(talk(2)), at=0)
+    await sealed.put_blob(name, data)
+    kept, names = all_in(tmp_path)
+    assert b"plugh" not in kept
+    assert b"uuid" not in kept
+    assert name not in names
+    # Any machine with the key reads it, whether it seals or not.
+    reader = SealedStore(inner, Sealer([b"o" * 32, b"k" * 32]), is_sealing=False)
+    assert b"".join([piece async for piece in reader.read(KEY)]) == encoded(talk(2))
+    assert await reader.get_blob(name) == data
+    # Lines that were exchanged, and those without a key, are refused.
+    own = tmp_path / SESSION / "session.jsonl"
+    first, *rest = own.read_bytes().splitlines(keepends=True)
+    own.write_bytes(b"".join([*rest, first]))
+    for nobody in (sealed, reader, SealedStore(inner, None, is_sealing=False)):
+        with pytest.raises(StoreError, match="sealed"):
+            _ = [piece async for piece in nobody.read(KEY)]
+    # Nothing is sealed behind what is not: the store refuses it.
+    await SealedStore(inner, None, is_sealing=False).append(OTHER, lines(talk(1)), at=0)
+    assert b"".join([piece async for piece in reader.read(OTHER)]) == encoded(talk(1))
+    with pytest.raises(StoreError, match="differ"):
+        await sealed.append(OTHER, lines(talk(2)), at=0)
 
 
 class Forgetful(FolderStore):

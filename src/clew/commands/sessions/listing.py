@@ -1,9 +1,9 @@
 """`clew sessions list`: sessions, newest first, with filters; and why some files are not listed."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from clew.system import clock
 from clew.system.command_groups import GroupWord, argument, switch
 
 if TYPE_CHECKING:
-    from clew.record.stores.base import Listed
+    from clew.record.stores.base import Listed, SessionStore
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -130,12 +130,12 @@ def _hidden(options: argparse.Namespace) -> int:
 def _stored(options: argparse.Namespace) -> int:
     import asyncio
 
-    from clew.commands.sessions.transfer import resolve_store
+    from clew.commands.sessions.transfer import open_named_store
     from clew.record.stores.base import StoreError
     from clew.record.transcript.paths import find_session
 
     try:
-        listed = asyncio.run(_listed(resolve_store(options.store)))
+        listed = asyncio.run(_listed(open_named_store(options.store)))
     except StoreError as error:
         raise CannotError(str(error)) from None
     agents: dict[str, int] = {}
@@ -165,10 +165,10 @@ def _stored(options: argparse.Namespace) -> int:
     return FINE
 
 
-async def _listed(name: str) -> "Sequence[Listed]":
-    from clew.record.stores.base import store_of
-
-    async with store_of(name, os.environ) as store:
+async def _listed(
+    opening: "AbstractAsyncContextManager[SessionStore]",
+) -> "Sequence[Listed]":
+    async with opening as store:
         return await store.list()
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ from clew.record.exchange.export import (
     write,
 )
 from clew.record.library.places import list_transcripts
-from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
+from clew.record.stores.base import SETTING, SessionStore, StoreError, in_settings
+from clew.record.stores.sealed import open_store
 from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPlace, get_project_dir
@@ -48,21 +50,20 @@ from clew.system.files import is_there
 # The store of a `clew sessions` command: from its option or from the settings.
 
 
-def resolve_store(name: str | None) -> str:
-    if name:
-        return name
+def open_named_store(name: str | None) -> AbstractAsyncContextManager[SessionStore]:
+    """Open the store with this name, or the one in the settings, when the context is entered."""
     from clew.permissions.session_rules import load_current_rules
 
     current = load_current_rules(os.environ, Path.cwd())
     for line in current.complaints:
         sys.stderr.write(f"clew sessions: {line}\n")
     try:
-        store = in_settings(current.settings)
+        store = name or in_settings(current.settings)
     except ValueError as error:
         raise CannotError(str(error)) from None
     if not store:
         raise CannotError(f"no store: use --store, or set {SETTING} in settings.json")
-    return store
+    return open_store(store, os.environ, find_home(), current.settings)
 
 
 # `clew sessions export`: write a session as HTML, Markdown, JSON or JSONL.
@@ -192,7 +193,7 @@ def run_push(options: argparse.Namespace) -> int:
             for session_file in list_transcripts(find_home())
             if not session_file.agent
         ]
-    store = resolve_store(options.store)
+    store = open_named_store(options.store)
     ready_paths = [path for path in paths if not say_waiting(path)]
     is_left_out = len(ready_paths) < len(paths)
     if is_left_out and not ready_paths:
@@ -214,9 +215,11 @@ def run_push(options: argparse.Namespace) -> int:
     return CANNOT if is_left_out or any(report["failed"] for report in sent) else FINE
 
 
-async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
+async def _send(
+    opening: AbstractAsyncContextManager[SessionStore], paths: list[Path], bar: Bar
+) -> list[dict[str, Any]]:
     done = []
-    async with store_of(name, os.environ) as store:
+    async with opening as store:
         for number, path in enumerate(paths):
             session_id = key_of(path).session_id
             sent: dict[str, int] = {}
@@ -243,7 +246,7 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
 def run_pull(options: argparse.Namespace) -> int:
     places = [_place(name) for name in options.session]
     with Bar("fetching") as bar:
-        results = asyncio.run(_hydrate(resolve_store(options.store), places, bar))
+        results = asyncio.run(_hydrate(open_named_store(options.store), places, bar))
     if options.json:
         say_json(
             [
@@ -275,10 +278,10 @@ def _place(name: str) -> SessionPlace:
 
 
 async def _hydrate(
-    name: str, places: list[SessionPlace], bar: Bar
+    opening: AbstractAsyncContextManager[SessionStore], places: list[SessionPlace], bar: Bar
 ) -> list[tuple[SessionPlace, bool, list[Diagnostic]]]:
     results = []
-    async with store_of(name, os.environ) as store:
+    async with opening as store:
         for number, place in enumerate(places):
             notes: list[Diagnostic] = []
             done = await hydrate(place, find_home(), store, notes.append)

@@ -23,7 +23,7 @@ from clew.core.messages.text import (
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.headless.channel import Input
 from clew.fronts.line.telling import LineWriter, Paper
-from clew.fronts.remote.keys import read_device
+from clew.fronts.remote.keys import protect
 from clew.fronts.remote.service import (
     ServiceError,
     SessionService,
@@ -33,8 +33,8 @@ from clew.fronts.remote.service import (
     read_session_id,
     session_path,
 )
-from clew.fronts.remote.signing import sign
 from clew.fronts.render.stories import title_of
+from clew.record.stores.sealing import SealError
 from clew.system.clock import make_id
 from clew.system.command_groups import show
 
@@ -75,7 +75,6 @@ async def run(options: argparse.Namespace) -> int:
         show_event = print_json if options.json else PrintLines().show
         viewer = RemoteViewer(service, options.session, show_event, after=options.after)
         viewer.hides_own = not options.json
-        viewer.device = read_device()
         hear_signals(viewer.hear_signal)
         return await viewer.run()
 
@@ -182,9 +181,7 @@ class RemoteViewer:
         self._questions: dict[str, Json] = {}
         self._typed: asyncio.Queue[Json] = asyncio.Queue()
         self._own: set[str] = set()
-        self.hides_own = False
-        # This machine's ID and key from a pairing, if any.
-        self.device: Json = {}
+        self.hides_own = self._is_told = False
         self._left = asyncio.Event()
         self._code = 0
 
@@ -234,6 +231,13 @@ class RemoteViewer:
             if seq <= self._after:
                 return
             self._after = seq
+        try:
+            about = self._service.open(about, read_session_id(self._session))
+            payload = object_of(about.get("payload"))
+        except SealError as error:
+            if not self._is_told:
+                self._note(f"this session is sealed: {error}")
+            self._is_told = True
         request_id = str(payload.get("request_id"))
         match payload.get("type"):
             case "control_request" if about.get("source") == "worker":
@@ -294,9 +298,7 @@ class RemoteViewer:
     async def _send_one(self, payload: Json) -> None:
         """Send a message, with retries; its UUID prevents storing it twice."""
         attempt = 0
-        if self.device:
-            device, key = str(self.device.get("device")), str(self.device.get("key"))
-            payload = sign(payload, read_session_id(self._session), device, key)
+        payload = protect(payload, read_session_id(self._session), self._service.sealer)
         while True:
             try:
                 results = await self._service.send(self._session, [payload])

@@ -27,12 +27,14 @@ from clew.fronts.remote.guard import UNSIGNED, check_answer, check_request, stri
 from clew.fronts.remote.keys import read_paired
 from clew.fronts.remote.link import WorkerLink
 from clew.fronts.remote.outbox import Outbox
+from clew.fronts.remote.sealed import SEALED_TITLE, open_frame, seal_frame, seal_state
 from clew.fronts.remote.service import ServiceError, SessionService, read_event, session_path
 from clew.fronts.remote.signing import is_signed
 from clew.fronts.remote.state import CHANGING, SessionReport
+from clew.record.stores.sealing import SealError, make_sealer, read_sealer
 from clew.session.session import Session
 from clew.system.clock import get_timestamp, make_id
-from clew.system.config.settings import read_text
+from clew.system.config.settings import read_switch, read_text
 
 BATCH, BATCH_BYTES = 200, 1 << 20
 # Streaming events wait this long, so that one request carries many of them.
@@ -98,9 +100,14 @@ class SessionBridge:
         self._service = service
         self._end = end
         self.session_id = session_id
-        self._outbox = box = Outbox(folder / f"{session_id}.jsonl")
-        config = {"cwd": end.session.workspace.cwd}
+        settings = end.session.rules.standing.settings
+        self._is_sealing = read_switch(settings, "remoteSealed") is True
+        self._sealer = make_sealer(folder) if self._is_sealing else read_sealer(folder)
+        if self._is_sealing:
+            title = SEALED_TITLE
+        config: Json = {"sealed": True} if self._is_sealing else {"cwd": end.session.workspace.cwd}
         self._link = WorkerLink(service, session_id, title, config)
+        self._outbox = box = Outbox(folder / f"{session_id}.jsonl")
         # Frames whose entries may not be in the transcript yet, and the IDs of those that are.
         self._held: deque[Json] = deque()
         # Prompts of viewers that were recorded, but may not be on the disk yet.
@@ -153,6 +160,8 @@ class SessionBridge:
 
     def _tell_state(self) -> None:
         if report := self._report.changes(self._session):
+            if self._is_sealing and self._sealer is not None:
+                report = seal_state(self._sealer, self.session_id, report)
             self._state["external_metadata"] = report
             self._changed.set()
 
@@ -357,8 +366,10 @@ class SessionBridge:
         if batch or deltas:
             self._deltas.clear()
             self._attempts += 1
-            events = [{"payload": msgspec.Raw(frame)} for frame in batch]
-            passing = [{"payload": frame, "ephemeral": True} for frame in deltas if not batch]
+            events = [{"payload": self._seal(frame)} for frame in batch]
+            passing = [
+                {"payload": self._seal(frame), "ephemeral": True} for frame in deltas if not batch
+            ]
             said = await self._link.ask(
                 "POST",
                 "/events",
@@ -373,6 +384,13 @@ class SessionBridge:
             for _ in deliveries:
                 self._deliveries.popleft()
         return True
+
+    def _seal(self, frame: Json | bytes) -> Json | msgspec.Raw:
+        """Return a frame as the server gets it. Sealed again, it has the same bytes."""
+        if not self._is_sealing or self._sealer is None:
+            return msgspec.Raw(frame) if isinstance(frame, bytes) else frame
+        frame = msgspec.json.decode(frame, type=dict) if isinstance(frame, bytes) else frame
+        return seal_frame(self._sealer, self.session_id, frame)
 
     async def finish(self, within_s: float = LAST_S) -> None:
         """Send the rest when the session ends, or is no longer connected.
@@ -418,7 +436,6 @@ class SessionBridge:
         `sender` is the name of the viewer's device, as the server knows it.
         """
         self._deliver(name, "received")
-        said = wire.read(payload)
         # Once a device is paired with this machine, unsigned messages are refused.
         keys = read_paired()
         refusal = (
@@ -426,6 +443,11 @@ class SessionBridge:
             if keys and not is_signed(payload, self.session_id, keys, time.time_ns() // 1_000_000)
             else ""
         )
+        try:
+            payload = open_frame(self._sealer, self.session_id, payload)
+        except SealError as error:
+            refusal = str(error)
+        said = wire.read(payload)
         match said:
             case Said() if refusal or (keys and said.uuid is None):
                 self.put(self._notice(f"A remote prompt was refused: {refusal or UNNAMED}"))
@@ -451,7 +473,8 @@ class SessionBridge:
                 self._end.take(wire.read(payload))
                 self._deliver(name, "processed")
             case _:
-                self.put(self._notice("An invalid remote message was ignored."))
+                about = f": {refusal}" if refusal else ""
+                self.put(self._notice(f"An invalid remote message was ignored{about}."))
 
     def _note_act(self, sender: str, words: str, **about: str) -> None:
         """Record in the transcript what a viewer did."""

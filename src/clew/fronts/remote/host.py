@@ -25,15 +25,17 @@ from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.remote.guard import UNSIGNED
 from clew.fronts.remote.keys import find_folder, read_file, read_paired, write_file
 from clew.fronts.remote.link import WorkerLink
+from clew.fronts.remote.sealed import open_frame, seal_frame, seal_state
 from clew.fronts.remote.service import ServiceError, SessionService, open_service, read_event
 from clew.fronts.remote.signing import is_signed
+from clew.record.stores.sealing import Sealer, SealError, make_sealer
 from clew.record.transcript.paths import find_session
 from clew.record.transcript.running import find_holder
 from clew.system.command_groups import show
 from clew.system.config.layers import merge
 from clew.system.config.load import load_settings
 from clew.system.config.paths import find_config_home, find_places
-from clew.system.config.settings import read_list
+from clew.system.config.settings import read_list, read_switch
 from clew.system.files import is_folder
 
 STATE = "host.json"
@@ -61,17 +63,23 @@ def main(argv: list[str]) -> int:
 
 async def run(options: argparse.Namespace) -> int:
     home = find_config_home(os.environ, Path.cwd())
-    folders = read_folders(home)
+    settings = load_own_settings(home)
+    folders = read_folders(settings)
+    is_sealing = read_switch(settings, "remoteSealed") is True
+    sealer = make_sealer(find_folder()) if is_sealing else None
     async with open_service(options.server, os.environ) as service:
-        host = SessionHost(service, home, options.name, folders)
+        host = SessionHost(service, home, options.name, folders, sealer)
         hear_signals(host.hear_signal)
         return await host.run()
 
 
-def read_folders(home: Path) -> list[Path]:
-    """Return the folders in the user's own settings. Those in a project's settings are ignored."""
+def load_own_settings(home: Path) -> Json:
+    """Return the user's own settings. Those in a project's settings are ignored."""
     environ = {"CLEW_CONFIG_DIR": str(home), "HOME": os.environ.get("HOME", "")}
-    settings = merge(load_settings(find_places(environ, home), sources=("user",)).layers)
+    return merge(load_settings(find_places(environ, home), sources=("user",)).layers)
+
+
+def read_folders(settings: Json) -> list[Path]:
     folders = [Path(str(text)).expanduser() for text in read_list(settings, "remoteFolders") or ()]
     if not folders:
         raise UserError(
@@ -90,8 +98,17 @@ class SessionHost:
     Its state is in a file, which is written before a request is answered.
     """
 
-    def __init__(self, service: SessionService, home: Path, name: str, folders: list[Path]) -> None:
+    def __init__(
+        self,
+        service: SessionService,
+        home: Path,
+        name: str,
+        folders: list[Path],
+        sealer: Sealer | None,
+    ) -> None:
         self._service = service
+        # Seals what this host says, if the user wants that.
+        self._sealer = sealer
         self._home = home
         self._name = name
         self._folders = folders
@@ -176,11 +193,16 @@ class SessionHost:
                 "folders": [str(folder) for folder in self._folders],
                 "sessions": list(self._sessions),
             }
+            if self._sealer is not None:
+                about = seal_state(self._sealer, self.id, about)
             await self._link.ask("PUT", "", {"external_metadata": about})
             if self._answers:
-                events = [{"payload": answer} for answer in self._answers.values()]
+                events = [{"payload": self._seal(answer)} for answer in self._answers.values()]
                 await self._link.ask("POST", "/events", {"events": events[-MOST_KEPT:]})
             await self._changed.wait()
+
+    def _seal(self, answer: Json) -> Json:
+        return answer if self._sealer is None else seal_frame(self._sealer, self.id, answer)
 
     # -- requests
 
@@ -190,7 +212,10 @@ class SessionHost:
             seq, payload = about.get("sequence_num"), about.get("payload")
             if not isinstance(seq, int) or not isinstance(payload, dict) or seq <= self._cursor:
                 continue
-            asked = wire.read(payload)
+            try:
+                asked = wire.read(open_frame(self._service.sealer, self.id, payload))
+            except SealError:
+                asked = wire.read(payload)  # Refused below, as what it asks for is missing.
             if isinstance(asked, ControlRequest) and asked.request_id not in self._answers:
                 answer = self._carry_out(asked, payload)
                 name = uuid.uuid5(uuid.UUID(self.id), f"answer:{asked.request_id}")

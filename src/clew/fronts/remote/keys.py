@@ -7,6 +7,9 @@ import msgspec
 
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError, describe_error
+from clew.fronts.remote.sealed import seal_frame
+from clew.fronts.remote.signing import sign
+from clew.record.stores.sealing import Sealer
 from clew.record.transcript.paths import get_own_dir
 from clew.system.config.own_files import KEY, write_own
 from clew.system.config.paths import find_config_home
@@ -24,6 +27,15 @@ def read_paired() -> Json:
     """
     paired = read_file("paired.json")
     return read_file("web.json") | paired if paired else {}
+
+
+def protect(payload: Json, session: str, sealer: Sealer | None) -> Json:
+    """Return a message as this machine sends it: sealed if it has a key, signed if it was paired."""
+    if sealer is not None:
+        payload = seal_frame(sealer.choose(session), session, payload)
+    if device := read_device():
+        payload = sign(payload, session, str(device.get("device")), str(device.get("key")))
+    return payload
 
 
 def read_device() -> Json:

@@ -6,23 +6,31 @@ and keys are in files that only their owner can read.
 
 import argparse
 import asyncio
+import hmac
 import os
 import secrets
 import socket
 import sys
+from pathlib import Path
+
+import msgspec
 
 from clew.core.json_object import Json, object_of
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import replace_unprintable
 from clew.fronts.ends import run_front
 from clew.fronts.headless.channel import Input
-from clew.fronts.remote.keys import read_file, write_file
+from clew.fronts.remote.host import load_own_settings
+from clew.fronts.remote.keys import find_folder, read_file, write_file
 from clew.fronts.remote.service import SessionService, open_service
 from clew.fronts.remote.signing import SECRET_BYTES, make_claim, make_key, read_code, write_code
+from clew.record.stores.sealing import Sealer, SealError, add_keys, make_sealer, read_sealer
 from clew.system.command_groups import show
+from clew.system.config.paths import find_config_home
 from clew.system.installation import describe_extra
 
 POLL_S = 0.5
+WRAPPED = b"keys"
 # A code is valid for two minutes.
 POLLS = 240
 
@@ -70,7 +78,8 @@ async def offer(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         typed = await Input(0, asyncio.get_running_loop()).next()
         is_accepted = (typed or b"").strip().lower() in (b"y", b"yes")
-        body = {"name": found["name"] if is_accepted else ""}
+        gift = wrap_keys(secret, name) if is_accepted else ""
+        body = {"name": found["name"] if is_accepted else "", "gift": gift}
         made = await service.ask("POST", f"/v1/pairings/{name}/confirm", body)
     if not is_accepted:
         show("refused")
@@ -109,9 +118,41 @@ async def claim(options: argparse.Namespace) -> int:
         given = await wait_for(service, "POST", path, "token", body)
         kept = {"url": service.url, "key": make_key(secret)}
     kept |= {member: str(given.get(member)) for member in ("token", "device")}
+    keys = unwrap_keys(secret, name, str(given.get("gift") or ""))
+    if keys:
+        add_keys(find_folder(), keys)
     write_file("device.json", kept)
     show("paired; use: clew attach")
     return 0
+
+
+# The keys of sealed sessions, on their way to the other machine. The server passes them on, sealed
+# with a key that follows from the code.
+
+
+def wrap_keys(secret: bytes, claim: str) -> str:
+    """Return this machine's keys as the other one opens them; empty if it has none."""
+    sealer = read_sealer(find_folder())
+    if load_own_settings(find_config_home(os.environ, Path.cwd())).get("remoteSealed") is True:
+        sealer = make_sealer(find_folder())
+    if sealer is None:
+        return ""
+    keys = msgspec.json.encode([key.hex() for key in sealer.keys])
+    return make_wrapper(secret).seal(claim, WRAPPED, keys)
+
+
+def unwrap_keys(secret: bytes, claim: str, gift: str) -> list[bytes]:
+    if not gift:
+        return []
+    try:
+        keys = msgspec.json.decode(make_wrapper(secret).open(claim, WRAPPED, gift), type=list[str])
+        return [bytes.fromhex(key) for key in keys]
+    except (SealError, msgspec.DecodeError, ValueError) as error:
+        raise UserError(f"the keys of sealed sessions can't be read: {error}; pair again") from None
+
+
+def make_wrapper(secret: bytes) -> Sealer:
+    return Sealer([hmac.digest(secret, b"clew pairing seal", "sha256")])
 
 
 async def wait_for(

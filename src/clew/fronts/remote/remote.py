@@ -14,7 +14,8 @@ from clew.core.json_object import Json, object_of
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import replace_unprintable
 from clew.fronts.ends import run_front
-from clew.fronts.remote.keys import read_device
+from clew.fronts.remote.keys import protect
+from clew.fronts.remote.sealed import SEALED_TITLE
 from clew.fronts.remote.service import (
     CODE,
     ServiceError,
@@ -24,7 +25,6 @@ from clew.fronts.remote.service import (
     open_service,
     read_session_id,
 )
-from clew.fronts.remote.signing import sign
 from clew.system.clock import make_id
 from clew.system.command_groups import Group, GroupWord, argument, show
 
@@ -87,8 +87,7 @@ def clean(text: object) -> str:
 
 
 async def find_hosts(service: SessionService) -> list[Json]:
-    found = (await service.ask("GET", f"{CODE}?kind=host")).get("data")
-    return [host for host in found if isinstance(host, dict)] if isinstance(found, list) else []
+    return await service.list_sessions("?kind=host")
 
 
 async def start(options: argparse.Namespace) -> int:
@@ -106,7 +105,9 @@ async def start_session(service: SessionService, host: Json, folder: str, prompt
     refusal = await ask_host(service, str(host["session_id"]), request)
     if refusal:
         raise UserError(f"{clean(host.get('title'))}: {clean(refusal)}")
-    about = {"session_id": session, "title": clean(prompt)[:80]}
+    # With a key, the server is told nothing of what the session is about.
+    title = SEALED_TITLE if service.sealer is not None else clean(prompt)[:80]
+    about = {"session_id": session, "title": title}
     await until_sent(lambda: service.ask("POST", CODE, about))
     said = {"role": "user", "content": prompt}
     await send(service, session, {"type": "user", "uuid": make_id(), "message": said})
@@ -162,9 +163,7 @@ async def end_session(service: SessionService, session: str) -> None:
 
 async def send(service: SessionService, session: str, payload: Json) -> None:
     """Send a frame, with retries; its UUID prevents storing it twice."""
-    device = read_device()
-    if device:
-        payload = sign(payload, session, str(device.get("device")), str(device.get("key")))
+    payload = protect(payload, session, service.sealer)
     await until_sent(lambda: service.send(session, [payload]))
 
 

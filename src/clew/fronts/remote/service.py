@@ -16,7 +16,9 @@ import msgspec
 from clew.core.json_object import Json, object_of
 from clew.core.messages.errors import ClewError, UserError
 from clew.core.stream.sse import ServerSentEvent, SseDecoder
-from clew.fronts.remote.keys import read_device
+from clew.fronts.remote.keys import find_folder, read_device
+from clew.fronts.remote.sealed import open_frame, open_state
+from clew.record.stores.sealing import Sealer, read_sealer
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 ANSWER_MAX_BYTES = 64 << 20
@@ -41,9 +43,12 @@ class ServiceError(ClewError):
 
 
 class SessionService:
-    """One server, with the token of a device."""
+    """One server, with the token of a device. `sealer` opens what is sealed, if anything does."""
 
-    def __init__(self, url: str, token: str, transport: Transport) -> None:
+    def __init__(
+        self, url: str, token: str, transport: Transport, sealer: Sealer | None = None
+    ) -> None:
+        self.sealer = sealer
         self.url = url.rstrip("/")
         self._token = token
         self._transport = transport
@@ -119,9 +124,24 @@ class SessionService:
 
     # -- viewers
 
-    async def list_sessions(self) -> list[Json]:
-        found = (await self.ask("GET", CODE)).get("data")
-        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    async def list_sessions(self, query: str = "") -> list[Json]:
+        found = (await self.ask("GET", f"{CODE}{query}")).get("data")
+        items = (
+            [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+        )
+        for item in items:
+            report = object_of(item.get("external_metadata"))
+            report = open_state(self.sealer, str(item.get("session_id")), report)
+            item["external_metadata"] = report
+            item["title"] = report.get("title") or item.get("title")
+        return items
+
+    def open(self, about: Json, session: str) -> Json:
+        """Return an event with its payload opened, if it is sealed. Raise `SealError`."""
+        payload = about.get("payload")
+        if not isinstance(payload, dict):
+            return about
+        return about | {"payload": open_frame(self.sealer, session, payload)}
 
     async def send(self, session: str, payloads: Sequence[Json]) -> list[Json]:
         """Send a viewer's frames; return the result for each."""
@@ -180,7 +200,7 @@ async def open_service(
         )
     transport = HttpTransport(read_network(environment))
     try:
-        yield SessionService(url, token, transport)
+        yield SessionService(url, token, transport, read_sealer(find_folder()))
     finally:
         await transport.aclose()
 
@@ -188,7 +208,7 @@ async def open_service(
 async def follow(service: SessionService, session: str, after: int) -> AsyncIterator[Json]:
     """Yield what happens in a session after a number, over any number of connections.
 
-    Raise `ServiceError` if the server refuses.
+    Raise `ServiceError` if the server refuses, and `SealError` for what this machine can't open.
     """
     attempt = 0
     while True:
@@ -201,7 +221,7 @@ async def follow(service: SessionService, session: str, after: int) -> AsyncIter
                     if seq <= after:
                         continue
                     after = seq
-                yield about
+                yield service.open(about, session)
         except ServiceError as error:
             if not error.is_passing:
                 raise

@@ -200,7 +200,7 @@ def admit(transaction: "Transaction", claim: str, device: str) -> None:
     from clew.serve.log import OWNER
 
     transaction.run(
-        "INSERT INTO pairing VALUES (?, ?, ?, ?, '', ?, ?)",
+        "INSERT INTO pairing VALUES (?, ?, ?, ?, '', ?, ?, '')",
         claim,
         OWNER,
         ",".join(SCOPES),

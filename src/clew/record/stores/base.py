@@ -77,7 +77,7 @@ class SessionStore(Protocol):
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_-]+")
-_BLOB = re.compile(r"[0-9a-f]{64}")
+_BLOB = re.compile(r"(sealed-)?[0-9a-f]{64}")
 PIECE_BYTES = 1 << 20
 
 

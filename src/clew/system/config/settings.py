@@ -116,6 +116,9 @@ KEYS: tuple[SettingKey, ...] = (
     key("remoteAnswers", STRING,
         "How long an approval from another device may last: once, or session",
         default="once", choices=("once", "session"), executes=True),
+    key("remoteSealed", BOOLEAN,
+        "Encrypt what servers and session stores get of your sessions", default=False,
+        executes=True),
     key("remoteFolders", STRINGS, "Folders in which clew host may start sessions (user settings only)",
         executes=True),
     # Off by default: the list of 120 lines costs about 1,000 tokens in every session, and the model

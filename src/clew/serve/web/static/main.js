@@ -1,7 +1,7 @@
 // The page: pairs this browser, lists the sessions and shows the open one.
 
 import { h, icon, iconButton, put, refill, say, span, visible } from './dom.js';
-import { ask, device, Link, loadDevice, pair, Refusal, setDevice, useToken } from './net.js';
+import { ask, device, Link, loadDevice, openSessions, pair, Refusal, setDevice, useToken } from './net.js';
 import { drawPromptMenu, drawSide, drawStart } from './local.js';
 import { SessionView } from './session.js';
 import { drawShares, useLink } from './share.js';
@@ -175,7 +175,7 @@ function route() {
 			state: (state, why) => { if (state === 'refused') refused(new Refusal(401, why)); drawList(); },
 		});
 	}
-	if (!page.sessions.length) ask('GET', '/v1/web/sessions').then((found) => listed(found.data)).catch(() => {});
+	if (!page.sessions.length) ask('GET', '/v1/web/sessions').then((found) => openSessions(found.data)).then(listed).catch(() => {});
 	drawList();
 }
 
@@ -228,7 +228,7 @@ function ago(at) {
 }
 
 function drawEntry(session) {
-	const cwd = session.config?.cwd ?? '';
+	const cwd = session.config?.cwd ?? session.external_metadata?.cwd ?? '';
 	const here = session.connection_status === 'connected';
 	const state = session.waiting ? 'asks' : !here ? 'away' : session.worker_status === 'idle' ? 'idle' : 'busy';
 	const words = { asks: 'waiting for your answer', away: 'not running', idle: 'ready', busy: 'working' }[state];
@@ -292,7 +292,7 @@ function showDevice() {
 	const notes = globalThis.Notification;
 	const dialog = h('dialog', { class: 'small', 'aria-label': 'This browser' },
 		h('div', { class: 'side-head' }, h('h2', null, 'This browser'), iconButton('close', 'Close', () => dialog.close())),
-		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'Permissions'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs messages'), h('dd', null, device?.key ? 'yes, with a key that never leaves this browser' : 'no')),
+		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'Permissions'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs messages'), h('dd', null, device?.key ? 'yes, with a key that never leaves this browser' : 'no'), h('dt', null, 'Opens sealed sessions'), h('dd', null, device?.seals?.length ? 'yes' : 'no')),
 		h('h3', null, 'Keys'), h('dl', { class: 'input keys' }, KEYS.flatMap(([key, words]) => [h('dt', null, h('kbd', null, key)), h('dd', null, words)])),
 		h('div', { class: 'actions' },
 			notes && notes.permission === 'default' && h('button', { type: 'button', onclick: async () => { await notes.requestPermission(); dialog.close(); } }, 'Notify me of questions'),

@@ -1,5 +1,7 @@
 // The connection to the server: requests, the event stream, signatures, and this browser's storage.
 
+import { encodeSorted, importRoot, openEvent, openEvents, openSession, openText, sealFrame } from './seal.js';
+
 const DATABASE = 'clew';
 const STORE = 'kept';
 // The server sends a sign of life every five seconds.
@@ -99,20 +101,6 @@ export async function ask(method, path, body, { token = device?.token, signal } 
 
 // -- signatures
 
-function encodeSorted(value) {
-	if (Array.isArray(value)) return `[${value.map(encodeSorted).join(',')}]`;
-	if (value === null || typeof value !== 'object') return JSON.stringify(value);
-	const names = Object.keys(value).filter((name) => value[name] !== undefined);
-	names.sort((a, b) => compareCodePoints(a, b));
-	return `{${names.map((name) => `${JSON.stringify(name)}:${encodeSorted(value[name])}`).join(',')}}`;
-}
-
-function compareCodePoints(a, b) {
-	const [x, y] = [utf8.encode(a), utf8.encode(b)];
-	for (let i = 0; i < Math.min(x.length, y.length); i++) if (x[i] !== y[i]) return x[i] - y[i];
-	return x.length - y.length;
-}
-
 function hex(bytes) {
 	return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
@@ -143,7 +131,8 @@ export async function sign(payload, session) {
 
 /** Send a viewer's message, with retries; its UUID prevents storing it twice. */
 export async function send(session, payload, { tries = Infinity } = {}) {
-	const signed = await sign(payload, session);
+	const given = roots().length ? await sealFrame(roots(), session, payload) : payload;
+	const signed = await sign(given, session);
 	for (let attempt = 0; ; attempt++) {
 		try {
 			const path = `/v1/code/sessions/${session}/events`;
@@ -153,6 +142,40 @@ export async function send(session, payload, { tries = Infinity } = {}) {
 			await pause(delay(attempt));
 		}
 	}
+}
+
+// -- sealed sessions
+
+function roots() {
+	return device?.seals ?? [];
+}
+
+/** Return a page of events, with what is sealed opened. */
+export async function readEvents(session, query) {
+	const page = await ask('GET', `/v1/web/sessions/${session}/events?${query}`);
+	const [events, questions, about] = await Promise.all([
+		openEvents(roots(), session, page.events), openEvents(roots(), session, page.questions ?? []), openSession(roots(), page.session),
+	]);
+	return { ...page, events, questions, session: about };
+}
+
+export function openSessions(sessions) {
+	return Promise.all(sessions.map((about) => openSession(roots(), about)));
+}
+
+/** Open what a frame of the stream contains. */
+async function openFrame(session, name, value) {
+	if (name === 'event' || name === 'ephemeral_event') return openEvent(roots(), session, value);
+	if (name === 'session') return openSession(roots(), value);
+	return name === 'sessions' ? openSessions(value) : value;
+}
+
+/** Return the keys that a pairing brought, sealed with a key that follows from its code. */
+async function readGift(root, claim, gift) {
+	if (!gift) return [];
+	const wrapper = await importRoot(await crypto.subtle.sign('HMAC', root, utf8.encode('clew pairing seal')));
+	const keys = (await openText([wrapper], claim, 'keys', gift)) ?? [];
+	return Promise.all(keys.map((key) => importRoot(Uint8Array.from(key.match(/../g), (digits) => Number.parseInt(digits, 16)))));
 }
 
 export function pause(ms) {
@@ -194,7 +217,8 @@ export async function pair(code, name, wait, signal) {
 	for (;;) {
 		const given = await ask('POST', `/v1/pairings/${claim}/claim`, { name }, { token: '', signal });
 		if (given.token) {
-			await setDevice({ token: given.token, id: given.device, key, scopes: given.scopes.split(','), name });
+			const seals = await readGift(root, claim, given.gift);
+			await setDevice({ token: given.token, id: given.device, key, seals, scopes: given.scopes.split(','), name });
 			return;
 		}
 		wait();
@@ -225,6 +249,7 @@ export class Link {
 		this.heardAt = performance.now();
 		this.attempt = 0;
 		this.isOpen = true;
+		this.told = Promise.resolve();
 		this.wake = () => {
 			this.hurry?.();
 			if (performance.now() - this.heardAt > SILENCE_MS) this.abort?.abort();
@@ -321,6 +346,10 @@ export class Link {
 			if (value.sequence_num <= this.after) return;
 			this.after = value.sequence_num;
 		}
-		this.tell(name, value);
+		// One after another, since a frame may have to be opened.
+		this.told = this.told.then(async () => {
+			const shown = await openFrame(this.session, name, value);
+			if (this.isOpen) this.tell(name, shown);
+		}).catch((error) => reportError(error));
 	}
 }

@@ -4,7 +4,7 @@ import { count, h, icon, iconButton, money, put, refill, say, span, tokens, visi
 import { briefOf, drawCard, titleOf } from './cards.js';
 import { Composer, modeName } from './composer.js';
 import { GrowingText } from './markdown.js';
-import { ask, device, keep, Link, recall, Refusal, send } from './net.js';
+import { ask, device, keep, Link, readEvents, recall, Refusal, send } from './net.js';
 import { Rows } from './rows.js';
 import { Scroller } from './scroller.js';
 import { Transcript } from './transcript.js';
@@ -15,6 +15,7 @@ const PAGE_EVENTS = 300;
 const FAR_BEHIND = 1500;
 const STRICTNESS = ['plan', 'dontAsk', 'default', 'acceptEdits', 'auto', 'bypassPermissions'];
 const OLD_MS = 12_000;
+const SEALED = 'This session is sealed, and this browser has no key for it. Pair it again: run clew pair on the machine that runs the session.';
 
 export class SessionView {
 	/** `home` has `listed(sessions)`, `leave()`, and `refused(why)`. */
@@ -91,7 +92,7 @@ export class SessionView {
 	}
 
 	async load() {
-		const page = await ask('GET', `/v1/web/sessions/${this.id}/events?limit=${FIRST_EVENTS}`);
+		const page = await readEvents(this.id, `limit=${FIRST_EVENTS}`);
 		this.reset();
 		// Load older events only after the end is on the screen.
 		this.isReading = true;
@@ -134,7 +135,7 @@ export class SessionView {
 		if (this.isWhole || this.isReading || !this.first) return;
 		this.isReading = true;
 		try {
-			const page = await ask('GET', `/v1/web/sessions/${this.id}/events?before=${this.first}&limit=${PAGE_EVENTS}`);
+			const page = await readEvents(this.id, `before=${this.first}&limit=${PAGE_EVENTS}`);
 			this.first = page.first || this.first;
 			this.isWhole = !page.more;
 			const items = this.model.prepend(page.events);
@@ -478,10 +479,10 @@ export class SessionView {
 		const tasks = this.model.tasksShown;
 		const done = tasks.filter((task) => task.status === 'completed').length;
 		const current = tasks.find((task) => task.status === 'in_progress');
-		const key = JSON.stringify([used, max, cost, tasks, this.model.plan.length, this.model.agents.map((a) => [a.status, a.task?.usage]), this.pending.size, this.present]);
+		const key = JSON.stringify([used, max, cost, tasks, this.model.isSealed, this.model.plan.length, this.model.agents.map((a) => [a.status, a.task?.usage]), this.pending.size, this.present]);
 		if (key === this.sideKey) return;
 		this.sideKey = key;
-		refill(this.bars, tasks.length > 0 && h('div', { class: 'task-line' }, h('span', { class: 'meter', role: 'img', 'aria-label': `${done} of ${tasks.length} tasks done` }, meter(done / tasks.length)), h('span', { class: 'quiet' }, `${done} of ${tasks.length}`), current && h('span', { class: 'now', dir: 'auto' }, visible(current.now || current.text))));
+		refill(this.bars, this.model.isSealed && h('p', { class: 'bad note', role: 'alert' }, SEALED), tasks.length > 0 && h('div', { class: 'task-line' }, h('span', { class: 'meter', role: 'img', 'aria-label': `${done} of ${tasks.length} tasks done` }, meter(done / tasks.length)), h('span', { class: 'quiet' }, `${done} of ${tasks.length}`), current && h('span', { class: 'now', dir: 'auto' }, visible(current.now || current.text))));
 		const figure = (name, value, bar, level) => h('div', { class: 'figure' }, h('div', { class: 'line' }, h('span', { class: 'quiet' }, name), h('span', { class: 'number' }, value)), bar != null && h('span', { class: `meter ${level}`, 'aria-hidden': 'true' }, meter(bar)));
 		refill(this.side,
 			h('div', { class: 'side-head' }, h('h2', null, 'Session'), iconButton('close', 'Close', () => this.toggleSide())),

@@ -46,6 +46,9 @@ export class Transcript {
 			case 'control_cancel_request': return this.close(payload.request_id, 'withdrawn', '');
 			case 'control_response': return this.takeResponse(payload, about);
 			case 'stream_event': return this.takeLive(payload);
+			case 'sealed':
+				this.isSealed = true;
+				return undefined;
 			default: return undefined;
 		}
 	}

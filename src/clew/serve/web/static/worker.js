@@ -1,7 +1,7 @@
 // Caches the page's own files for offline use. Contents of sessions are never cached here.
 
 const SHELF = 'clew-page';
-const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'share.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
+const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'seal.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'share.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
 
 self.addEventListener('install', (event) => {
 	event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
