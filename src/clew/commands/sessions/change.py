@@ -1,7 +1,6 @@
 """`clew sessions rewind`: rewind files and conversation to a message, and redo."""
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count
 from clew.record.library.copies import append_beside, fork, graft
 from clew.record.rewind.disk import Blobs, blobs_dir
@@ -31,6 +29,7 @@ from clew.record.rewind.restore import (
     resolve_message,
 )
 from clew.record.transcript.examine import session_id_of
+from clew.system.clock import get_timestamp
 from clew.system.command_groups import GroupWord, argument, switch
 
 # Messages as the user names them.
@@ -48,7 +47,7 @@ def run_fork(options: argparse.Namespace) -> int:
     if say_waiting(path):
         return CANNOT
     uuid = uuid_of(path, options.message) if options.message else None
-    result = fork(path, uuid, title=options.title, at=format_timestamp(time.time_ns() // 1_000_000))
+    result = fork(path, uuid, title=options.title, at=get_timestamp())
     if options.json:
         say_json(
             {

@@ -7,7 +7,6 @@ nothing was added in clew, the new messages are added. Files of the agents are o
 import argparse
 import os
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from msgspec import Struct
 from clew.commands.sessions.output import CANNOT, FINE, Bar, find_cwd, find_home, say, say_json
 from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError, describe_error
-from clew.core.messages.factories import format_timestamp
 from clew.record.exchange.agents_here import AGENTS, HERE, list_files
 from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all
+from clew.system.clock import get_timestamp
 
 
 class Found(Struct, kw_only=True):
@@ -80,7 +79,7 @@ def _bring(
         home,
         path,
         find_cwd(),
-        now=lambda: format_timestamp(time.time_ns() // 1_000_000),
+        now=get_timestamp,
         has_new_id=options.new_id,
         into=into,
     )

@@ -1,7 +1,6 @@
 """`clew sessions merge`: two continuations of one session become one."""
 
 import argparse
-import time
 
 from clew.commands.sessions.output import (
     CANNOT,
@@ -12,10 +11,10 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count
 from clew.record.library.merging import merge
 from clew.record.transcript import light
+from clew.system.clock import get_timestamp
 from clew.system.command_groups import GroupWord, argument
 
 
@@ -25,9 +24,7 @@ def run_merge(options: argparse.Namespace) -> int:
         return CANNOT
     outline = light.read_outline(first)
     title = options.title or f"{outline.title if outline else first.stem} (merged)"
-    result = merge(
-        first, second, title=title, now=lambda: format_timestamp(time.time_ns() // 1_000_000)
-    )
+    result = merge(first, second, title=title, now=get_timestamp)
     if options.json:
         say_json(
             {

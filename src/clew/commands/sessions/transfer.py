@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -26,7 +25,6 @@ from clew.commands.sessions.output import (
     say_waiting,
 )
 from clew.core.messages.errors import SessionError, UserError, describe_error
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size
 from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all, keep_export
 from clew.record.exchange.export import (
@@ -44,6 +42,7 @@ from clew.record.stores.sealed import open_store
 from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPlace, get_project_dir
+from clew.system.clock import get_timestamp
 from clew.system.command_groups import GroupWord, argument, switch
 from clew.system.files import is_there
 
@@ -135,7 +134,7 @@ def run_import(options: argparse.Namespace) -> int:
                     find_home(),
                     Path(name),
                     find_cwd(),
-                    now=lambda: format_timestamp(time.time_ns() // 1_000_000),
+                    now=get_timestamp,
                     has_new_id=options.new_id,
                 )
                 brought += imported

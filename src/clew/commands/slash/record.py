@@ -1,7 +1,6 @@
 """Slash commands about this session's transcript: rewind, tree, fork, rename, export and search."""
 
 import asyncio
-import time
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -10,14 +9,13 @@ from clew.agent.intake import title_of
 from clew.commands.slash import SlashHandlers, show_page
 from clew.core.input import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count
 from clew.core.page import ReportPage, pairs
 from clew.record.library.branches import BranchPrompt
 from clew.record.rewind.restore import RestorePlan, resolve_message
 from clew.session.rewinding import WHATS, Rewinding, What, format_preview
 from clew.session.session import Session
-from clew.system.clock import format_local_timestamp
+from clew.system.clock import format_local_timestamp, get_timestamp
 from clew.system.files import is_there
 
 TYPE_CHECKING = False
@@ -143,7 +141,7 @@ async def fork(session: Session, message: str) -> Outcome:
 
     path = await kept(session)
     uuid = resolve_message(path, message) if message else None
-    copy = copied(path, uuid, title="", at=format_timestamp(time.time_ns() // 1_000_000))
+    copy = copied(path, uuid, title="", at=get_timestamp())
     return Resume(session=copy.path.stem)
 
 

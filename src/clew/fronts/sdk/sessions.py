@@ -1,19 +1,18 @@
 """Stored sessions for a program: list, read, rename, tag and fork them. Only files are used."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 from clew.core.json_object import Json
-from clew.core.messages.factories import format_timestamp
 from clew.record.library.copies import append_beside, fork
 from clew.record.library.listing import list_newest_first
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
 from clew.record.transcript.light import Outline
 from clew.record.transcript.load import load
+from clew.system.clock import get_timestamp
 from clew.system.config.paths import find_config_home
 
 Folder: TypeAlias = str | os.PathLike[str]
@@ -68,7 +67,7 @@ def fork_session(
     home: Folder | None = None,
 ) -> str:
     """Fork a session up to the message `until`, and return the new session's ID."""
-    at = format_timestamp(time.time_ns() // 1_000_000)
+    at = get_timestamp()
     return fork(found(session, cwd, home), until, title=title, at=at).path.stem
 
 

@@ -7,7 +7,6 @@ No model is asked. A change fails with `SessionError` while a process has the se
 import os
 import shutil
 import tempfile
-import time
 import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,7 +20,6 @@ from clew.core.json_object import Json, object_of
 from clew.core.ledger.ledger import Ledger
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import SessionError
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
@@ -41,6 +39,7 @@ from clew.record.transcript.examine import examine, session_id_of
 from clew.record.transcript.light import is_uuid, read_outline
 from clew.record.transcript.paths import get_own_dir, home_of
 from clew.record.transcript.repair import HeldError, WouldLoseError, carry_out, plan
+from clew.system.clock import get_timestamp
 
 # Where to begin: at the last compaction, as the model sees it, or at the session's first message.
 Since: TypeAlias = Literal["compaction", "beginning"]
@@ -173,18 +172,18 @@ class StoredSession:
 
     def fork(self, until: str | None = None, *, title: str = "") -> "StoredSession":
         """Fork the session up to the message `until`, or to its end."""
-        return StoredSession(fork(self._saved(), until, title=title, at=_now()).path)
+        return StoredSession(fork(self._saved(), until, title=title, at=get_timestamp()).path)
 
     def append(self, messages: Sequence[Json]) -> None:
         """Append messages of the Messages API.
 
         Raise `ValueError` if one can't be taken, such as a result without its call.
         """
-        append_messages(self._saved(), messages, _now)
+        append_messages(self._saved(), messages, get_timestamp)
 
     def rewind(self, uuid: str | None) -> None:
         """Go back to a message, or with None to the start. Later messages stay in the file."""
-        go_back(self._saved(), uuid, _now)
+        go_back(self._saved(), uuid, get_timestamp)
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
         """Append the messages of another session from the prompt `first` to `last`."""
@@ -230,10 +229,6 @@ def sessions(
             yield StoredSession(outline.path)
 
 
-def _now() -> str:
-    return format_timestamp(time.time_ns() // 1_000_000)
-
-
 def _open_bytes(data: bytes) -> StoredSession:
     name = next(filter(is_uuid, map(_session_id, data.split(b"\n"))), None) or str(uuid4())
     home = tempfile.mkdtemp(prefix="clew-")
@@ -265,7 +260,7 @@ def _bring(
 ) -> StoredSession:
     # The ID makes the entries' own IDs different each time that the same messages are taken.
     state = {"title": title, "sessionId": session_id or str(uuid4())}
-    times = {"timestamp": _now()}
+    times = {"timestamp": get_timestamp()}
     document = {
         "id": str(uuid4()),
         "state": state,
@@ -275,7 +270,9 @@ def _bring(
         source = Path(folder, "messages.json")
         source.write_bytes(encode(document))
         try:
-            imported = bring(home, source, os.fspath(cwd), now=_now, has_new_id=session_id is None)
+            imported = bring(
+                home, source, os.fspath(cwd), now=get_timestamp, has_new_id=session_id is None
+            )
         except SessionError as error:
             raise ValueError(f"messages: {error}") from error
     if imported.losses:

@@ -10,7 +10,6 @@ that was read for one list, query or session is used for another. `pick_session`
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,6 @@ from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import ClewError, CommandLineError
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count, format_size, replace_unprintable
 from clew.fronts.dialog import Choice, DialogAnswer
 from clew.fronts.render.folders import Folders
@@ -40,7 +38,7 @@ from clew.record.library.places import list_worktrees
 from clew.record.library.search import Scope, folders_of, search
 from clew.record.library.words import query_of
 from clew.record.transcript.light import Outline, read_ends
-from clew.system.clock import format_local
+from clew.system.clock import format_local, get_timestamp
 from clew.system.config.paths import find_config_home
 
 # The preview of a session: its folder and its last messages. Reads only the end of the file.
@@ -458,7 +456,7 @@ class SessionPicker:
         prompt = session_tree.prompts[number]
         if prompt.live and prompt.is_leaf:
             return outline.path
-        at = format_timestamp(time.time_ns() // 1_000_000)
+        at = get_timestamp()
         copy = await asyncio.to_thread(lambda: fork_of(outline.path, prompt.end, title="", at=at))
         return copy.path
 

@@ -7,7 +7,6 @@ can be undone.
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from clew.core.json_object import Json, list_of
 from clew.core.messages import factories
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
-from clew.core.messages.factories import format_timestamp
 from clew.core.messages.text import format_count
 from clew.record.rewind.changes import (
     ChangeStep,
@@ -37,6 +35,7 @@ from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.policy import NOBODY
 from clew.record.transcript.source import TranscriptSource
+from clew.system.clock import get_timestamp
 
 # The recorded changes in a session's log, and the offset of each message. Reads one file.
 
@@ -378,7 +377,7 @@ def _line(planned: RestorePlan, changes: Sequence[PathChange], *, failed: bool =
     return factories.record(
         "file-change",
         session_id=planned.path.stem,
-        at=format_timestamp(time.time_ns() // 1_000_000),
+        at=get_timestamp(),
         changes=[change.as_json() for change in changes],
         rewind=rewind,
     )
@@ -391,7 +390,7 @@ def _marker(planned: RestorePlan) -> Json:
     return factories.record(
         "last-prompt",
         session_id=planned.path.stem,
-        at=format_timestamp(time.time_ns() // 1_000_000),
+        at=get_timestamp(),
         leafUuid=planned.leaf or NOBODY,
         explicit=True,
         **fields,
