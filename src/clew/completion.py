@@ -23,7 +23,7 @@ Commands: TypeAlias = Mapping[str, Callable[[list[str]], int]]
 SHELLS = ("bash", "zsh", "fish")
 SESSIONS_SHOWN = 50
 # Subcommands of `clew sessions` whose operands are not sessions.
-WITHOUT_SESSIONS = {"list", "search", "import", "du", "stats", "relocate", "index"}
+WITHOUT_SESSIONS = {"list", "search", "import", "du", "stats", "relocate", "index", "watch"}
 _OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _CHOICES = re.compile(r"\{([\w,.-]+)\}")
 # The subcommands in the help of a group.

@@ -17,12 +17,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.commands.sessions.output import OTHER_AGENTS, refresh_others
 from clew.core.catalog.added import load_models
 from clew.core.ledger.cache_miss import sum_up
 from clew.core.ledger.ledger import Charge, Spend
 from clew.core.messages.errors import SessionError, SettingsError, describe_error
 from clew.core.messages.text import format_count, replace_unprintable
 from clew.core.page import draw_bar
+from clew.parts.resuming import find_or_adopt
 from clew.permissions.session_rules import load_current_rules
 from clew.record.library.costs import CostReport, SessionCost, gather
 from clew.record.transcript import choose, light, paths
@@ -107,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("session", nargs="*", metavar="SESSION", help="Session ID, title or file")
     add("--all", action="store_true", help="Include the sessions of all folders")
+    add(*OTHER_AGENTS.names, **OTHER_AGENTS.options)
     add("--by", choices=tuple(BY), help="Show only this table")
     add("--since", type=date.fromisoformat, metavar="DAY", help="First day, such as 2026-01-31")
     add("--until", type=date.fromisoformat, metavar="DAY", help="Last day")
@@ -118,13 +121,22 @@ def transcripts(options: argparse.Namespace) -> list[Path]:
     """Return the requested transcripts, oldest first, so that copies come after their originals."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
-        return [choose.resolve_session(home, cwd, name) for name in options.session]
+        return [find_or_adopt(home, cwd, name, is_read_only=True) for name in options.session]
+    files = _list_transcripts(home, cwd, everywhere=options.all)
+    if options.other_agents:
+        others = refresh_others()
+        copies = _list_transcripts(others.home, cwd, everywhere=options.all)
+        files += [path for path in copies if not others.is_double(path, path.stem)]
+    return files
+
+
+def _list_transcripts(home: Path, cwd: str, *, everywhere: bool) -> list[Path]:
     canonical = paths.resolve_folder(cwd)
-    folders = choose.list_folders(home, canonical, everywhere=options.all)
+    folders = choose.list_folders(home, canonical, everywhere=everywhere)
     for folder in (paths.get_projects_dir(home), *folders):
         require_open_folder(folder)  # a partial sum would look like the total
     files = [path for folder in folders for path in reversed(light.list_session_files(folder))]
-    return files if options.all else [p for p in files if _cwd(p) in (None, canonical, cwd)]
+    return files if everywhere else [p for p in files if _cwd(p) in (None, canonical, cwd)]
 
 
 def _cwd(transcript: Path) -> str | None:

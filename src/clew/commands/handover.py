@@ -13,6 +13,7 @@ from pathlib import Path
 
 from clew.commands.sessions.output import find_cwd, find_home, find_saved_part
 from clew.core.messages.errors import UserError
+from clew.parts.resuming import find_or_adopt
 from clew.record.exchange.account import SECRETS
 from clew.record.exchange.agents_here import resolve_place
 from clew.record.exchange.bring import keep_export
@@ -49,10 +50,11 @@ DESCRIPTION = "Export a session to another agent, and print the command that con
 
 def hand_over(agent: str, name: str | None, *, is_raw: bool = False) -> str:
     """Export a session for an agent, and return the command that continues it."""
-    path = find_saved_part(name or _find_newest())
     if agent == "claude":
         # The transcript is in the format of this agent already.
-        return f"claude --resume {path.stem}"
+        own = find_or_adopt(find_home(), find_cwd(), name or _find_newest())
+        return f"claude --resume {own.stem}"
+    path = find_saved_part(name or _find_newest())
     session = session_of(path, None if is_raw else SECRETS)
     if not session.turns:
         raise UserError("the session has no messages")

@@ -118,11 +118,30 @@ def copied(
 def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
     """Return the transcript to resume, or None for a new session."""
     if options.resume is not None:
-        return choose.resolve_session(home, cwd, options.resume)
+        is_read_only = options.fork or not options.persists
+        return find_or_adopt(home, cwd, options.resume, is_read_only=is_read_only)
     if options.continues:
         outline = choose.find_newest(home, cwd)
         return None if outline is None else outline.path
     return None
+
+
+def find_or_adopt(home: Path, cwd: str, name: str, *, is_read_only: bool = False) -> Path:
+    """Return the transcript that `name` refers to, which may be a session of another agent.
+
+    Such a session becomes one of clew's own, unless it is only read.
+    """
+    try:
+        return choose.resolve_session(home, cwd, name)
+    except choose.UnknownSessionError as error:
+        # Loads all importers.
+        from clew.record.exchange.others import OtherSessions
+
+        others = OtherSessions(home)
+        path = others.find(name, cwd) if is_read_only else others.adopt(name, cwd)
+        if path is None:
+            raise error from None
+        return path
 
 
 def placed(home: Path, cwd: str, path: Path) -> Path:

@@ -65,6 +65,12 @@ def load_transfer() -> Words:
     return WORDS
 
 
+def load_watch() -> Words:
+    from clew.commands.sessions.watch import WORDS
+
+    return WORDS
+
+
 def load_storage() -> Words:
     from clew.commands.sessions.storage import WORDS
 
@@ -86,6 +92,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "graft": (load_change, "Append part of one session to another"),
     "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),
     "import": (load_transfer, "Import sessions of clew and of other agents"),
+    "watch": (load_watch, "Keep copies of other agents' sessions up to date"),
     "push": (load_transfer, "Upload to a store (folder or URL)"),
     "pull": (load_transfer, "Download from a store (never deletes local data)"),
     "rename": (load_change, "Set a session's title"),

@@ -15,7 +15,7 @@ from msgspec import Struct
 from clew.commands.sessions.output import CANNOT, FINE, Bar, find_cwd, find_home, say, say_json
 from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError, describe_error
-from clew.record.exchange.agents_here import AGENTS, HERE, list_files
+from clew.record.exchange.agents_here import TITLES, list_sources
 from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all
 from clew.system.clock import get_timestamp
 
@@ -33,15 +33,11 @@ class Found(Struct, kw_only=True):
 
 def import_everything(options: argparse.Namespace) -> int:
     """Import the sessions of all agents, or only show what would be imported."""
-    listed = [
-        (agent, path)
-        for agent in (*AGENTS, *HERE)
-        for path in list_files(agent, os.environ, Path.home(), Path(find_cwd()))
-    ]
-    found = {agent.name: Found(title=agent.title) for agent in (*AGENTS, *HERE)}
+    listed = list(list_sources(os.environ, Path.home(), Path(find_cwd()), find_home()))
+    found = {name: Found(title=title) for name, title in TITLES.items()}
     with Bar("importing") as bar:
         for number, (agent, path) in enumerate(listed, 1):
-            _import(found[agent.name], path, options)
+            _import(found[agent], path, options)
             bar(number, len(listed))
     if options.json:
         say_json({name: _describe_agent(agent) for name, agent in found.items() if agent.files})
@@ -64,7 +60,7 @@ def _import(found: Found, path: Path, options: argparse.Namespace) -> None:
         return
     found.imported += imported
     for session in refused:
-        if session.is_known:
+        if session.known:
             found.known += 1
         elif session.is_empty:
             found.empty += 1

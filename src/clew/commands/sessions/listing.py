@@ -1,10 +1,12 @@
 """`clew sessions list`: sessions, newest first, with filters; and why some files are not listed."""
 
 import argparse
+import heapq
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -12,17 +14,20 @@ from msgspec import to_builtins
 from clew.commands.sessions.output import (
     FINE,
     NONE_HERE,
+    OTHER_AGENTS,
     Bar,
     CannotError,
     find_cwd,
     find_home,
     parse_moment,
+    refresh_others,
     say,
     say_closed,
     say_json,
 )
 from clew.commands.styled import print_pieces
 from clew.core.messages.text import format_count, format_size
+from clew.record.exchange.agents_here import TITLES
 from clew.record.library.listing import (
     ListingFilter,
     list_hidden,
@@ -35,6 +40,7 @@ from clew.system import clock
 from clew.system.command_groups import GroupWord, argument, switch
 
 if TYPE_CHECKING:
+    from clew.record.exchange.others import OtherSessions
     from clew.record.stores.base import Listed, SessionStore
 
 
@@ -54,14 +60,21 @@ def run_list(options: argparse.Namespace) -> int:
         cost_over=options.cost_over,
     )
     is_closed = say_closed(everywhere=options.all)
+    others = refresh_others() if options.other_agents else None
+    agents = others.read_agents() if others else {}
     outlines = islice(
-        _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
+        _fitting(others, wanted, everywhere=options.all),
+        options.limit if options.limit > 0 else None,
     )
     if options.json:
         running = open_now()
         say_json(
             [
-                as_json(outline) | {"open": to_builtins(running.get(outline.session_id))}
+                as_json(outline)
+                | {
+                    "open": to_builtins(running.get(outline.session_id)),
+                    "agent": _agent_of(outline, others, agents),
+                }
                 for outline in outlines
             ]
         )
@@ -70,6 +83,7 @@ def run_list(options: argparse.Namespace) -> int:
     shown_count = 0
     for outline in outlines:
         shown_count += 1
+        agent = _agent_of(outline, others, agents)
         elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != folder else ""
         tag = f"  #{outline.tag}" if outline.tag else ""
         when = clock.format_local(outline.modified_at)
@@ -77,6 +91,7 @@ def run_list(options: argparse.Namespace) -> int:
             ("quiet", f"{outline.session_id}  {when}  {format_size(outline.size_bytes):>8}"),
             ("strong", f"  {' '.join(outline.title.split())}"),
             ("good", tag),
+            ("quiet", f"  {TITLES[agent]}" if agent else ""),
             ("quiet", elsewhere),
             ("warning", by(running.get(outline.session_id))),
         )
@@ -103,12 +118,30 @@ def by(running: Running | None) -> str:
     return "" if running is None else f"  (open: process {running.pid}, {running.status})"
 
 
-def _fitting(wanted: ListingFilter, *, everywhere: bool) -> Iterator[Outline]:
+def _agent_of(
+    outline: Outline, others: "OtherSessions | None", agents: dict[str, str]
+) -> str | None:
+    is_copy = others is not None and others.holds(outline.path)
+    return agents.get(outline.session_id) if is_copy else None
+
+
+def _fitting(
+    others: "OtherSessions | None", wanted: ListingFilter, *, everywhere: bool
+) -> Iterator[Outline]:
+    own = _fitting_in(find_home(), wanted, everywhere=everywhere)
+    if others is None:
+        return own
+    copies = _fitting_in(others.home, wanted, everywhere=everywhere)
+    merged = heapq.merge(own, copies, key=lambda outline: -outline.modified_at)
+    return (o for o in merged if not others.is_double(o.path, o.session_id))
+
+
+def _fitting_in(home: Path, wanted: ListingFilter, *, everywhere: bool) -> Iterator[Outline]:
     only = None
     if wanted.needs_database:
         with Bar("reading sessions") as bar:
-            only = select_fitting(find_home(), wanted, bar)
-    for outline in list_newest_first(find_home(), find_cwd(), everywhere=everywhere, only=only):
+            only = select_fitting(home, wanted, bar)
+    for outline in list_newest_first(home, find_cwd(), everywhere=everywhere, only=only):
         if wanted.fits(outline):
             yield outline
 
@@ -218,6 +251,7 @@ WORDS = {
     "list": GroupWord(
         run_list,
         switch("--all", "Include every folder"),
+        OTHER_AGENTS,
         argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
         argument("--branch", default="", help="Only sessions that were last on this git branch"),
         argument("--tag", default="", help="Only sessions with this tag"),

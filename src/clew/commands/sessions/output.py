@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,12 +23,16 @@ from clew.system.command_groups import argument, switch
 from clew.system.config.paths import find_config_home
 from clew.system.files import why_closed
 
+if TYPE_CHECKING:
+    from clew.record.exchange.others import OtherSessions
+
 # Exit codes: success, problems found, request impossible.
 FINE, FOUND, CANNOT = 0, 1, 2
 # The most findings listed per rule in text output.
 MOST_OF_RULE = 20
 SESSION = argument("session", help="ID, title or file")
 DRY_RUN = switch("--dry-run", "Show what would be done")
+OTHER_AGENTS = switch("--other-agents", "Include the sessions of other agents on this machine")
 NONE_HERE = "no sessions in this folder; clew sessions list --all lists all folders"
 
 
@@ -49,14 +53,34 @@ def find_transcript(name: str) -> Path:
     return choose.resolve_session(find_home(), find_cwd(), name)
 
 
+def find_readable(name: str) -> Path:
+    """Return the file of a session that is only read; it may be a copy of another agent's."""
+    from clew.parts.resuming import find_or_adopt
+
+    return find_or_adopt(find_home(), find_cwd(), name, is_read_only=True)
+
+
 def find_saved_part(name: str) -> Path:
     """Return the file of a session, and warn if some of its lines are saved elsewhere.
 
     This is for commands that read only this file.
     """
-    path = find_transcript(name)
+    path = find_readable(name)
     say_unsaved(path)
     return path
+
+
+def refresh_others() -> "OtherSessions":
+    """Return the copies of other agents' sessions, after updating them."""
+    from clew.record.exchange.others import OtherSessions  # loads all importers
+
+    others = OtherSessions(find_home())
+    with Bar("reading sessions of other agents") as bar:
+        for _, done, total in others.refresh(
+            os.environ, Path.home(), Path(find_cwd()), time.monotonic
+        ):
+            bar(done, total)
+    return others
 
 
 def say_unsaved(path: Path) -> None:

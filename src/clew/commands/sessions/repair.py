@@ -20,7 +20,6 @@ from clew.commands.sessions.output import (
     CannotError,
     find_cwd,
     find_home,
-    find_saved_part,
     find_transcript,
     format_groups,
     say,
@@ -170,7 +169,9 @@ def _rules(*, as_json: bool) -> int:
 
 
 def run_repair(options: argparse.Namespace) -> int:
-    planned = plan(find_saved_part(options.session), warnings=options.warnings)
+    path = find_transcript(options.session)
+    say_unsaved(path)
+    planned = plan(path, warnings=options.warnings)
     try:
         if options.dry_run:
             done = rehearse_repair(planned)

@@ -4,18 +4,23 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from clew.commands.sessions.output import (
     FINE,
     FOUND,
+    OTHER_AGENTS,
     SESSION,
     Bar,
     CannotError,
     find_cwd,
     find_home,
+    find_readable,
     find_saved_part,
-    find_transcript,
+    refresh_others,
     say,
     say_closed,
     say_copies,
@@ -28,7 +33,7 @@ from clew.record.library.branches import format_tree, read_tree
 from clew.record.library.keeping import measure_sizes
 from clew.record.library.listing import compute_stats
 from clew.record.library.places import list_worktrees
-from clew.record.library.search import Scope, SearchHits, folders_of, search
+from clew.record.library.search import Scope, SearchHits, folders_of, join_results, search
 from clew.record.library.words import Query, pattern_of, query_of, strip_tags
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
@@ -38,7 +43,7 @@ from clew.system.command_groups import GroupWord, argument, switch
 
 
 def run_show(options: argparse.Namespace) -> int:
-    loaded = load_with_unsaved(find_transcript(options.session), find_home())
+    loaded = load_with_unsaved(find_readable(options.session), find_home())
     if options.json:
         say_json(
             {
@@ -76,17 +81,17 @@ def run_search(options: argparse.Namespace) -> int:
     query = query_of(" ".join(f'"{w}"' if " " in w else w for w in options.words))
     if query.is_empty:
         raise CannotError("the query contains no words")
-    scope = Scope(
-        folders=folders_of(find_home(), list_worktrees(find_cwd())) if options.here else None,
-        session_id=session_id_of(find_transcript(options.session)) if options.session else None,
-        agents=not options.no_agents,
-    )
-    say_closed(everywhere=not options.here)
+    others = refresh_others() if options.other_agents else None
     limit = max(1, options.limit)
-    result = search(find_home(), query, scope, limit=limit, use_index=not options.no_index)
+    say_closed(everywhere=not options.here)
+    result = _search(find_home(), query, options)
+    if others is not None:
+        copies = _search(others.home, query, options)
+        hits = [hit for hit in copies.hits if not others.is_double(Path(hit.path), hit.session_id)]
+        result = join_results(result, replace(copies, hits=hits), limit)
     for path in result.unread:
         sys.stderr.write(f"clew sessions: {path} is not readable and was not searched\n")
-    _say_unsearched(scope)
+    _say_unsearched(_scope(find_home(), options))
     if options.json:
         say_json(
             {
@@ -118,6 +123,24 @@ def run_search(options: argparse.Namespace) -> int:
     if len(result.hits) == limit:
         say(f"(the newest {format_count(limit, 'match', 'matches')}; use --limit for more)")
     return FINE if result.hits else FOUND
+
+
+def _scope(home: Path, options: argparse.Namespace) -> Scope:
+    return Scope(
+        folders=folders_of(home, list_worktrees(find_cwd())) if options.here else None,
+        session_id=session_id_of(find_readable(options.session)) if options.session else None,
+        agents=not options.no_agents,
+    )
+
+
+def _search(home: Path, query: Query, options: argparse.Namespace) -> SearchHits:
+    return search(
+        home,
+        query,
+        _scope(home, options),
+        limit=max(1, options.limit),
+        use_index=not options.no_index,
+    )
 
 
 SHORT = 8
@@ -265,6 +288,7 @@ WORDS = {
         argument(
             "words", nargs="+", help='Words that must all match; "a phrase"; beg* for a prefix'
         ),
+        OTHER_AGENTS,
         switch("--here", "Search only this folder and its worktrees"),
         argument(
             "--session", metavar="SESSION", help="Search only this session: ID, title or file"

@@ -108,7 +108,7 @@ def _title(path: Path) -> str | None:
 # `clew sessions prune`: delete what the user names, after showing it, and nothing else.
 
 
-KINDS = ("index", "contents", "backups", "archive")
+KINDS = ("index", "contents", "backups", "archive", "others")
 
 
 def run_prune(options: argparse.Namespace) -> int:

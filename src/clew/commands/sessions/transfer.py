@@ -24,7 +24,7 @@ from clew.commands.sessions.output import (
     say_json,
     say_waiting,
 )
-from clew.core.messages.errors import SessionError, UserError, describe_error
+from clew.core.messages.errors import SessionError, describe_error
 from clew.core.messages.text import format_count, format_size
 from clew.record.exchange.bring import ImportedSession, RefusedSession, bring_all, keep_export
 from clew.record.exchange.export import (
@@ -36,6 +36,7 @@ from clew.record.exchange.export import (
     redaction_of,
     write,
 )
+from clew.record.exchange.others import require_importers
 from clew.record.library.places import list_transcripts
 from clew.record.stores.base import SETTING, SessionStore, StoreError, in_settings
 from clew.record.stores.sealed import open_store
@@ -105,20 +106,8 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
 # `clew sessions import`: import files of clew and other programs, and account for their items.
 
 
-def require_importers() -> None:
-    """Raise `UserError` if a feature flag turned imports off."""
-    from clew.permissions.session_rules import load_current_rules
-    from clew.system.config.environment import freeze
-    from clew.system.config.flags import find_flag_state
-
-    standing = load_current_rules(os.environ, Path(find_cwd()))
-    state = find_flag_state("importers", standing.settings, freeze(standing.environ))
-    if not state.is_on:
-        raise UserError(f"imports are turned off by {state.source} (see clew config flags)")
-
-
 def run_import(options: argparse.Namespace) -> int:
-    require_importers()
+    require_importers(os.environ, Path(find_cwd()))
     if options.all == bool(options.file):
         raise CannotError("name files or use --all")
     if options.all:

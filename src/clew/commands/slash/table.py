@@ -22,8 +22,7 @@ from clew.core.input import (
 from clew.core.input import TypedCommand as Typed
 from clew.core.messages import factories
 from clew.core.messages.errors import ClewError
-from clew.parts.resuming import ensure_free
-from clew.record.transcript import choose
+from clew.parts.resuming import ensure_free, find_or_adopt
 from clew.record.transcript.light import Outline
 from clew.session.session import Session
 from clew.system.clock import format_local, get_timestamp, make_id
@@ -234,7 +233,7 @@ async def resume(session: Session, name: str) -> Outcome:
     places = session.rules.standing.places
     everywhere = name == "--all"
     if name and not everywhere:
-        path = choose.resolve_session(places.config_home, str(places.cwd), name)
+        path = find_or_adopt(places.config_home, str(places.cwd), name)
         if path != session.story.recorder.transcript:
             ensure_free(path, places.config_home, str(places.cwd))
         return Resume(session=name)

@@ -36,6 +36,10 @@ _TASKS = tuple(
 
 AGENTS = (
     AgentPlace(
+        name="claude", title="Claude Code", folders=("$CLAUDE_CONFIG_DIR|~/.claude",),
+        patterns=("projects/*/*.jsonl", "!projects/*/agent-*.jsonl"),
+    ),
+    AgentPlace(
         name="codex", title="Codex", folders=("$CODEX_HOME|~/.codex",),
         patterns=("sessions/**/rollout-*.json*", "archived_sessions/**/rollout-*.json*"),
     ),
@@ -101,12 +105,11 @@ AGENTS = (
         name="grok", title="Grok CLI", folders=("~/.grok",),
         patterns=("sessions/*/*/chat_history.jsonl",),
     ),
-)  # fmt: skip
-# Agents that store their sessions in the project's folder.
-HERE = (
+    # These agents store their sessions in the project's folder.
     AgentPlace(name="aider", title="aider", folders=(".",), patterns=(".aider.chat.history.md",)),
     AgentPlace(name="crush", title="Crush", folders=(".",), patterns=(".crush/crush.db",)),
-)
+)  # fmt: skip
+TITLES = {agent.name: agent.title for agent in AGENTS}
 
 
 def resolve_place(folder: str, environ: Mapping[str, str], home: Path) -> Path:
@@ -119,7 +122,17 @@ def resolve_place(folder: str, environ: Mapping[str, str], home: Path) -> Path:
     return Path(folder)
 
 
-def list_files(
+def list_sources(
+    environ: Mapping[str, str], home: Path, cwd: Path, own: Path
+) -> Iterator[tuple[str, Path]]:
+    """Yield the files of all agents with the agent's name, except those in clew's `own` folder."""
+    for agent in AGENTS:
+        for path in _list_files(agent, environ, home, cwd):
+            if not path.is_relative_to(own):
+                yield agent.name, path
+
+
+def _list_files(
     agent: AgentPlace, environ: Mapping[str, str], home: Path, cwd: Path
 ) -> Iterator[Path]:
     """Yield an agent's files, sorted by path in each folder."""

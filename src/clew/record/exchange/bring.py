@@ -4,15 +4,17 @@ The file is only read. A session is written completely to a staging folder, read
 renamed. An existing session is never changed.
 """
 
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import count
 from pathlib import Path, PurePath
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from clew.core.json_object import Json, text_of
+from clew.core.json_object import Json, object_of, text_of
 from clew.core.messages.encoding import encode
 from clew.core.messages.errors import MisuseError, SessionError
 from clew.core.messages.kinds import CHAIN, KINDS
@@ -26,6 +28,7 @@ from clew.record.transcript import light
 from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.belongings import give_agents, rename_session, write_file
 from clew.record.transcript.files import Files
+from clew.record.transcript.header import read_header
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import (
@@ -79,13 +82,13 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 class RefusedSession(Struct, frozen=True, kw_only=True):
     """A session of a file that was not imported, and the reason.
 
-    `is_known` means that it was imported before; `is_empty` means that it has no messages.
+    `known` is its earlier import, if it has one; `is_empty` means that it has no messages.
     """
 
     source_id: str
     kind: str
     reason: str
-    is_known: bool = False
+    known: Path | None = None
     is_empty: bool = False
 
 
@@ -107,16 +110,19 @@ def bring_all(
     now: Callable[[], str],
     has_new_id: bool,
     into: Path | None = None,
+    mirror: Path | None = None,
 ) -> tuple[list[ImportedSession], list[RefusedSession]]:
     """Import all sessions of a file. Raise `SessionError` if its format is unknown.
 
-    With `into`, the sessions are written to this folder, for a dry run.
+    With `into`, the sessions are written to this folder, for a dry run. With `mirror`, they are
+    written to this config home, which follows the source: a session that has changed is replaced.
     """
     source = read_source(path)
     found = find_format(source)
     if found is None:
         if any(map(_is_ours, source.lines)):
-            return [_copy(home, path, path.read_bytes(), cwd, has_new_id=has_new_id)], []
+            copy = _copy(home, path, path.read_bytes(), cwd, has_new_id=has_new_id, mirror=mirror)
+            return [copy], []
         raise SessionError(f"{path}: {_explain(source)}")
     imported: list[ImportedSession] = []
     refused: list[RefusedSession] = []
@@ -133,15 +139,16 @@ def bring_all(
                 seed=_seed(source),
                 has_new_id=has_new_id,
                 into=into,
+                mirror=mirror,
             )
             imported.append(written)
         except KnownSessionError as error:
-            extended = None if into else _extend(error.path, converted, now)
+            extended = None if into or mirror else _extend(error.path, converted, now)
             if extended is not None:
                 imported.append(extended)
                 continue
             known = RefusedSession(
-                source_id=converted.source_id, kind=found.name, reason=str(error), is_known=True
+                source_id=converted.source_id, kind=found.name, reason=str(error), known=error.path
             )
             refused.append(known)
         except SessionError as error:
@@ -258,26 +265,39 @@ def _ids(seed: str) -> Callable[[], str]:
     return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
 
 
-def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
+def _folder(
+    home: Path, wanted: str, current_cwd: str, *, is_mirror: bool = False
+) -> tuple[Path, str]:
     """Return the project folder and working folder of a session from the folder `wanted`.
 
-    If `wanted` does not exist, the current folder replaces it.
+    If `wanted` does not exist, the current folder replaces it, except in a mirror.
     """
-    cwd = wanted if wanted and is_folder(wanted) else current_cwd
+    cwd = wanted if wanted and (is_mirror or is_folder(wanted)) else current_cwd
     return get_project_dir(home, resolve_folder(cwd)), cwd
 
 
-def _session_id(home: Path, wanted: str, seed: str, *, has_new_id: bool) -> str:
+def _session_id(wanted: str, seed: str, *, has_new_id: bool) -> str:
     if has_new_id:
         return str(uuid.uuid4())
+    if light.is_uuid(wanted):
+        return wanted.lower()
     identifier = uuid.uuid5(_SPACE, wanted or seed.encode("utf-8", "replace").hex())
-    session_id = (
-        wanted.lower() if light.is_uuid(wanted) else str(uuid.UUID(int=identifier.int, version=4))
-    )
-    paths = find_session(home, session_id)
-    if paths:
-        raise KnownSessionError(session_id, paths[0])
-    return session_id
+    return str(uuid.UUID(int=identifier.int, version=4))
+
+
+def _find_known(home: Path, session_id: str, *, mirror: Path | None, digest: str) -> list[Path]:
+    """Return the files that an import replaces, which only a mirror has.
+
+    Raises `KnownSessionError` if the session is there and stays as it is.
+    """
+    known = find_session(mirror or home, session_id)
+    if known and (mirror is None or (digest and _find_digest(known[0]) == digest)):
+        raise KnownSessionError(session_id, known[0])
+    return known
+
+
+def _find_digest(path: Path) -> str:
+    return text_of(object_of(read_header(path).get("imported")).get("digest"))
 
 
 def _write(
@@ -290,6 +310,7 @@ def _write(
     seed: str,
     has_new_id: bool,
     into: Path | None,
+    mirror: Path | None,
 ) -> ImportedSession:
     """Record the converted messages as a session."""
     if not converted.messages:
@@ -297,9 +318,12 @@ def _write(
     wanted = converted.source_id and f"{converted.kind} {converted.source_id}"
     if light.is_uuid(converted.source_id) or converted.kind in _BY_ID:
         wanted = converted.source_id
-    session_id = _session_id(home, wanted, converted.seed or seed, has_new_id=has_new_id)
-    folder, cwd = _folder(into or home, converted.cwd, current_cwd)
-    base = get_own_dir(into or home) / "importing"
+    session_id = _session_id(wanted, converted.seed or seed, has_new_id=has_new_id)
+    digest = sha256(encode(to_builtins(converted))).hexdigest()[:32]
+    replaced = _find_known(home, session_id, mirror=mirror, digest=digest)
+    written = into or mirror or home
+    folder, cwd = _folder(written, converted.cwd, current_cwd, is_mirror=mirror is not None)
+    base = get_own_dir(written) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
@@ -317,6 +341,7 @@ def _write(
             "format": converted.kind,
             "sessionId": converted.source_id,
             "path": str(source.absolute()),
+            "digest": digest,
         }
         origin = find_origin(home, converted)
         if origin is not None:
@@ -341,7 +366,8 @@ def _write(
         if not is_there(recorder.transcript):
             raise SessionError("the file contains no message")
         place = SessionPlace(session_id=session_id, project_dir=Path(staging))
-        return _settle(place, folder, converted, restored=origin.count if origin else 0)
+        restored_count = origin.count if origin else 0
+        return _settle(place, folder, converted, restored=restored_count, replaced=replaced)
 
 
 def _restore(origin: ExportRecord, place: SessionPlace) -> None:
@@ -378,16 +404,23 @@ def _record(
 
 
 def _copy(
-    home: Path, source: Path, data: bytes, current_cwd: str, *, has_new_id: bool
+    home: Path,
+    source: Path,
+    data: bytes,
+    current_cwd: str,
+    *,
+    has_new_id: bool,
+    mirror: Path | None,
 ) -> ImportedSession:
     """Import clew's own lines, changing only the session ID; subagents get separate files."""
     entries, _ = read_lines(data)
     ids = [s for line in entries if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
     seed = data[:4096].decode("utf-8", "replace")
-    session_id = _session_id(home, wanted, seed, has_new_id=has_new_id)
+    session_id = _session_id(wanted, seed, has_new_id=has_new_id)
+    replaced = _find_known(home, session_id, mirror=mirror, digest="")
     cwd = next((c for line in entries if type(c := line.get("cwd")) is str), "")
-    folder, _ = _folder(home, cwd, current_cwd)
+    folder, _ = _folder(mirror or home, cwd, current_cwd, is_mirror=mirror is not None)
     converted = Converted(kind="transcript", source_id=wanted)
     files: dict[str, list[bytes]] = {}
     about: dict[str, Json] = {}
@@ -412,7 +445,7 @@ def _copy(
     if len(files) == 1:
         # A subagent's own file is imported as a session.
         files = {"": next(iter(files.values()))}
-    base = get_own_dir(home) / "importing"
+    base = get_own_dir(mirror or home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         place = SessionPlace(session_id=session_id, project_dir=Path(staging))
@@ -424,13 +457,18 @@ def _copy(
         give_agents(source, place)
         if not is_there(place.transcript):
             raise SessionError(f"{source}: contains only subagents")
-        return _settle(place, folder, converted)
+        return _settle(place, folder, converted, replaced=replaced)
 
 
 def _settle(
-    staged: SessionPlace, folder: Path, converted: Converted, *, restored: int = 0
+    staged: SessionPlace,
+    folder: Path,
+    converted: Converted,
+    *,
+    restored: int = 0,
+    replaced: list[Path],
 ) -> ImportedSession:
-    """Read the staged session back and move it into place.
+    """Read the staged session back and move it into place, instead of the `replaced` files.
 
     The transcript is moved last, because the other files belong to no session without it.
     """
@@ -441,6 +479,9 @@ def _settle(
     files.make_folder(folder)
     target = SessionPlace(session_id=staged.session_id, project_dir=folder)
     agents = len(list((staged.folder / "subagents").rglob("agent-*.jsonl")))
+    for path in replaced:
+        path.unlink()
+        shutil.rmtree(path.with_suffix(""), ignore_errors=True)
     if is_folder(staged.folder):
         staged.folder.rename(target.folder)
     staged.transcript.rename(target.transcript)

@@ -28,6 +28,7 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
 from clew.record.transcript.paths import (
     get_backup_dir,
+    get_others_dir,
     get_own_dir,
     get_project_dir,
     get_projects_dir,
@@ -62,6 +63,7 @@ def measure_sizes(home: Path) -> list[Size]:
         _size("recovery files", own / "unsaved"),
         _size("prompts", own / "prompts"),
         _size("archive", find_archive_dir(home)),
+        _size("others", get_others_dir(home)),
     ]
     folders = sorted(p for p in get_projects_dir(home).glob("*") if is_folder(p))
     return [*entries, *(_size("project", folder) for folder in folders)]
@@ -134,6 +136,10 @@ def find_removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[
         case "archive":
             for path in list_archived(home):
                 yield Removable(kind=kind, name=str(path), size_bytes=_with_folder(path))
+        case "others":
+            copies = _size(kind, get_others_dir(home))
+            if copies.files:
+                yield Removable(kind=kind, name=copies.path, size_bytes=copies.size_bytes)
 
 
 def size_session(path: Path) -> Removable:
@@ -149,6 +155,8 @@ def remove(home: Path, what: Removable) -> None:
             Blobs(blobs_dir(home)).remove(what.name)
         case "backups":
             Path(what.name).unlink(missing_ok=True)
+        case "others":
+            shutil.rmtree(what.name)
         case _:
             _remove_session(home, Path(what.name))
 

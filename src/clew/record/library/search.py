@@ -430,6 +430,21 @@ def _home_of(file: TranscriptFile) -> str:
     return f"{file.folder}/{file.session_id}.jsonl"
 
 
+def join_results(first: SearchHits, second: SearchHits, limit: int) -> SearchHits:
+    """Return the matches of two searches in different homes, newest first."""
+    hits = [*first.hits, *second.hits]
+    times: dict[str, float] = {}
+    for path in {hit.path for hit in hits}:
+        with contextlib.suppress(OSError):
+            times[path] = Path(path).stat().st_mtime
+    return SearchHits(
+        hits=sorted(hits, key=lambda hit: -times.get(hit.path, 0))[:limit],
+        behind_bytes=first.behind_bytes + second.behind_bytes,
+        without_index=first.without_index or second.without_index,
+        unread=(*first.unread, *second.unread),
+    )
+
+
 def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
     """Return the session folders of these working folders."""
     return tuple(str(get_project_dir(home, resolve_folder(cwd))) for cwd in cwds)

@@ -96,6 +96,10 @@ def list_unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[
                     yield saved_outline
 
 
+class UnknownSessionError(SessionError):
+    """No session has the given name."""
+
+
 def resolve_session(home: Path, cwd: str, name: str) -> Path:
     """Return the transcript that `name` refers to. Raises `SessionError` unless it is unique.
 
@@ -115,7 +119,7 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
         closed = why_closed(get_project_dir(home, cwd))
         if closed is not None:
             raise SessionError(f"{closed}, so session {name!r} can't be looked up")
-        raise SessionError(
+        raise UnknownSessionError(
             f"session {name!r} not found; `clew sessions list --all` lists all sessions"
         )
     listed = "\n  ".join(str(path) for path in paths)

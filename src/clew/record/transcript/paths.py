@@ -38,6 +38,11 @@ def get_own_dir(home: Path) -> Path:
     return home / "clew"
 
 
+def get_others_dir(home: Path) -> Path:
+    """Return the config home with the copies of other agents' sessions."""
+    return get_own_dir(home) / "others"
+
+
 def home_of(transcript: Path) -> Path:
     """Return the config home that contains a transcript."""
     return Path(os.path.normpath(transcript.absolute().parent / ".." / ".."))

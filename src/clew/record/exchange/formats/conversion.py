@@ -176,7 +176,7 @@ class Builder:
         match = _TIME.fullmatch(value) if type(value) is str else None
         if match is not None:
             self._at = f"{match[1]}.{(match[2] or '.').removeprefix('.')[:3]:0<3}Z"
-        elif (seconds := _read_seconds(value)) is not None:
+        elif (seconds := read_seconds(value)) is not None:
             at = datetime.fromtimestamp(seconds, UTC)
             self._at = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
         return self._at
@@ -355,7 +355,8 @@ class Builder:
         return self._open.get(tool_id(call), ANSWERED) != ANSWERED
 
 
-def _read_seconds(value: Any) -> float | None:
+def read_seconds(value: Any) -> float | None:
+    """Return a time of another program in seconds since 1970; None if it is not plausible."""
     if type(value) is str:
         try:
             at = datetime.fromisoformat(value.strip())

@@ -1,0 +1,183 @@
+"""Copies of the sessions of other agents, kept fresh, so that lists and searches include them.
+
+The copies are in a config home of their own, `clew/others` in the user's, made by the importers.
+They follow the agents' files, which are only read: a session that has changed is copied again, and
+one that its agent has deleted stays. `sources.json` remembers which files were read.
+
+Decision: docs/decisions/327-sessions-of-other-agents.md
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import list_of, object_of, text_of
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import SessionError, UserError, describe_error
+from clew.permissions.session_rules import load_current_rules
+from clew.record.exchange.agents_here import list_sources
+from clew.record.exchange.bring import ImportedSession, bring, bring_all
+from clew.record.exchange.formats.conversion import read_seconds
+from clew.record.transcript import choose, light
+from clew.record.transcript.paths import find_session, get_others_dir
+from clew.system.clock import get_timestamp
+from clew.system.config.environment import freeze
+from clew.system.config.flags import find_flag_state
+from clew.system.files import is_folder, make_private, replace
+
+# After reading a file took a time, it is left alone for this many times as long.
+PAUSE = 10
+
+
+def require_importers(environ: Mapping[str, str], cwd: Path) -> None:
+    """Raise `UserError` if a feature flag turned imports off."""
+    standing = load_current_rules(environ, cwd)
+    state = find_flag_state("importers", standing.settings, freeze(standing.environ))
+    if not state.is_on:
+        raise UserError(f"imports are turned off by {state.source} (see clew config flags)")
+
+
+class SourceNews(Struct, frozen=True, kw_only=True):
+    """The new and changed sessions in one file of an agent, and why others are refused."""
+
+    agent: str
+    path: str
+    sessions: tuple[ImportedSession, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class OtherSessions:
+    """The copies that belong to a config home; `home` is the config home that contains them."""
+
+    def __init__(self, owner: Path) -> None:
+        self._owner = owner
+        self.home = get_others_dir(owner)
+        self._due_s: dict[str, float] = {}
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file is one of the copies."""
+        return path.is_relative_to(self.home)
+
+    def is_double(self, path: Path, session_id: str) -> bool:
+        """Return whether a file is a copy of a session that clew has imported."""
+        return self.holds(path) and bool(find_session(self._owner, session_id))
+
+    def refresh(
+        self, environ: Mapping[str, str], user_home: Path, cwd: Path, clock: Callable[[], float]
+    ) -> Iterator[tuple[SourceNews, int, int]]:
+        """Copy what is new or changed; yield what each file had, and the progress in files."""
+        require_importers(environ, cwd)
+        with self._hold() as known:
+            waiting = [
+                (agent, path)
+                for agent, path in list_sources(environ, user_home, cwd, self._owner)
+                if _stamp(path) != object_of(known.get(str(path))).get("stamp")
+                and self._due_s.get(str(path), 0) <= clock()
+            ]
+            for number, (agent, path) in enumerate(waiting, 1):
+                began_s = clock()
+                yield self._read(agent, path, cwd, known), number, len(waiting)
+                self._due_s[str(path)] = clock() + PAUSE * (clock() - began_s)
+
+    def find(self, name: str, cwd: str) -> Path | None:
+        """Return the copy of a session, as its agent has it now."""
+        if not is_folder(self.home):
+            return None
+        try:
+            path = choose.resolve_session(self.home, cwd, name)
+        except choose.UnknownSessionError:
+            return None
+        with self._hold() as known:
+            for source, fields in list(known.items()):
+                if path.stem in list_of(fields.get("sessions")):
+                    stamp = _stamp(Path(source))
+                    if stamp and stamp != fields.get("stamp"):
+                        self._read(text_of(fields.get("agent")), Path(source), Path(cwd), known)
+        return next(iter(find_session(self.home, path.stem)), path)
+
+    def adopt(self, name: str, cwd: str) -> Path | None:
+        """Import the copy of a session as a session of clew, and return its transcript."""
+        path = self.find(name, cwd)
+        if path is None:
+            return None
+        return bring(self._owner, path, cwd, now=get_timestamp, has_new_id=False).path
+
+    def read_agents(self) -> dict[str, str]:
+        """Return the name of each session's agent, by session ID."""
+        return {
+            text_of(session): text_of(fields.get("agent"))
+            for fields in self._sources().values()
+            for session in list_of(fields.get("sessions"))
+        }
+
+    def _read(self, agent: str, path: Path, cwd: Path, known: dict[str, Any]) -> SourceNews:
+        before = list_of(object_of(known.get(str(path))).get("sessions"))
+        # A file that grows meanwhile is read again the next time.
+        fields = {"agent": agent, "stamp": _stamp(path), "sessions": before}
+        known[str(path)] = fields
+        try:
+            copied, refused = bring_all(
+                self._owner, path, str(cwd), now=get_timestamp, has_new_id=False, mirror=self.home
+            )
+        except (SessionError, OSError) as error:
+            return SourceNews(agent=agent, path=str(path), refused=(describe_error(error),))
+        for session in copied:
+            _date(session.path, path)
+        there = [session.path.stem for session in copied]
+        there += [session.known.stem for session in refused if session.known]
+        fields["sessions"] = list(dict.fromkeys([*before, *there]))
+        return SourceNews(
+            agent=agent,
+            path=str(path),
+            sessions=tuple(copied),
+            refused=tuple(s.reason for s in refused if not s.known and not s.is_empty),
+        )
+
+    def _sources(self) -> dict[str, Any]:
+        try:
+            value = object_of(decode((self.home / "sources.json").read_bytes()))
+        except (OSError, ValueError):
+            return {}
+        return {path: object_of(fields) for path, fields in value.items()}
+
+    @contextmanager
+    def _hold(self) -> Iterator[dict[str, Any]]:
+        """Yield what is known of the sources, locked, and keep what changed of it."""
+        make_private(self.home)
+        handle = os.open(self.home, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            known = self._sources()
+            before = encode(known)
+            try:
+                yield known
+            finally:
+                if (now := encode(known)) != before:
+                    replace(self.home / "sources.json", now.decode())
+        finally:
+            os.close(handle)
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return what changes with a file, or with a database's log of changes next to it."""
+    stamp: list[int] = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            state = file.stat()
+        except OSError:
+            continue
+        stamp += [state.st_size, state.st_mtime_ns, state.st_ino]
+    return stamp
+
+
+def _date(path: Path, source: Path) -> None:
+    """Give a copy the time of its last message, or else of its source, because lists sort by it."""
+    ends = light.read_ends(path)
+    at = light.find_string_field(ends.tail, "timestamp", last=True) if ends else None
+    moment_s = read_seconds(at) or source.stat().st_mtime
+    os.utime(path, (moment_s, moment_s))
