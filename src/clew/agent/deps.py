@@ -298,7 +298,7 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     cache: Watch
     catalog: ModelCatalog
     # Returns a warning if the service read much less than was sent, or an empty string.
-    find_cut: Callable[[ModelRequest, Json], str] = lambda *_: ""
+    find_flaw: Callable[[ModelRequest, Json], str] = lambda *_: ""
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):

@@ -309,7 +309,7 @@ class Response:
                 self._add(entries)
                 self._note_cost(entries[0])
                 await self._emit(Recorded(entries=entries))
-                if warning := self._deps.model.find_cut(self._request, ended.message):
+                if warning := self._deps.model.find_flaw(self._request, ended.message):
                     await self._emit(Noticed(messages=(warning,)))
                 return self._reply(ended)
             case GaveUp(failure=Failure(kind="budget") as failure):

@@ -117,11 +117,16 @@ class Service(Struct, frozen=True, kw_only=True):
         self.catalog.learn(replace(self.catalog.entry(name), **facts_of(stated)))
         return self.catalog.entry(name)
 
-    def find_cut(self, request: ModelRequest, message: Json) -> str:
-        """Return a warning if a server on this machine cut the first request, or an empty string.
+    def find_flaw(self, request: ModelRequest, message: Json) -> str:
+        """Return a warning about what a service did with a request, or an empty string.
 
-        Later requests are not checked, because servers count cached tokens in different ways.
+        The model may have refused tools, or a server on this machine may have cut the first
+        request. Later ones are not checked for that, because servers count cached tokens in
+        different ways.
         """
+        if self.provider.without_tools:
+            name = self.provider.without_tools.pop()
+            return f"{name} does not support tool calls; clew now describes the tools in text"
         service, _ = self.catalog.locate(request.model)
         row = self.catalog.services.get(service)
         is_first = all(message["role"] != "assistant" for message in request.messages)

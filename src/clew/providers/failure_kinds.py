@@ -128,6 +128,16 @@ _LONGEST = lazy_pattern(
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
 # Matches error messages about an unknown member of the body: `diagnostics: Extra inputs are not
 # permitted`, `Unknown parameter: 'diagnostics'`.
+# How services say that a model cannot call tools: Ollama, Bedrock, xAI and DeepSeek; Groq, Together;
+# OpenRouter; vLLM and llama.cpp, which must be started with an option for it.
+_NO_TOOLS = lazy_pattern(
+    r"does(?:n't|n`t| not) (?:currently )?support (?:tools?\b|tool[ _]|function call)"
+    r"|(?:tools?|tool use|tool calling|function calling)[`'\"]? (?:is|are) not supported"
+    r" (?:with|by|for|on) th(?:is|e) model"
+    r"|no endpoints found that support tool use"
+    r"|requires --enable-auto-tool-choice|tools param requires --jinja",
+    re.I,
+)
 _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 # A server that is still loading its model responds with 503: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
@@ -224,6 +234,13 @@ def refuses_diagnostics(failure: Failure) -> bool:
     """Return whether the service rejected the comparison with the previous request."""
     return find_effective_status(failure) in (400, 422) and bool(
         _DIAGNOSTICS.search(failure.message)
+    )
+
+
+def refuses_tools(failure: Failure) -> bool:
+    """Return whether the service rejected the request because the model cannot call tools."""
+    return find_effective_status(failure) in (400, 404, 422, 500) and bool(
+        _NO_TOOLS.search(failure.message)
     )
 
 

@@ -19,6 +19,7 @@ from clew.core.json_object import Json
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Attempt, Description, Failure, ModelRequest
 from clew.providers.endpoint import Endpoint
+from clew.providers.failure_kinds import refuses_tools
 from clew.providers.message_threads import Threads
 from clew.providers.wrapped import WrappedAttempt
 from clew.system.transport.seam import Transport
@@ -59,6 +60,8 @@ class Router:
         self._catalog = catalog
         self._open_row = open_row
         self._home = home
+        # The models that turned out to take no tools, as long as nobody has been told.
+        self.without_tools: list[str] = []
         self._opened: dict[str, AnthropicProvider] = {"": first}
         if home:
             self._opened[home] = first
@@ -115,17 +118,30 @@ class Router:
 
     def stream(self, request: ModelRequest) -> Attempt:
         service, model = self._service(request.model)
-        if request.tools and self._catalog.entry(request.model).tools is False:
-            # Most models can call tools.
-            from clew.providers.text_tools import TextToolsAttempt, in_text
-
-            plain = in_text(replace(request, model=model))
-            attempt: Attempt = self._provider(service).stream(plain)
-            attempt = TextToolsAttempt(attempt, request.tools)
+        named = replace(request, model=model)
+        can_call = not request.tools or self._catalog.entry(request.model).tools
+        if can_call is False:
+            attempt = self._stream_as_text(service, named)
         else:
-            attempt = self._provider(service).stream(replace(request, model=model))
+            attempt = self._provider(service).stream(named)
+        if can_call is None and not self._provider(service).endpoint.is_default:
+
+            def without_tools() -> Attempt:
+                known = replace(self._catalog.entry(request.model), tools=False)
+                self._catalog.learn(known)
+                self.without_tools.append(request.model)
+                return self._stream_as_text(service, named)
+
+            attempt = UncertainAttempt(attempt, without_tools)
         # The names of Anthropic's models need no service.
         return RenamedAttempt(attempt, service) if service not in ("", "anthropic") else attempt
+
+    def _stream_as_text(self, service: str, request: ModelRequest) -> Attempt:
+        # Most models can call tools.
+        from clew.providers.text_tools import TextToolsAttempt, in_text
+
+        attempt = self._provider(service).stream(in_text(request))
+        return TextToolsAttempt(attempt, request.tools or [])
 
     async def count_tokens(self, request: ModelRequest) -> int | Failure:
         service, model = self._service(request.model)
@@ -142,6 +158,23 @@ class Router:
     async def aclose(self) -> None:
         for provider in self.providers():
             await provider.aclose()
+
+
+class UncertainAttempt(WrappedAttempt):
+    """An attempt with a model that may take no tools; if it refuses them, another one follows."""
+
+    def __init__(self, attempt: Attempt, without_tools: Callable[[], Attempt]) -> None:
+        super().__init__(attempt)
+        self._without_tools: Callable[[], Attempt] | None = without_tools
+
+    async def __anext__(self) -> Json | Failure:
+        event = await self._attempt.__anext__()
+        again, self._without_tools = self._without_tools, None
+        if again is None or not isinstance(event, Failure) or not refuses_tools(event):
+            return event
+        await self._attempt.aclose()
+        self._attempt = again()
+        return await self._attempt.__anext__()
 
 
 class RenamedAttempt(WrappedAttempt):

@@ -291,7 +291,7 @@ def model_of(
         for_fallback=requests.for_fallback,
         cache=parts.cache,
         catalog=service.catalog,
-        find_cut=service.find_cut,
+        find_flaw=service.find_flaw,
     )
 
 

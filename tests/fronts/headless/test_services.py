@@ -279,6 +279,44 @@ def test_a_model_without_tools_calls_them_in_text(tmp_path: Path) -> None:
         assert "alpha" in json.dumps(second["messages"][-1])
 
 
+REFUSED_TOOLS = {
+    "ollama": (400, {"error": {"message": "gemma3:4b does not support tools", "type": "api_error",
+                               "param": None, "code": None}}),
+    "openrouter": (404, {"error": {"message": "No endpoints found that support tool use. To learn "
+                                   "more about provider routing, visit the docs.", "code": 404}}),
+    "vllm": (400, {"object": "error", "message": '"auto" tool choice requires '
+                   "--enable-auto-tool-choice and --tool-call-parser to be set",
+                   "type": "BadRequestError", "param": None, "code": 400}),
+    "groq": (400, {"error": {"message": "tool calling is not supported with this model",
+                             "type": "invalid_request_error", "param": "tool calling"}}),
+    "llamacpp": (500, {"error": {"code": 500, "message": "tools param requires --jinja flag",
+                                 "type": "server_error"}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED_TOOLS)
+def test_a_model_that_refuses_tools_is_asked_without_them(tmp_path: Path, kind: str) -> None:
+    call = '```tool_call\n{"name": "Read", "input": {"file_path": "a.txt"}}\n```'
+    refusal = REFUSED_TOOLS[kind]
+
+    def answer(body: dict[str, Any]) -> Any:
+        said = words(call) if len(service.requests) == 2 else words("It says alpha.")
+        return refusal if "tools" in body else said
+
+    with serving_wire("chat", *[answer] * 3) as service:
+        mine = {"like": "openai", "wire": "chat", "url": service.url, "key": "env:MINE"}
+        settings = json.dumps({"services": {"mine": mine}})
+        environ = {"MINE": "key-0123456789"}
+        done = run(
+            tmp_path, environ, "-p", "read a.txt", "--model", "mine/small", "--settings", settings
+        )
+    assert done.stdout == "It says alpha.\n", done.stderr
+    assert "mine/small does not support tool calls" in done.stderr
+    assert done.stderr.count("tool calls") == 1
+    # The refusal is learned from once.
+    assert ["tools" in body for body in service.requests] == [True, False, False]
+
+
 def test_only_the_wire_in_use_is_imported(tmp_path: Path) -> None:
     with serving_wire("responses", words("Hi.")) as service:
         environ = of_openai(service) | {"PYTHONPROFILEIMPORTTIME": "1"}
