@@ -92,11 +92,16 @@ def test_the_services_own_parts_return_unchanged() -> None:
 def test_parts_that_do_not_fit_their_blocks_are_written_from_them() -> None:
     for origin, blocks in (
         ([SIGNED], [TEXT]),
-        ([SIGNED, SIGNED], [use("a"), use("b")]),
         ("odd", [TEXT]),
     ):
         (parts,) = contents(said(*blocks, origin=origin))
         assert "c2VhbGVk" not in str(parts)
+
+
+def test_an_id_that_another_call_has_is_replaced() -> None:
+    (parts,) = contents(said(use("a"), use("b"), origin=[SIGNED, SIGNED]))
+    assert [part["functionCall"]["id"] for part in parts] == [SIGNED["functionCall"]["id"], "b"]
+    assert [part["thoughtSignature"] for part in parts] == [SIGNED["thoughtSignature"]] * 2
 
 
 def test_media_of_results_and_prompts() -> None:

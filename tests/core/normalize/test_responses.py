@@ -76,10 +76,20 @@ def test_items_that_the_service_would_refuse_are_written_from_blocks() -> None:
 
     assert kinds([REASONING, CALL], use(), refused={"sealed"}) == ["function_call"]
     assert kinds([REASONING | {"encrypted_content": None}, CALL], use()) == ["function_call"]
-    assert kinds([REASONING, CALL | {"call_id": None}], use()) == ["function_call"]
     assert kinds([REASONING, CALL], TEXT) == ["message"]
-    assert kinds([REASONING, CALL, CALL], use("a"), use("b")) == ["function_call"] * 2
     assert kinds("odd", TEXT) == ["message"]
+
+
+def test_calls_keep_their_ids_unless_they_are_missing_or_taken() -> None:
+    def ids(*messages: Json) -> list[str]:
+        return [item["call_id"] for item in items(*messages) if "call_id" in item]
+
+    assert ids(said(use("a"), origin=[REASONING, CALL | {"call_id": None}])) == ["a"]
+    assert ids(said(use("a"), use("b"), origin=[REASONING, CALL, CALL])) == ["call_9", "b"]
+    # A service, or another one before it, may have given the same ID to an earlier call.
+    again = asked(result("x", "b")), said(use("c"), origin=[CALL]), asked(result("y", "c"))
+    assert ids(said(use("b"), origin=[CALL]), *again) == ["call_9", "call_9", "c", "c"]
+    assert ids(said(use("call_9")), *again[1:]) == ["call_9", "c", "c"]
 
 
 def test_results_and_media() -> None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.catalog.quirks import THOUGHTS, Quirks
+from clew.core.json_object import text_of
 from clew.core.normalize import shapes
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
@@ -125,17 +126,11 @@ class _ChatWriter:
         calls = [] if merged is None else merged.get("tool_calls", [])
         if merged is None or len(calls) != len(uses) or not all(map(_is_readable, calls)):
             return None
-        ids = [call.get("id") for call in calls]
-        if not all(ids) or len(set(ids)) != len(ids):
-            calls = [
-                call | {"id": self._sent_id(use["id"])}
-                for call, use in zip(calls, uses, strict=True)
-            ]
-            merged = merged | {"tool_calls": calls}
+        kept: list[Block] = []
         for call, use in zip(calls, uses, strict=True):
-            self._sent_id.keep(use["id"], call["id"])
+            kept.append(call | {"id": self._sent_id.keep(use["id"], text_of(call.get("id")))})
             self._names[use["id"]] = call["function"]["name"]
-        return self._with_thoughts(merged)
+        return self._with_thoughts(merged | ({"tool_calls": kept} if kept else {}))
 
     def _assistant(self, content: list[Block]) -> Block:
         calls = []

@@ -127,17 +127,18 @@ class _ContentWriter:
         """Return the service's own parts, or none if the service would refuse them."""
         parts = [part for part in list_of(own) if type(part) is dict]
         uses = [block for block in content if block["type"] == "tool_use"]
-        calls = [object_of(part["functionCall"]) for part in parts if "functionCall" in part]
-        ids = [text_of(call.get("id")) for call in calls]
-        given = [call_id for call_id in ids if call_id]
-        if len(calls) != len(uses) or len(set(given)) != len(given):
+        if sum("functionCall" in part for part in parts) != len(uses):
             return []
-        for use, call, call_id in zip(uses, calls, ids, strict=True):
-            name = {"name": text_of(call.get("name"))}
-            self._calls[use["id"]] = name | ({"id": call_id} if call_id else {})
-            if call_id:
-                self._sent_id.keep(use["id"], call_id)
-        return parts
+        left, kept = iter(uses), list[Json]()
+        for part in parts:
+            if "functionCall" in part:
+                use, call = next(left), object_of(part["functionCall"])
+                if call_id := text_of(call.get("id")):
+                    call = call | {"id": self._sent_id.keep(use["id"], call_id)}
+                self._calls[use["id"]] = {k: v for k, v in call.items() if k in ("id", "name")}
+                part = part | {"functionCall": call}
+            kept.append(part)
+        return kept
 
     def _canonical(self, content: list[Json]) -> list[Json]:
         """Return the parts of a response that another service wrote: its text, then its calls."""

@@ -42,10 +42,16 @@ class IdMap:
         self._taken.add(sent)
         return sent
 
-    def keep(self, call_id: str, sent: str) -> None:
-        """Use the ID `sent` for a call, because the service itself assigned it."""
+    def keep(self, call_id: str, sent: str) -> str:
+        """Return the ID to send for a call to which the service itself gave the ID `sent`.
+
+        That ID stays, unless another call of the request has it.
+        """
+        if not sent or sent in self._taken:
+            return self(call_id)
         self._mapped[call_id] = sent
         self._taken.add(sent)
+        return sent
 
 
 def hash_in_base62(text: str, length: int) -> str:

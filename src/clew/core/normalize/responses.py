@@ -101,15 +101,15 @@ class _ItemWriter:
         """Add the service's own items. Return False if the service would refuse them."""
         items = [item for item in list_of(own) if type(item) is dict]
         uses = [block for block in content if block["type"] == "tool_use"]
-        calls = [item for item in items if item.get("type") == "function_call"]
-        ids = [text_of(call.get("call_id")) for call in calls]
-        if not items or len(calls) != len(uses) or not all(ids) or len(set(ids)) != len(ids):
+        is_call = [item.get("type") == "function_call" for item in items]
+        if not items or sum(is_call) != len(uses) or any(map(self._is_unreadable, items)):
             return False
-        if any(self._is_unreadable(item) for item in items):
-            return False
-        for use, call_id in zip(uses, ids, strict=True):
-            self._sent_id.keep(use["id"], call_id)
-        self.items += items if self._with_ids else map(_without_id, items)
+        left = iter(uses)
+        for item, calls in zip(items, is_call, strict=True):
+            if calls:
+                call_id = text_of(item.get("call_id"))
+                item = item | {"call_id": self._sent_id.keep(next(left)["id"], call_id)}
+            self.items.append(item if self._with_ids else _without_id(item))
         return True
 
     def _is_unreadable(self, item: Json) -> bool:

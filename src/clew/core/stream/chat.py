@@ -4,7 +4,7 @@ All responses then follow one path to a message, with the same checks and IDs. C
 the response ends: their pieces may be interleaved, and only the end makes them complete. What a
 service must get back unchanged (signatures, encrypted reasoning, its own words) is collected as
 parts of an assistant message, the `origin` of each block; `merge_parts` in
-`core.normalize.chat_origin` puts them together again.
+`core.normalize.dialects` puts them together again.
 
 Services differ; each deviation handled here is one of the streams in
 `tests/core/stream/odd_chats.py`.
