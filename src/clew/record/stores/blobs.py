@@ -16,14 +16,18 @@ from clew.system.files import is_there
 
 # The members of a transcript's entry that name files.
 NAMED = re.compile(rb'"(?:systemSha256|toolsSha256)":"([0-9a-f]{64})"')
-HASHED = b'Sha256":"'
+NAMING = b'"prompt-hashes"'
 
 
-def find_names(lines: Iterable[bytes]) -> Iterator[str]:
+def find_names(data: bytes) -> Iterator[str]:
     """Yield the hashes of the files that lines name."""
-    for line in lines:
-        if HASHED in line and b'"prompt-hashes"' in line:
-            yield from (name.decode() for name in NAMED.findall(line))
+    # Few lines of a large transcript name any, so the others are not split.
+    at = data.find(NAMING)
+    while at >= 0:
+        begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield from (name.decode() for name in NAMED.findall(data, begin, end))
+        at = data.find(NAMING, end)
 
 
 class BlobFolder:
@@ -35,7 +39,7 @@ class BlobFolder:
 
     async def send(self, store: SessionStore, lines: Iterable[bytes]) -> None:
         """Send the files that lines name, so that they are in the store before the lines."""
-        for name in find_names(lines):
+        for name in find_names(b"".join(lines)):
             if name in self._sent:
                 continue
             try:
@@ -46,8 +50,9 @@ class BlobFolder:
                 await store.put_blob(name, data)
                 self._sent.add(name)
 
-    async def fetch(self, store: SessionStore, lines: Iterable[bytes]) -> None:
-        for name in dict.fromkeys(find_names(lines)):
+    async def fetch(self, store: SessionStore, transcript: bytes) -> None:
+        """Fetch the files that a transcript names."""
+        for name in dict.fromkeys(find_names(transcript)):
             if is_there(self._path(name)):
                 continue
             data = await store.get_blob(name)

@@ -258,8 +258,7 @@ async def _one(key: TranscriptKey, path: Path, home: Path, store: SessionStore, 
     with tempfile.TemporaryDirectory(dir=base) as folder:
         fetched = Path(folder) / "remote"
         await _fetch(store, key, fetched)
-        with fetched.open("rb") as file:
-            await blob_folder(home).fetch(store, file)
+        await blob_folder(home).fetch(store, await asyncio.to_thread(fetched.read_bytes))
         diagnostic = await asyncio.to_thread(_settle, path, fetched, get_own_dir(home) / "backups")
     note(diagnostic if not key.agent_id else _of_agent(diagnostic))
     return diagnostic.ok
