@@ -28,7 +28,6 @@ from clew.providers.clouds import RenewedCredentials, with_region
 from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
-from tests.requirements import requirement
 
 AT = "20261127T093000Z"
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12)
@@ -99,7 +98,6 @@ def test_an_invalid_key_is_said_without_showing_it(pem: str) -> None:
     assert not pem or pem not in str(told.value)
 
 
-@requirement("R294")
 async def test_credentials_are_renewed_before_they_expire_and_once_for_all() -> None:
     now, fetched = 1000.0, 0
 

@@ -357,6 +357,7 @@ def test_a_person_summarises_with_a_focus(tmp_path: Path) -> None:
     assert "Paint it." not in text_of(window.asked[-1])
 
 
+@requirement("R017", "R022", "R181", "R193", "R250")
 def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server:
@@ -364,11 +365,34 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
         before = window.asked[-1]["messages"]
         resumed(tmp_path, server.url, "/compact")
         resumed(tmp_path, server.url, "Said behind the summary.")
+        (path,) = transcripts(tmp_path)
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         said = resumed(tmp_path, server.url, "/compact --undo")
         resumed(tmp_path, server.url, "Go on.")
         again = resumed(tmp_path, server.url, "/compact --show")
         checked = clew(tmp_path, server.url, "sessions", "check", transcripts(tmp_path)[0].stem)
     assert checked.returncode == 0, checked.stdout
+    # One boundary, its summary behind it, and an unbroken chain from there to what came later.
+    (boundary,) = [line for line in lines if line.get("subtype") == "compact_boundary"]
+    (summary,) = [line for line in lines if line.get("isCompactSummary")]
+    assert boundary["parentUuid"] is None
+    by_id = {line["uuid"]: line for line in lines if "uuid" in line}
+    at = next(
+        line
+        for line in lines
+        if line["type"] == "user" and "behind the summary" in str(line["message"]["content"])
+    )
+    above = []
+    while at["parentUuid"] is not None:
+        at = by_id[at["parentUuid"]]
+        above.append(at["uuid"])
+    assert {boundary["uuid"], summary["uuid"]} <= set(above)
+    withdrawn = {
+        json.loads(line)["messageUuid"]
+        for line in path.read_text("utf-8").splitlines()
+        if '"type":"tombstone"' in line
+    }
+    assert boundary["uuid"] in withdrawn
     assert "compaction was undone" in said
     sent = window.asked[-1]["messages"]
     assert [m["role"] for m in sent[: len(before)]] == [m["role"] for m in before]

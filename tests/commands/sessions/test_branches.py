@@ -24,6 +24,7 @@ from tests.record.transcript.build import (
 )
 from tests.record.transcript.session import OTHER
 from tests.record.transcript.test_load_table import TWO_CALLS
+from tests.requirements import requirement
 
 BRANCHED = [*talk(3), user("v2", "a1", "another way"), said("b2", "v2"), last_prompt("b2")]
 
@@ -182,6 +183,7 @@ def test_a_graft_that_would_be_no_conversation_is_refused(place: Place) -> None:
     assert "'nothing' not found" in place.clew("graft", SESSION, OTHER, "nothing", code=2)
 
 
+@requirement("R175")
 def test_a_title_and_a_tag_are_given_and_taken_away(place: Place) -> None:
     path = place.write([*talk(1), b'{"torn'])
     place.clew("rename", SESSION, "Mine \u2028 now")

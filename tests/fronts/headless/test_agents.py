@@ -88,6 +88,7 @@ def test_what_agents_say_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
     assert nested[-1]["message"]["content"] == [{"type": "text", "text": "nothing here"}]
 
 
+@requirement("R105")
 def test_what_agents_cost_is_the_sessions(tmp_path: Path) -> None:
     frames, requests = frames_of(tmp_path, by_prompt(LOOKS))
     spent = frames[-1]["modelUsage"]

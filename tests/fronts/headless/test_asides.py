@@ -22,7 +22,7 @@ def model(body: Json) -> Json:
     )
 
 
-@requirement("R280", "R020")
+@requirement("R280", "R020", "R093")
 def test_a_question_beside_the_conversation_is_kept_and_never_sent_again(tmp_path: Path) -> None:
     with serving(model, strict=True) as server:
         clew(tmp_path, server.url, "-p", "Paint the door.")

@@ -212,7 +212,7 @@ echo 1 > f; git add f; git commit --dry-run
 git -C . commit -qm 'one; git commit'; ./gh pr create --title x; git commit -q --allow-empty -m two"""
 
 
-@requirement("R281", "R298")
+@requirement("R281", "R298", "R106", "R107")
 def test_commits_and_the_state_of_a_session_are_counted_and_shown(tmp_path: Path) -> None:
     """At the end the model is overloaded, so that another answers."""
     calls = [

@@ -249,7 +249,7 @@ def nothing_lost(figures: Figures) -> None:
     assert figures.traces_left > 0
 
 
-@requirement("W23")
+@requirement("W23", "R186")
 def test_killed_a_few_times_and_resumed_nothing_is_lost(tmp_path: Path) -> None:
     nothing_lost(kill_again_and_again(tmp_path, 10, seed=1))
 

@@ -14,6 +14,7 @@ from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
 from tests.parts.mcp.yard import entry
+from tests.requirements import requirement
 
 Json: TypeAlias = dict[str, Any]
 YES = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
@@ -357,6 +358,7 @@ def test_without_a_snapshot_every_run_makes_its_own_system_prompt(tmp_path: Path
         assert "prompt-hashes" in path.read_text("utf-8")
 
 
+@requirement("C2")
 def test_no_fact_of_the_machine_stands_in_the_system_prompt_whatever_is_said(
     tmp_path: Path,
 ) -> None:

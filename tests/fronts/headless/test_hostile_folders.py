@@ -10,6 +10,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, command, environment
+from tests.requirements import requirement
 
 ANY: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
 STARS = "*a" * 15 + "*b"
@@ -189,6 +190,7 @@ def test_a_count_that_is_none_ends_no_search_and_no_sum(tmp_path: Path, count: i
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@requirement("V10")
 @pytest.mark.parametrize("stop", [["end_turn"], {"a": 1}, 7])
 def test_a_reason_to_stop_that_is_no_word_is_unknown(tmp_path: Path, stop: Any) -> None:
     with serving(counted({"input_tokens": 1, "output_tokens": 1}, stop), strict=True) as server:

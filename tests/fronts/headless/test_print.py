@@ -476,7 +476,7 @@ def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
         gone.mkdir()
 
 
-@requirement("R297")
+@requirement("R297", "R097", "R260")
 @pytest.mark.parametrize(
     ("name", "content", "kind", "why"),
     [

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clew.record.transcript.policy import CLEANED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -25,7 +26,7 @@ ANSWERS = [
         "content": [
             {"thinking": "I look.", "signature": "sig"},
             "I run three.",
-            {"tool": "Bash", "input": {"command": "echo one; exit 3"}},
+            {"tool": "Bash", "input": {"command": "echo one; sleep 1; exit 3"}},
             {"tool": "Read", "input": {"file_path": "a.txt"}},
             {"tool": "Read", "input": {"file_path": "missing.txt"}},
         ]
@@ -111,6 +112,61 @@ def test_answers_carry_what_the_service_said_and_errors_what_went_wrong(told: To
     assert error["message"]["usage"]["output_tokens"] == 0
 
 
+@requirement("R100", "R101", "R187", "W9")
+def test_an_answer_has_a_line_for_each_block_in_order_with_the_final_usage(told: Told) -> None:
+    first = [line for line in told.of("assistant") if not line.get("isApiErrorMessage")][:5]
+    assert len({line["message"]["id"] for line in first}) == 1
+    assert [[b["type"] for b in line["message"]["content"]] for line in first] == [
+        ["thinking"], ["text"], ["tool_use"], ["tool_use"], ["tool_use"],
+    ]  # fmt: skip
+    assert [line["parentUuid"] for line in first[1:]] == [line["uuid"] for line in first[:-1]]
+    (final,) = {json.dumps(line["message"]["usage"], sort_keys=True) for line in first}
+    assert json.loads(final)["output_tokens"] > 1
+    assert {line["message"]["stop_reason"] for line in first} == {"tool_use"}
+
+
+@requirement("R028", "R253")
+def test_a_turn_is_told_and_recorded_in_the_order_in_which_it_happens(told: Told) -> None:
+    kinds = [
+        line["message"]["content"][0]["type"] if line["type"] == "assistant" else "result"
+        for line in told.lines
+        if line["type"] == "assistant" or "toolUseResult" in line
+    ]
+    answer = ["thinking", "text", "tool_use", "tool_use", "tool_use"]
+    assert kinds[: len(answer)] == answer
+    assert kinds[len(answer) :] == [*["result"] * 3, "tool_use", "result", "text", "text"]
+    first = next(line for line in told.lines if line["type"] in CHAIN)
+    assert first["message"]["content"] == "Look around."
+    frames = [f.get("subtype") or f["type"] for f in told.frames if f["type"] != "stream_event"]
+    turn = frames[: frames.index("success") + 1]
+    assert turn.index("init") < turn.index("assistant") < turn.index("user") < len(turn) - 1
+
+
+@requirement("R169", "R171", "R179", "R262", "C11")
+def test_nothing_that_is_only_shown_is_recorded(told: Told) -> None:
+    assert any(event["type"] == "tool_progress" for event in told.frames)
+    agents = [
+        json.loads(line)
+        for path in (told.path.with_suffix("") / "subagents").glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    assert agents
+    for line in [*told.lines, *agents]:
+        assert line["type"] != "progress"
+        assert not (CLEANED.keys() - {"sourceToolAssistantUUID"}) & line.keys()
+
+
+@requirement("R126", "R127", "R133", "W33")
+def test_tools_have_a_name_a_description_and_a_schema_in_one_order(told: Told) -> None:
+    for body in told.bodies[:2]:
+        tools = body["tools"]
+        assert all(set(tool) >= {"name", "description", "input_schema"} for tool in tools)
+        assert all(tool["input_schema"]["type"] == "object" for tool in tools)
+        sizes = [len(json.dumps(tool)) for tool in tools]
+        assert sum(sizes) / len(sizes) < 2048
+    assert told.bodies[0]["tools"] == told.bodies[1]["tools"]
+
+
 @requirement("R021", "R036", "R040", "R047", "R087", "R092", "R137", "V3", "W20")
 def test_each_call_has_a_result_that_names_it_raw_and_as_sent(told: Told) -> None:
     uses = {block["id"]: line for line, block in told.blocks("tool_use")}
@@ -127,7 +183,7 @@ def test_each_call_has_a_result_that_names_it_raw_and_as_sent(told: Told) -> Non
         by_subject[subject] = block
     assert by_subject["a.txt"]["content"].startswith("1\ta")
     assert by_subject["missing.txt"]["is_error"] is True
-    assert by_subject["echo one; exit 3"]["is_error"] is True
+    assert by_subject["echo one; sleep 1; exit 3"]["is_error"] is True
     # The turn went on after the failures.
     assert len(told.bodies) == 5
 

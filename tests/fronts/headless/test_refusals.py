@@ -271,7 +271,7 @@ def failed(home: Path) -> list[Json]:
     return [e for e in entries(home) if e.get("subtype") == "api_error"]
 
 
-@requirement("R271")
+@requirement("R271", "R093", "R072")
 def test_each_failed_request_stands_in_the_transcript_and_in_no_request(tmp_path: Path) -> None:
     busy = {"status": 503, "error": {"type": "api_error", "message": "No"}}
     answers = [

@@ -12,11 +12,13 @@ from tests.fronts.headless.host_process import Hosted
 from tests.fronts.headless.test_controls import done, make_plugin
 from tests.fronts.headless.test_leaving import gated, opened
 from tests.parts.mcp.yard import entry
+from tests.requirements import requirement
 
 Json: TypeAlias = dict[str, Any]
 FREE = ("--allowedTools", "Bash,mcp__plugin_kit_notes")
 
 
+@requirement("R098")
 def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) -> None:
     answers = {
         "go": [

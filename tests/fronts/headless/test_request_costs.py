@@ -62,7 +62,7 @@ def unanswered() -> tuple[dict[str, Any], ...]:
     )
 
 
-@requirement("R088", "R089")
+@requirement("R088", "R089", "W10", "W11")
 def test_what_a_history_needed_is_said_once_and_recorded_with_its_entries(tmp_path: Path) -> None:
     left(tmp_path, *unanswered())
     with serving(FINE, strict=True) as server:
@@ -148,6 +148,7 @@ def test_a_prompt_that_fits_into_no_request_never_joins_a_conversation(tmp_path:
     assert transcripts(tmp_path) == []
 
 
+@requirement("W19")
 @pytest.mark.parametrize("counted", [199_500, 180_000])
 def test_close_to_the_limit_the_service_counts_before_a_request_leaves(
     tmp_path: Path, counted: int

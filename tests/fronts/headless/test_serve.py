@@ -161,6 +161,7 @@ def test_the_host_permits_a_call_with_another_input_and_a_rule(tmp_path: Path) -
     assert all(f["sdk_host_only"] for f in host.frames if "state" in f)
 
 
+@requirement("R090")
 def test_a_denial_reads_as_the_host_said_it(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
         host.say("go")

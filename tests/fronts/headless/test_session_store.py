@@ -109,6 +109,7 @@ def test_what_a_failing_store_did_not_take_goes_with_the_next_session(tmp_path: 
     assert (store / SESSION / "session.jsonl").read_bytes() == only(home).read_bytes()
 
 
+@requirement("W31")
 def test_lines_that_went_two_ways_are_one_session_again(tmp_path: Path) -> None:
     store = tmp_path / "store"
     a, b = settled(tmp_path / "a", str(store)), settled(tmp_path / "b", str(store))

@@ -163,6 +163,7 @@ def test_a_fork_of_a_titled_session_can_be_told_from_it(tmp_path: Path) -> None:
         assert [len(r.body["messages"]) for r in server.requests] == [2, 4, 6]
 
 
+@requirement("W10")
 def test_a_call_that_died_with_its_process_gets_its_result_on_disk(
     tmp_path: Path, server: LoopbackServer, waiting: subprocess.Popen[bytes]
 ) -> None:

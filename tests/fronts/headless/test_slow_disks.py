@@ -36,7 +36,7 @@ class Disk:
         self._flag.unlink()
 
 
-@requirement("W14", "R185")
+@requirement("W14", "R185", "R114", "R231")
 def test_on_the_screen_a_turn_that_waits_for_the_disk_is_typed_under_and_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
