@@ -196,13 +196,13 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "attach": (run_attach, "Follow and use a session on another machine"),
     "completion": (run_completion, "Print a shell completion script (bash, zsh, fish)"),
     "config": (run_config, "Show, explain and change settings; trust folders"),
-    "context": (run_context, "Show what fills the next request of a session"),
+    "context": (run_context, "Show what a session's next request contains"),
     "cost": (run_cost, "Show costs by session, model, day, tool and more"),
     "demo": (run_demo, "Play a scripted conversation without a key or network"),
     "doctor": (run_doctor, "Check this installation and suggest fixes"),
     "handover": (run_handover, "Continue a session with another agent"),
     "hooks": (run_hooks, "List and test hooks"),
-    "host": (run_host, "Start remote sessions of this machine on request"),
+    "host": (run_host, "Start remote sessions on this machine on request"),
     "import-config": (run_import_config, "Import servers, rules and more from other agents"),
     "keys": (run_keys, "List key bindings and check yours"),
     "link": (run_link, "Let programs that look for claude start clew"),
@@ -210,20 +210,20 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "logout": (run_logout, "Delete the stored API key"),
     "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
     "memory": (run_memory, "Show which memory files are loaded, and why"),
-    "models": (run_models, "List models of your keys and of local servers, with prices"),
+    "models": (run_models, "List available models with prices"),
     "pair": (run_pair, "Give another machine access to remote sessions"),
     "permissions": (run_permissions, "Check what may run, and why; edit rules"),
     "plugin": (run_plugin, "Install, list, trust and remove plugins"),
     "remote": (run_remote, "Start and end sessions on other machines"),
     "serve": (run_serve, "Run a server for sessions, viewers and remote answers"),
     "sessions": (run_sessions, "List, search, check, repair and move sessions"),
-    "tasks": (run_tasks, "Manage background tasks that still run after clew exited"),
-    "update": (run_update, "Show whether there is a newer version, and install it"),
-    "web": (run_web, "Show and use the sessions of this machine in a browser"),
+    "tasks": (run_tasks, "Manage background tasks that outlive clew"),
+    "update": (run_update, "Check for a newer version and install it"),
+    "web": (run_web, "Show and use this machine's sessions in a browser"),
 }
 
-# Words that are commands of other programs or slash commands, with what to use instead. Sent to the
-# model as a prompt, such a word would cost money and do something else.
+# Commands of other programs and slash commands, with the replacement to suggest. Sent to the model
+# as a prompt, such a word would cost money and do something else.
 _INSTALL = "clew is installed; clew doctor checks it"
 _UNINSTALL = (
     "remove it with the tool that installed it: pip uninstall, pipx uninstall or uv tool uninstall"
@@ -263,13 +263,13 @@ commands:
   attach       Follow and use a session on another machine
   completion   Print a shell completion script (bash, zsh, fish)
   config       Show, explain and change settings; trust folders
-  context      Show what fills the next request of a session
+  context      Show what a session's next request contains
   cost         Show costs by session, model, day, tool and more
   demo         Play a scripted conversation without a key or network
   doctor       Check this installation and suggest fixes
   handover     Continue a session with another agent
   hooks        List and test hooks
-  host         Start remote sessions of this machine on request
+  host         Start remote sessions on this machine on request
   import-config
                Import servers, rules and more from other agents
   keys         List key bindings and check yours
@@ -278,16 +278,16 @@ commands:
   logout       Delete the stored API key
   mcp          Add, list, approve and log in to MCP servers
   memory       Show which memory files are loaded, and why
-  models       List models of your keys and of local servers, with prices
+  models       List available models with prices
   pair         Give another machine access to remote sessions
   permissions  Check what may run, and why; edit rules
   plugin       Install, list, trust and remove plugins
   remote       Start and end sessions on other machines
   serve        Run a server for sessions, viewers and remote answers
   sessions     List, search, check, repair and move sessions
-  tasks        Manage background tasks that still run after clew exited
-  update       Show whether there is a newer version, and install it
-  web          Show and use the sessions of this machine in a browser
+  tasks        Manage background tasks that outlive clew
+  update       Check for a newer version and install it
+  web          Show and use this machine's sessions in a browser
 
 session:
   PROMPT                     First prompt; clew asks for one without it
@@ -318,7 +318,7 @@ model:
   --max-thinking-tokens N    Limit thinking to N tokens; 0: off
   --betas NAMES              Beta features to request
   --max-turns N              Stop after N model responses
-  --max-budget-usd USD       Maximum cost of the session, its subagents included
+  --max-budget-usd USD       Maximum cost of the session, including subagents
   --task-budget TOKENS       Token budget for the task, as stated to the model
   --autocompact TOKENS       Compact to stay within a window of this size
 
@@ -400,8 +400,8 @@ output and hosts:
   --forward-subagent-text    Include the text of subagents, not only their tool
                              calls
   --session-mirror           Send every transcript entry to the host
-  --max-frame-bytes N        Longest line of the output in bytes (default: 1
-                             MiB)
+  --max-frame-bytes N        Maximum length of an output line in bytes (default:
+                             1 MiB)
   --prompt-suggestions [SWITCH]
                              Suggest the next prompt after each turn
   --await-initialize         Wait for the host's initialize request
@@ -615,8 +615,8 @@ NAMED_ALIKE = frozenset({"--remote"})
 def misspelled(args: list[str]) -> None:
     """Raise CommandLineError if the words look like a command rather than a prompt.
 
-    A session would send them to the model at once. That is a misspelled command, a single long
-    word, or a command of similar programs, alone or with one more word (`auth status`).
+    A session would send them to the model at once. Such words are a misspelled command, a single
+    long word, or a command of similar programs, alone or with one more word (`auth status`).
     """
     if not args or args[0] in NAMED_ALIKE:
         return
@@ -645,7 +645,7 @@ def is_name(word: str) -> bool:
 
 
 def swaps(word: str) -> set[str]:
-    """Return the word with each two neighboring letters swapped."""
+    """Return the words that result from swapping two neighboring letters."""
     return {
         word[:i] + word[i + 1] + word[i] + word[i + 2 :]
         for i in range(len(word) - 1)

@@ -36,11 +36,11 @@ HISTORY = History([
 @pytest.mark.parametrize(
     ("target", "model", "expected"),
     [
-        (Target(), "opus", "1 thought cannot go along; context window 1M, about 130k in use"),
+        (Target(), "opus", "1 thinking block not sent; context window 1M, about 130k in use"),
         (Target(reader=READER, family=NO_FAMILY), "openai/gpt-6-sol",
-         "2 thoughts cannot go along; context window 922k, about 130k in use"),
+         "2 thinking blocks not sent; context window 922k, about 130k in use"),
         (Target(reader=READER, family=NO_FAMILY, images=False, documents=False), "openai/new",
-         "2 thoughts cannot go along; 1 image cannot go along; 1 document cannot go along"),
+         "2 thinking blocks not sent; 1 image not sent; 1 document not sent"),
     ],
 )  # fmt: skip
 def test_what_cannot_go_along_is_named(target: Target, model: str, expected: str) -> None:

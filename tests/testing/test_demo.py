@@ -72,7 +72,7 @@ def test_the_demo_is_read_in_a_pipe(tmp_path: Path) -> None:
     assert "> What is a clew?" in lines
     assert "  [HTTP 529: Overloaded]" in lines
     assert any(line.startswith("  [attempt 2 in ") for line in lines)
-    assert "  [withdrawn: the answer starts again]" in lines
+    assert "  [withdrawn: the answer starts over]" in lines
     assert any(line.startswith("(thinking) The user asks about the word.") for line in lines)
     assert "Ariadne gave one to Theseus, who unwound it behind him and so found his" in lines
     assert '  [calls Bash {"command": "ls -l", "description": "List this folder"}]' in lines

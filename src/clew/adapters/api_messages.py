@@ -1,4 +1,4 @@
-"""What the adapters share: entries of a session as messages of the Messages API, and repairs."""
+"""Shared code of the adapters: conversion of entries to Messages API messages, and repairs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from clew.record.transcript.light import is_uuid
 
 
 def group_entries(entries: Iterable[Json]) -> list[Json]:
-    """Return entries, or messages of the Messages API, as messages with a list of blocks.
+    """Return entries, or messages of the Messages API, as messages with lists of blocks.
 
     The entries of one answer become one message. `uuid` and `last_uuid` are those of its first and
     last entry.
@@ -27,7 +27,7 @@ def group_entries(entries: Iterable[Json]) -> list[Json]:
         content = blocks_of(own.get("content"))
         last = messages[-1] if messages else {}
         if role == "assistant" and "id" in own and last.get("id") == own["id"]:
-            # A new list: the other one can be that of the entry.
+            # A new list, because the other one may belong to the entry.
             messages[-1] = last | {"content": [*last["content"], *content]}
         else:
             messages.append(own | {"content": content, "uuid": text_of(entry.get("uuid"))})
@@ -36,11 +36,11 @@ def group_entries(entries: Iterable[Json]) -> list[Json]:
 
 
 def make_valid(entries: Iterable[Json], target: Target) -> list[Json]:
-    """Return entries, or messages of the Messages API, as a conversation that `target` takes."""
+    """Return entries, or messages of the Messages API, as a valid conversation for `target`."""
     members = ("id", "role", "content")
     messages = [{k: m[k] for k in members if k in m} for m in group_entries(entries)]
     valid = for_api(messages, target).messages if messages else []
-    # A history may end with an answer, so the prompt that a request would need is left out.
+    # A history may end with an answer, so the prompt that a request would need is omitted.
     if messages and messages[-1]["role"] == "assistant" and valid[-1]["role"] == "user":
         results = [b for b in valid.pop()["content"] if b["type"] == "tool_result"]
         valid += [{"role": "user", "content": results}] if results else []
@@ -54,7 +54,7 @@ def blocks_of(content: Any) -> list[Json]:
 
 
 def join_answers(messages: Iterable[Json]) -> list[Json]:
-    """Join successive messages of the model, whose calls were made together."""
+    """Join successive messages of the model, whose calls belong together."""
     joined: list[Json] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == "assistant":
@@ -65,22 +65,24 @@ def join_answers(messages: Iterable[Json]) -> list[Json]:
 
 
 def plain(value: Any) -> Json:
-    """Return a message of an SDK as a dict, which it may be already."""
+    """Return an SDK's message as a dict; it may already be one."""
     return dict(value) if isinstance(value, dict) else value.model_dump(exclude_none=True)
 
 
 def make_use(call_id: str, name: str, arguments: Any) -> Json:
-    """Return a call; arguments that are no JSON object are kept under `input`."""
+    """Return a tool call. Arguments other than a JSON object are kept under `input`."""
     try:
-        given = decode((arguments or "{}").encode()) if isinstance(arguments, str) else arguments
+        input_value = (
+            decode((arguments or "{}").encode()) if isinstance(arguments, str) else arguments
+        )
     except ValueError:
-        given = arguments
-    given = given if isinstance(given, dict) else {"input": given}
-    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+        input_value = arguments
+    input_value = input_value if isinstance(input_value, dict) else {"input": input_value}
+    return {"type": "tool_use", "id": call_id, "name": name, "input": input_value}
 
 
 def make_picture(url: str) -> Json:
-    """Return an image block for a URL, which may contain the data."""
+    """Return an image block for a URL, which may be a data URL."""
     if not url.startswith("data:"):
         return {"type": "image", "source": {"type": "url", "url": url}}
     media, _, data = url.removeprefix("data:").partition(";base64,")
@@ -89,7 +91,7 @@ def make_picture(url: str) -> Json:
 
 
 def identify(name: str) -> str:
-    """Return a session's ID for any name; an ID is its own."""
+    """Return the session ID for a name: the name itself if it is an ID, or a derived one."""
     return name if is_uuid(name) else str(uuid5(NAMESPACE_URL, name))
 
 

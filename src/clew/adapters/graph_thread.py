@@ -1,4 +1,4 @@
-"""A thread of langgraph in the transcript of a clew session: its messages, and lines beside them."""
+"""A langgraph thread in the transcript of a clew session: its messages and additional lines."""
 
 from itertools import takewhile
 from typing import Any
@@ -19,12 +19,12 @@ CHECKPOINT, WRITES = "langgraph-checkpoint", "langgraph-writes"
 
 
 class GraphThread:
-    """The session of a thread. It is created with the first message."""
+    """The session of a thread, created with the first message."""
 
     def __init__(self, name: str, places: dict[str, Any]) -> None:
         self._name = name
         self._places = places
-        # The lines before the first message.
+        # Lines that arrived before the first message.
         self._early: list[Json] = []
 
     def lines(self) -> list[Json]:
@@ -35,38 +35,38 @@ class GraphThread:
         return [*own, *self._early]
 
     def history(self, marks: list[Json]) -> list[tuple[Any, str]]:
-        """Return the conversation, each message with the last of its entries.
+        """Return the conversation, each message with its last entry.
 
-        Messages of the graph keep the IDs that its newest checkpoint names.
+        The graph's messages keep the IDs in its newest checkpoint.
         """
         session = self._open()
         ids = marks[-1]["messages"] if marks else []
-        found: list[tuple[Any, str]] = []
+        pairs: list[tuple[Any, str]] = []
         for group in group_entries(session.entries() if session else []):
             for at, message in enumerate(convert_to_messages(to_openai([group])["messages"])):
                 own = f"{group['uuid']}/{at}" if at else group["uuid"]
                 message.content = shorten(message.content)
-                message.id = ids[len(found)] if len(found) < len(ids) else own
-                found.append((message, group["last_uuid"]))
-        return found
+                message.id = ids[len(pairs)] if len(pairs) < len(ids) else own
+                pairs.append((message, group["last_uuid"]))
+        return pairs
 
     def keep(self, messages: list[Any] | None, line: Json) -> None:
-        """Append the messages that the transcript lacks, and the line."""
+        """Append the messages that the transcript lacks, then the line."""
         session = self._open()
         if messages is not None:
             marks = [o for o in self.lines() if o["type"] == CHECKPOINT and not o["namespace"]]
-            known = self.history(marks)
-            pairs = zip(known, messages, strict=False)
+            stored = self.history(marks)
+            pairs = zip(stored, messages, strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0][0].id == pair[1].id, pairs))
-            if session and same < len(known):
-                session.rewind(known[same - 1][1] if same else None)
+            if session and same < len(stored):
+                session.rewind(stored[same - 1][1] if same else None)
             if new := [convert(message) for message in messages[same:]]:
                 session = self._append(session, new)
         if session is None:
             self._early.append(line)
             return
-        for one in (*self._early, line):
-            append_beside(session.path, one)
+        for record in (*self._early, line):
+            append_beside(session.path, record)
         self._early = []
 
     def delete(self) -> None:
@@ -89,16 +89,16 @@ class GraphThread:
 
 
 def shorten(content: Any) -> Any:
-    """Return a single text as such, as graphs and their users write it."""
+    """Return a single text as a string, as graphs and their users write it."""
     is_text = isinstance(content, list) and len(content) == 1 and content[0]["type"] == "text"
     return content[0]["text"] if is_text else content
 
 
 def convert(message: Any) -> Json:
-    """Return a message with its usage as a message of the Messages API."""
+    """Return a message and its usage as a Messages API message."""
     converted = read(convert_to_openai_messages([message]))
     if not converted:
-        raise ValueError("a system message can't be kept; pass it to the model as its prompt")
+        raise ValueError("a system message can't be stored; pass it to the model as its prompt")
     usage = getattr(message, "usage_metadata", None)
     if usage:
         counts = {key: usage[key] for key in ("input_tokens", "output_tokens")}

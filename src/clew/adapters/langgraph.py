@@ -1,8 +1,8 @@
-"""A checkpointer of langgraph over clew sessions: `graph.compile(checkpointer=SessionSaver(...))`.
+"""A langgraph checkpointer that stores clew sessions: `graph.compile(checkpointer=SessionSaver())`.
 
-The channel `messages` of a thread is the conversation of a clew session, so that clew can go on with
-it and the graph after it. The rest of a checkpoint, and writes that wait, are lines of their own in
-the transcript, which clew keeps and ignores.
+The channel `messages` of a thread is the conversation of a clew session, so clew and the graph can
+both continue it. The rest of a checkpoint, and pending writes, are separate lines in the
+transcript, which clew keeps and ignores.
 """
 
 import os
@@ -23,7 +23,7 @@ from clew.adapters.graph_thread import CHANNEL, CHECKPOINT, WRITES, GraphThread
 
 
 class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
-    """Keeps threads in transcripts. A thread's ID is a session's ID, or any other name."""
+    """Stores threads in transcripts. A thread's ID is a session ID or any other name."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
     ) -> Iterator[CheckpointTuple]:
         last = get_checkpoint_id(before) if before else None
         count = 0
-        for found in self._tuples(config, get_checkpoint_id(config)):
-            mine = found.config["configurable"]["checkpoint_id"]
-            is_wanted = all(found.metadata.get(k) == v for k, v in (filter or {}).items())
+        for item in self._tuples(config, get_checkpoint_id(config)):
+            mine = item.config["configurable"]["checkpoint_id"]
+            is_wanted = all(item.metadata.get(k) == v for k, v in (filter or {}).items())
             if count == limit:
                 return
             if is_wanted and (last is None or mine < last):
                 count += 1
-                yield found
+                yield item
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         values = dict(checkpoint["channel_values"])
@@ -88,8 +88,8 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
         return self.get_tuple(config)
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[CheckpointTuple]:
-        for found in self.list(config, **options):
-            yield found
+        for item in self.list(config, **options):
+            yield item
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         return self.put(config, checkpoint, metadata, new_versions)
@@ -103,11 +103,15 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
         self.delete_thread(thread_id)
 
     def _tuples(self, config: Any, wanted: str | None) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first; the newest has all messages, also those of clew."""
+        """Yield checkpoints, newest first; the newest has all messages, including clew's."""
         thread = self._thread(config)
         space = config["configurable"].get("checkpoint_ns", "")
         lines = thread.lines()
-        marks = [one for one in lines if one["type"] == CHECKPOINT and one["namespace"] == space]
+        marks = [
+            record
+            for record in lines
+            if record["type"] == CHECKPOINT and record["namespace"] == space
+        ]
         history = [message for message, _ in thread.history(marks)]
         if not marks and history and not space:
             fresh = empty_checkpoint() | {"channel_versions": {CHANNEL: 1}}
@@ -119,8 +123,8 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
                 continue
             checkpoint = self._unpack(mark["checkpoint"])
             is_newest = mark is marks[-1] and not space
-            if shown := history if is_newest else history[: len(mark["messages"])]:
-                checkpoint["channel_values"][CHANNEL] = shown
+            if messages := history if is_newest else history[: len(mark["messages"])]:
+                checkpoint["channel_values"][CHANNEL] = messages
             rows: dict[tuple[str, int], Any] = {}
             for line in lines:
                 if line["type"] == WRITES and line["id"] == mark["id"]:

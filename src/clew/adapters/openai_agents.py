@@ -1,6 +1,6 @@
 """A clew session as a `Session` of openai-agents: `Runner.run(agent, prompt, session=...)`.
 
-The transcript is an ordinary session of clew, which can go on with it, and the other way round.
+The transcript is an ordinary clew session, which both programs can continue.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from clew.fronts.sdk.stored_session import StoredSession
 
 
 class AgentsSession:
-    """Keeps the items of a conversation in the transcript of a clew session.
+    """Stores the items of a conversation in the transcript of a clew session.
 
-    `session_id` is the ID of a clew session, or any other name, which becomes the title of a
-    session with an ID that is derived from it. `cwd` and `home` are as in `clew.Session.open`.
+    `session_id` is the ID of a clew session, or any other name. A name becomes the session's title,
+    and the session's ID is derived from it. `cwd` and `home` are as in `clew.Session.open`.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class AgentsSession:
         await asyncio.to_thread(self._add, items)
 
     async def pop_item(self) -> Any | None:
-        """Remove the last item from the conversation and return it. The file keeps it."""
+        """Remove the last item from the conversation and return it. The file still contains it."""
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """Begin the conversation again. The file keeps what was said."""
+        """Start an empty conversation. The file still contains the old one."""
         await asyncio.to_thread(self._clear)
 
     def _open(self) -> StoredSession | None:
@@ -81,10 +81,11 @@ class AgentsSession:
         if session is None or not items:
             return None
         entries = session.entries()
-        # An entry may be several items: it goes as a whole, and the others come back.
-        kept = [entry for entry in entries if entry.get("type") in ("user", "assistant")][:-1]
-        session.rewind(kept[-1]["uuid"] if kept else None)
-        lost = items[len(write(kept)) : -1]
+        # An entry may contain several items: it is removed entirely, and the other items are added
+        # again.
+        remaining = [entry for entry in entries if entry.get("type") in ("user", "assistant")][:-1]
+        session.rewind(remaining[-1]["uuid"] if remaining else None)
+        lost = items[len(write(remaining)) : -1]
         if lost:
             session.append(read(lost))
         return items[-1]

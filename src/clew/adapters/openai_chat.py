@@ -23,7 +23,7 @@ def read(messages: Iterable[Any]) -> list[Json]:
 
 
 def write(entries: Iterable[Json]) -> list[Json]:
-    """Return entries or messages of the Messages API as chat messages that the service takes."""
+    """Return entries or messages of the Messages API as valid chat messages."""
     target = for_chat(Target())
     chat: list[Json] = to_openai(make_valid(entries, target))["messages"]
     return chat

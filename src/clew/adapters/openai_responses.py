@@ -23,7 +23,7 @@ def read(items: Iterable[Any]) -> list[Json]:
 
 
 def write(entries: Iterable[Json]) -> list[Json]:
-    """Return entries or messages of the Messages API as input items that the service takes."""
+    """Return entries or messages of the Messages API as valid input items."""
     target = for_responses(Target())
     items: list[Json] = to_responses(make_valid(entries, target))["input"]
     return items
@@ -41,7 +41,7 @@ def _convert(item: Json) -> Json | None:
         case "function_call_output":
             result = {"tool_use_id": item["call_id"], "content": _blocks(item["output"])}
             return {"role": "user", "content": [{"type": "tool_result", **result}]}
-        case "reasoning":  # Encrypted for the service, or a summary of no use to another one.
+        case "reasoning":  # Encrypted for the service, or a summary that other services can't use.
             return None
         case kind:
             raise refuse(f"an item of type {kind!r}")

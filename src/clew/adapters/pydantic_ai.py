@@ -35,7 +35,7 @@ def read(messages: Iterable[ModelMessage]) -> list[Json]:
 
 
 def write(entries: Iterable[Json]) -> list[ModelMessage]:
-    """Return entries or messages of the Messages API as a history that goes on."""
+    """Return entries or messages of the Messages API as a history that a run can continue."""
     names: dict[str, str] = {}
     history: list[ModelMessage] = []
     for message in make_valid(entries, for_chat(Target())):
@@ -110,7 +110,7 @@ def _response_blocks(part: ModelResponsePart) -> Iterator[Json]:
         case TextPart():
             if part.content:
                 yield {"type": "text", "text": part.content}
-        case ThinkingPart():  # Signed for the service that it came from.
+        case ThinkingPart():  # Signed for the service that created it.
             return
         case ToolCallPart():
             yield make_use(part.tool_call_id, part.tool_name, part.args or {})
@@ -119,23 +119,23 @@ def _response_blocks(part: ModelResponsePart) -> Iterator[Json]:
 
 
 def _request_parts(content: Sequence[Json], names: dict[str, str]) -> Iterator[ModelRequestPart]:
-    shown: list[UserContent] = []
+    contents: list[UserContent] = []
     for block in content:
         if block["type"] == "tool_result":
-            text = "\n".join(as_text(one) for one in blocks_of(block.get("content")))
+            text = "\n".join(as_text(item) for item in blocks_of(block.get("content")))
             call = block["tool_use_id"]
             outcome = "failed" if block.get("is_error") else "success"
             name = names.get(call, "unknown")
             yield ToolReturnPart(name, text, tool_call_id=call, outcome=outcome)
         elif block["type"] == "image" and block["source"]["type"] == "url":
-            shown.append(ImageUrl(block["source"]["url"]))
+            contents.append(ImageUrl(block["source"]["url"]))
         elif block["type"] == "image":
             data = f"data:{block['source']['media_type']};base64,{block['source']['data']}"
-            shown.append(BinaryContent.from_data_uri(data))
+            contents.append(BinaryContent.from_data_uri(data))
         else:
-            shown.append(as_text(block))
-    if shown:
-        yield UserPromptPart(shown)
+            contents.append(as_text(block))
+    if contents:
+        yield UserPromptPart(contents)
 
 
 def _response_parts(content: Sequence[Json]) -> Iterator[ModelResponsePart]:

@@ -149,7 +149,7 @@ def last_time(entries: list[Json]) -> str:
 
 
 def seconds_between(before: str, now: str) -> float:
-    """Return the seconds between two timestamps; 0 if one is invalid."""
+    """Return the seconds between two timestamps, or 0 if one is invalid."""
     try:
         passed = datetime.fromisoformat(now) - datetime.fromisoformat(before)
     except (ValueError, TypeError):

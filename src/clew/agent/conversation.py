@@ -31,9 +31,9 @@ from clew.providers.base import Failure, ModelRequest
 from clew.record.transcript.record import Recorder
 
 ASIDE = (
-    "The user asks a question beside the conversation. Answer it in a few sentences from what you "
-    "know, and call no tools. Neither the question nor your answer becomes a part of the "
-    "conversation.\n\n{words}"
+    "The user asks a side question. Answer it in a few sentences from what you know, without"
+    " calling tools. Neither the question nor your answer becomes part of the"
+    " conversation.\n\n{words}"
 )
 
 
@@ -219,8 +219,8 @@ class Conversation:
     ) -> str | Failure:
         """Ask the model about the conversation without adding to it.
 
-        The prompt is the next request, which is in the prompt cache. Question and answer are
-        recorded as virtual messages, which are shown and never sent.
+        The question is appended to the next request, whose prefix is in the prompt cache. Question
+        and answer are recorded as virtual messages, which are shown but never sent.
         """
         from clew.agent.compaction.retelling import with_question
         from clew.agent.side_question import read_answer
@@ -264,9 +264,9 @@ class Conversation:
     def note(self, entry: Json, *, after_turn: bool = False) -> None:
         """Record an entry that the model does not see, as soon as no turn runs.
 
-        During a turn it would come between calls and their results. Without a prompt, there is no
-        session to record it in. With `after_turn`, wait until a turn has run, so that merely
-        viewing a session does not change it.
+        During a turn, it could separate calls from their results. Before the first prompt, there is
+        no session in which to record it. With `after_turn`, wait until a turn has run, so that
+        merely viewing a session does not change it.
         """
         self._notes.append(entry)
         if not after_turn and (self._turn is None or self._turn.done()):
@@ -370,7 +370,7 @@ class Conversation:
 
 
 def words_of(prompt: str | Sequence[Json]) -> str:
-    """Return the text of a prompt, as hooks receive it."""
+    """Return a prompt's text in the form for hooks."""
     if isinstance(prompt, str):
         return as_typed(prompt)
     return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

@@ -37,7 +37,7 @@ def find_call(history: History, identity: str | None) -> tuple[Json, Json] | Non
 
 
 async def repeat_deferred_calls(deps: Deps, emit: Emit) -> TurnEnded | None:
-    """Make deferred calls again; return the end of the turn if a hook ends it here."""
+    """Repeat deferred calls; return the end of the turn if a hook ends it here."""
     history = deps.story.history
     results = find_deferred(history)
     if not results:

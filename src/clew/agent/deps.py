@@ -92,13 +92,13 @@ class Toolset(Protocol):
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Return why a call would fail even if approved, judging by the files it works on, or None.
 
-        If `may_look` excludes one of the files, nothing is read and the result is None. Unless a
+        If `may_look` excludes one of the files, nothing is read and the result is None. If no
         failure is returned, the user is asked about the call.
         """
         ...
 
     def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
-        """Return the kind of question that the user is asked, and the text to show above it."""
+        """Return the kind of question for the user, and the text to show above it."""
         ...
 
     @property
@@ -156,7 +156,7 @@ class Question(Struct, frozen=True, kw_only=True):
 class Granted(Struct, frozen=True, kw_only=True):
     """An approval. If `input` is set, the call is approved with that input instead of its own.
 
-    With `is_edited`, the user changed the input, and the model is told.
+    With `is_edited`, the user changed the input, and the model is informed.
     """
 
     input: Json | None = None
@@ -166,7 +166,7 @@ class Granted(Struct, frozen=True, kw_only=True):
 class Refused(Struct, frozen=True, kw_only=True):
     """A rejection. The model reads `words`; with `stop`, the turn ends too.
 
-    `is_nobodys` is set if there was no user to ask. With `is_deferred`, the call is deferred until
+    `is_nobodys` is set if no user could be asked. With `is_deferred`, the call is deferred until
     the session continues, if possible.
     """
 
@@ -258,7 +258,7 @@ class ThoughtReports(Protocol):
 
     @property
     def bound(self) -> Bound | None:
-        """What the thinking in the latest response is bound to; None if it is not bound."""
+        """The prefix to which the latest response's thinking is bound; None if it is not bound."""
         ...
 
     def refused(self, words: str) -> bool:
@@ -284,7 +284,7 @@ async def stays() -> bool:
 
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
-    """What a turn needs to request the model's next response."""
+    """Everything that a turn needs to request the model's next response."""
 
     prepare: Callable[[Story], Prepared]
     new_answer: Callable[[], AnswerDriver]

@@ -74,7 +74,7 @@ class Doubted(Struct, frozen=True, kw_only=True):
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
-    """The transcript can't be written, so a recovery file is used; or everything is saved again."""
+    """The transcript can't be written, so a recovery file is used; or saving works again."""
 
     messages: tuple[str, ...]
 

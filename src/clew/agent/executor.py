@@ -452,7 +452,7 @@ class ToolExecutor:
         return isinstance(verdict, Granted)
 
     def _account(self, call: BoundCall, outcome: ToolOutcome) -> None:
-        """Update the session's statistics with what a call changed: files, todos and commits."""
+        """Update the session's statistics with a call's changes to files, todos and commits."""
         if outcome.is_error:
             return
         for read in (count_changed_lines, todos_of):

@@ -179,7 +179,7 @@ class Intake:
         )
 
     async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
-        """Return the content that a mention refers to; None if it is missing or unreadable."""
+        """Return the content that a mention refers to, or None if it is missing or unreadable."""
         target = self._found(mention)
         if target is None:
             fact = await self._elsewhere(mention)

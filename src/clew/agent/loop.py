@@ -184,7 +184,7 @@ async def emptied(deps: Deps, emit: Emit) -> bool:
 
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
-    """Wait for what the next request depends on, and tell the model what is new."""
+    """Wait for everything that the next request depends on, and add the news for the model."""
     entries = list(await deps.arrivals.await_late())
     if entries:
         deps.story.add(entries)

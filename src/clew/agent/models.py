@@ -1,4 +1,4 @@
-"""Chooses the models of a session, and changes them between requests."""
+"""Selection of a session's models, and changes of them between requests."""
 
 import asyncio
 import time
@@ -65,7 +65,7 @@ def choose_model(
 
 
 def find_wanted_model(options: Options, environment: Environment, settings: Json) -> str | None:
-    """Return the model that the user named for new sessions, or None."""
+    """Return the model that the user selected for new sessions, or None."""
     return options.model or environment.text("model") or read_text(settings, "model")
 
 
@@ -165,16 +165,16 @@ class Speaking:
 
     @property
     def target(self) -> Target:
-        """What requests to the current model may contain."""
+        """The request target of the current model."""
         return target_named(self._service, self.model.id)
 
     def usable_services(self) -> list[ServiceRow]:
-        """Return the services of the table that have credentials."""
+        """Return the table's services that have credentials."""
         rows = self.catalog.services.values()
         return [r for r in rows if r.name != "anthropic" and self._service.can_ask(f"{r.name}/x")]
 
     async def prepare(self, name: str) -> Model:
-        """Return the entry of a model that is about to be used."""
+        """Return the catalog entry of a model before its first use."""
         return await self._service.prepare(name)
 
     def think(self, thinking: Thinking | None) -> None:

@@ -1,7 +1,7 @@
-"""What can be asked now: the models of services with a key, and of servers on this machine.
+"""The models that are available now: those of services with a key, and of local servers.
 
-A service is asked for its list of models, which is free. If it does not answer, clew's own catalog
-of its models takes its place.
+The list of models is requested from each service, which is free. If a service does not answer,
+clew's catalog of its models is used instead.
 """
 
 import asyncio
@@ -17,43 +17,43 @@ from clew.providers.local import find_local_servers, list_usual_servers
 from clew.providers.model_lists import ListedModel, list_offered
 from clew.system.clock import get_timestamp
 
-# The models of one server on this machine that are asked what they can do.
+# How many models of a local server are queried for their properties.
 MOST_ASKED = 8
 
 
 class ServiceOffer(Struct, frozen=True, kw_only=True):
-    """The models of one service, by the name under which clew uses each."""
+    """The models of one service, by the full name that selects each."""
 
     service: str
     title: str
     models: tuple[tuple[str, Model], ...]
-    # How many models the service offers that the catalog does not know.
+    # How many of the service's models are not in the catalog.
     unknown: int = 0
     # Whether the service itself listed the models.
     is_listed: bool = True
 
 
 async def list_offers(service: Service, ollama_host: str | None = None) -> list[ServiceOffer]:
-    """Return what each usable service offers, in the order of the table."""
+    """Return the offer of each usable service, in table order."""
     if service.keys is None:
         return []
     rows = [row for row in service.catalog.services.values() if not row.is_local]
     keyed = [row for row in rows if row.name != "anthropic" and service.can_ask(f"{row.name}/x")]
     offers = [offer for offer in [_offer_claude(service)] if offer is not None]
-    asked, local = await asyncio.gather(
+    service_offers, local = await asyncio.gather(
         asyncio.gather(*(_offer_row(service, row) for row in keyed)),
         _offer_local(service, ollama_host),
     )
-    return [*offers, *asked, *local]
+    return [*offers, *service_offers, *local]
 
 
 def _offer_claude(service: Service) -> ServiceOffer | None:
-    """Return the models with an alias, which need no name of a service."""
+    """Return the models with an alias, whose names have no service prefix."""
     catalog, endpoint = service.catalog, service.provider.first.endpoint
-    named = [(alias, catalog.entry(alias)) for alias in sorted(catalog.aliases)]
-    models = [(alias, model) for alias, model in named if service.can_ask(alias)]
+    aliases = [(alias, catalog.entry(alias)) for alias in sorted(catalog.aliases)]
+    models = [(alias, model) for alias, model in aliases if service.can_ask(alias)]
     if not endpoint.speaks_messages:
-        # Only models from the settings can be at such an address.
+        # Such an address can only have models from the settings.
         models = [(a, model) for a, model in models if a not in ALIASES]
     title = "Anthropic" if endpoint.is_default else endpoint.shown
     plain = [(alias, model) for alias, model in models if not catalog.split(model.id)[0]]
@@ -66,20 +66,23 @@ async def _offer_row(service: Service, row: ServiceRow) -> ServiceOffer:
     names = service.catalog.known.names(row.catalog_name)
     offered = [ListedModel(id=name) for name in names] if listed is None else listed
     today = get_timestamp()
-    found = [(one, service.catalog.find(f"{row.name}/{one.id}")) for one in offered]
-    known = [
-        (one, model)
-        for one, model in found
+    pairs = [(item, service.catalog.find(f"{row.name}/{item.id}")) for item in offered]
+    usable = [
+        (item, model)
+        for item, model in pairs
         if model is not None and model.tools is not False and not "" < model.retired < today
     ]
     if not names:
-        # Nothing is known about this service's models, so all of them count.
-        known = [
-            (one, model or service.catalog.entry(f"{row.name}/{one.id}")) for one, model in found
+        # The catalog has no models of this service, so all of them are listed.
+        usable = [
+            (item, model or service.catalog.entry(f"{row.name}/{item.id}")) for item, model in pairs
         ]
     models = [
-        (f"{row.name}/{one.id}", replace(model, context_window=model.context_window or one.window))
-        for one, model in known
+        (
+            f"{row.name}/{item.id}",
+            replace(model, context_window=model.context_window or item.window),
+        )
+        for item, model in usable
     ]
     first = f"{row.name}/{row.model}"
     models.sort(key=lambda pair: (pair[0] != first, pair[0]))
@@ -87,7 +90,7 @@ async def _offer_row(service: Service, row: ServiceRow) -> ServiceOffer:
         service=row.name,
         title=row.title,
         models=tuple(models),
-        unknown=len(found) - len(known),
+        unknown=len(pairs) - len(usable),
         is_listed=listed is not None,
     )
 

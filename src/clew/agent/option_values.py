@@ -121,7 +121,7 @@ def rules(text: str) -> tuple[str, ...]:
 
 
 def pull_request(text: str) -> str:
-    """Return the name by which `--resume` finds the session of a pull request."""
+    """Return the name under which `--resume` finds a pull request's session."""
     number = text.removeprefix("#")
     if number.isdigit():
         return f"#{number}"
@@ -196,17 +196,17 @@ def member(value: Any) -> Any:
 
 
 def text(value: Any) -> str | None:
-    """Return a host's value if it is a string; None for any other type, which is ignored."""
+    """Return a host's value if it is a string, or None for any other type, which is ignored."""
     return value if isinstance(value, str) else None
 
 
 def filled(value: Any) -> str | None:
-    """Return a host's text without surrounding whitespace; None if it is empty or not text."""
+    """Return a host's text without surrounding whitespace, or None if it is empty or not text."""
     return (value.strip() or None) if isinstance(value, str) else None
 
 
 def paragraphs(value: Any) -> str | None:
-    """Return a host's text, given as a string or as a list of paragraphs."""
+    """Return a host's text, which may be a string or a list of paragraphs."""
     if isinstance(value, list):
         return "\n\n".join(part for part in value if isinstance(part, str))
     return text(value)

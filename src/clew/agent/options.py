@@ -136,7 +136,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_turns: Annotated[int | None,
         Flag("--max-turns N", "Stop after N model responses", values.number(1)), Sdk()] = None
     max_budget_usd: Annotated[Decimal | None,
-        Flag("--max-budget-usd USD", "Maximum cost of the session, its subagents included",
+        Flag("--max-budget-usd USD", "Maximum cost of the session, including subagents",
             values.dollars),
         Overrides("maxBudgetUsd"), Sdk(type="Decimal | float | None")] = None
     # The token budget for the task, as stated to the model.
@@ -216,7 +216,7 @@ class Options(Struct, frozen=True, kw_only=True):
     is_bare: Annotated[bool,
         Flag("--bare", "Load no settings, memory, hooks, servers or agents from files"),
         Flag("--safe-mode", "Same as --bare")] = False
-    # Whether the session may change files of the workspace only, and run no commands.
+    # Whether the session may only change files in the workspace, and run no commands.
     is_restricted: Annotated[bool,
         Flag("--restricted",
             "No commands, WebFetch, settings files, bypassPermissions or changes outside")] = False
@@ -287,7 +287,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--session-mirror", "Send every transcript entry to the host")] = False
     # The longest line that the host accepts; None: 1 MiB.
     max_frame_bytes: Annotated[int | None,
-        Flag("--max-frame-bytes N", "Longest line of the output in bytes (default: 1 MiB)",
+        Flag("--max-frame-bytes N", "Maximum length of an output line in bytes (default: 1 MiB)",
             values.number(values.LEAST_FRAME_BYTES, " bytes")),
         HostMember("maxFrameBytes", values.frame_size)] = None
     suggests: Annotated[bool,
@@ -296,7 +296,7 @@ class Options(Struct, frozen=True, kw_only=True):
         HostMember("promptSuggestions")] = False
     awaits_host: Annotated[bool,
         Flag("--await-initialize", "Wait for the host's initialize request")] = False
-    # Values of a host that were ignored, with the reasons. Hosts may be newer than clew.
+    # Ignored values from a host, with the reasons. Hosts may be newer than clew.
     ignored: tuple[str, ...] = ()
     # Whether the session replaces one that the user cleared, which is reported to hooks.
     is_cleared: bool = False

@@ -362,5 +362,5 @@ class Requests:
 
     @property
     def bound(self) -> Bound | None:
-        """What the thinking in the latest response is bound to; None if it is not bound."""
+        """The prefix to which the latest response's thinking is bound; None if it is not bound."""
         return self._thoughts.bound

@@ -88,7 +88,7 @@ class Response:
         self._answer: AnswerDriver = deps.model.new_answer()
         self._took = ApiTimed(duration_ms=0)
         self._attempt_s = deps.clock.monotonic_s()
-        # When the first token and the end of the response arrived.
+        # The times of the first token and of the end of the response.
         self._first_s: float | None = None
         self._end_s = self._attempt_s
         self._asked_model = ""
@@ -347,7 +347,7 @@ class Response:
         return costed
 
     def _note_cost(self, entry: Json) -> None:
-        """Record the request's cost as a separate line, with what the entries can't contain."""
+        """Record the request's cost as a separate line, with data that entries can't contain."""
         message = AssistantMessage(entry)
         if message.is_synthetic:
             return
@@ -487,7 +487,7 @@ async def tell_repairs(deps: Deps, emit: Emit, repairs: list[Repair]) -> None:
 
 
 def describe_violations(violations: list[RequestViolation]) -> str:
-    """Describe what the service would reject; the same faults always give the same words."""
+    """Describe what the service would reject; the same faults always give the same text."""
     lines = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
     omitted_count = len(violations) - len(lines)
     more = f"; and {omitted_count} more" if omitted_count else ""

@@ -1,7 +1,7 @@
-"""Opens the services of a session: the first one from variables, keys or this machine, and others.
+"""Opens a session's services: the first one from variables, keys or this machine, and others.
 
-The older variables select the first service. Without them, it is the first service of the table that
-has a key, or else a server on this machine. Decides nothing about a request.
+The older variables select the first service. Without them, it is the first service in the table
+that has a key, or else a server on this machine. Decides nothing about a request.
 
 Decision: docs/decisions/332-services.md
 """
@@ -51,25 +51,25 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import Transport
 
-# The service that each of the older switches selects.
+# The service that each of the older variables selects.
 PLATFORMS = {"bedrock": "bedrock-runtime", "vertex": "vertex", "foundry": "foundry"}
 SMALL_MODEL = "haiku"
 DEFAULT_MODEL = "sonnet"
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """The services that the requests of a session are sent to, with the preferences for them."""
+    """The services of a session, with the preferences for its requests."""
 
     provider: Router
     catalog: ModelCatalog
     preferences: Preferences
     limits: SilenceLimits
     gate: Gate
-    # The models used if none is named; the one for small work depends on the service.
+    # The default models; the model for small tasks depends on the service.
     default_model: str = DEFAULT_MODEL
     keys: RowKeys | None = None
     environ: Mapping[str, str] = {}
-    # Settings that could not be read.
+    # Problems in the settings.
     problems: tuple[str, ...] = ()
 
     def answering(
@@ -93,7 +93,7 @@ class Service(Struct, frozen=True, kw_only=True):
         )
 
     def can_ask(self, name: str) -> bool:
-        """Return whether a request to a model has the credentials that it needs."""
+        """Return whether the credentials for a model's service are available."""
         service, _ = self.catalog.locate(name)
         if not service:
             return not self.provider.first.endpoint.lacks_credentials
@@ -101,7 +101,7 @@ class Service(Struct, frozen=True, kw_only=True):
         return self.keys is None or is_usable(row, self.environ, self.keys)
 
     async def prepare(self, name: str) -> Model:
-        """Return a model's entry, after asking a server on this machine what it can do."""
+        """Return a model's catalog entry; query a local server for the model's properties first."""
         service, model = self.catalog.locate(name)
         row = self.catalog.services.get(service)
         if row is None or not row.is_local:
@@ -140,9 +140,10 @@ class Service(Struct, frozen=True, kw_only=True):
         )
 
     def choose_small(self, main: str) -> str:
-        """Return the model for small work in a session with this main model.
+        """Return the model for small tasks in a session with this main model.
 
-        A service whose models are unknown, or a program's provider, does it with the main model.
+        It is the main model itself if the service's models are unknown, and for a program's
+        provider.
         """
         service, _ = self.catalog.split(main)
         if service:
@@ -153,13 +154,13 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 def facts_of(stated: Model) -> Json:
-    """Return the facts that a server stated."""
+    """Return the properties that a server reported."""
     names = ("context_window", "images", "pdfs", "tools", "thinking")
     return {name: value for name in names if (value := getattr(stated, name)) is not None}
 
 
 def target_of(model: Model, endpoint: Endpoint) -> Target:
-    """Return what requests to the model may contain at this endpoint."""
+    """Return the request target of a model at this endpoint."""
     target = replace(Target.of(model), api_version=endpoint.api_version)
     if not endpoint.speaks_messages:
         from clew.providers.wires import narrow_target  # Most sessions use the Messages API.
@@ -173,7 +174,7 @@ def target_of(model: Model, endpoint: Endpoint) -> Target:
 
 
 def target_named(service: Service, name: str) -> Target:
-    """Return what requests to the model with this name may contain."""
+    """Return the request target of the model with this name."""
     return target_of(service.catalog.entry(name), service.provider.endpoint_for(name))
 
 
@@ -184,7 +185,7 @@ def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
 
 
 class ServiceOpener:
-    """Opens the services of one session, all over the same transport."""
+    """Opens the services of one session over one transport."""
 
     def __init__(
         self,
@@ -212,7 +213,7 @@ class ServiceOpener:
         return provider
 
     def open_row(self, row: ServiceRow) -> AnthropicProvider:
-        """Open a service of the table, and start to connect to it."""
+        """Open a service in the table, and start connecting to it."""
         environ = self.environ
         if row.authentication == "aws":
             from clew.providers.clouds import with_region
@@ -257,7 +258,7 @@ class ServiceOpener:
         return provider
 
     def renew_by(self, provider: AnthropicProvider, command: str) -> None:
-        """Let a command print the provider's key whenever one is needed."""
+        """Use a command to get the provider's key whenever a new one is needed."""
         from clew.providers.renewal import renew_key  # Most users have no helper.
 
         fetch = partial(run_helper, self.launcher, command, self.places.root, self.environ)
@@ -275,10 +276,10 @@ async def open_service(
     *,
     wanted: str | None = None,
 ) -> Service:
-    """Open the services. `opened` closes their connections later; the TLS handshake starts at once.
+    """Open the services; the TLS handshake starts at once.
 
-    A `function` of the program answers instead of a service. `wanted` is the model that the user
-    named, if any.
+    `opened` closes their connections later. A program's `function` replaces the services. `wanted`
+    is the model that the user selected, if any.
     """
     catalog: ModelCatalog = CATALOG
     problems: tuple[str, ...] = ()
@@ -313,7 +314,7 @@ async def open_service(
 
 
 def read_updates(places: Places) -> str:
-    """Return the newer lines of the table of models that `clew models update` saved."""
+    """Return the newer lines of the model table that `clew models update` saved."""
     try:
         return places.known_models.read_text("utf-8")
     except (OSError, ValueError):
@@ -342,7 +343,7 @@ async def open_router(
                 rows, home = {**rows, found.name: found}, found.name
     rows = without_keys_of(endpoint, rows)
     if endpoint.service == CUSTOM:
-        # IDs at a gateway may look like names of services, which therefore need their own keys.
+        # A gateway's model IDs may begin like names of services, so these need keys of their own.
         rows = {n: r for n, r in rows.items() if n == home or n not in ROWS or opener.keys.has(r)}
     opener.catalog = catalog.at(rows, home, read_updates(opener.places))
     row_model = rows[home].model if home else ""
@@ -355,7 +356,7 @@ async def open_router(
 
 
 def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mapping[str, ServiceRow]:
-    """Return the services, in which Anthropic does not have the keys of another endpoint."""
+    """Return the services, with Anthropic not using the keys of another endpoint."""
     if endpoint.is_default:
         return rows
     own = rows["anthropic"]
@@ -367,7 +368,7 @@ def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mappi
 async def find_local_home(
     opener: ServiceOpener, rows: Mapping[str, ServiceRow], wanted: str | None
 ) -> ServiceRow | None:
-    """Return the row of a server on this machine that has the wanted model, or any model."""
+    """Return the row of a local server that has the wanted model, or any model."""
     from clew.providers.local import find_local_servers, list_usual_servers
 
     for server in await find_local_servers(list_usual_servers(opener.environ.get("OLLAMA_HOST"))):

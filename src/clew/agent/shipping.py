@@ -1,6 +1,6 @@
 """Counts the commits and pull requests that a finished tool call created.
 
-Commands are counted as they are written. A command that failed counts as nothing.
+Commands are counted as they are written. A failed command is not counted.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ NOTHING = ("nothing to commit", "nothing added to commit", "no changes added to 
 NO_COMMIT = frozenset({"--amend", "--dry-run", "--help", "-h"})
 # The commands that create a pull request, and the ends of the names of such MCP tools.
 REQUESTS = {"gh": ("pr", "create"), "glab": ("mr", "create"), "hub": ("pull-request",)}
-# The address of a pull request at GitHub, GitLab, Bitbucket and servers like them.
+# The URL of a pull request on GitHub, GitLab, Bitbucket and similar servers.
 ADDRESS = lazy_pattern(
     r"https?://[\w.:-]+/([\w./-]+?)/(?:-/)?(?:pulls?|merge_requests|pull-requests)/(\d{1,9})\b"
 )
@@ -32,21 +32,21 @@ def count_shipped(call: "BoundCall", content: Any) -> Shipped | None:
     if line is None or not any(word in line.text for word in ("git", *REQUESTS)):
         return None
     commands = [part.command for part in line.parts.parts]
-    said = content if isinstance(content, str) else ""
-    without = sum(said.count(words) for words in NOTHING)
+    output = content if isinstance(content, str) else ""
+    without = sum(output.count(words) for words in NOTHING)
     commits = max(0, sum(map(_commits, commands)) - without)
     requests = sum(map(_requests, commands))
     return Shipped(commits=commits, pull_requests=requests) if commits or requests else None
 
 
 def find_pull_request(content: Any) -> dict[str, Any] | None:
-    """Return the address of the pull request that a result names last, in wire spelling."""
+    """Return the last pull request URL in a result, in wire spelling."""
     blocks = content if isinstance(content, list) else [{"text": content}]
-    said = "\n".join(str(block.get("text")) for block in blocks if isinstance(block, dict))
-    found = [*ADDRESS.finditer(said)]
-    if not found:
+    output = "\n".join(str(block.get("text")) for block in blocks if isinstance(block, dict))
+    matches = [*ADDRESS.finditer(output)]
+    if not matches:
         return None
-    last = found[-1]
+    last = matches[-1]
     return {"prUrl": last[0], "prNumber": int(last[2]), "prRepository": last[1]}
 
 
@@ -61,5 +61,7 @@ def _commits(command: "Simple") -> bool:
 
 def _requests(command: "Simple") -> bool:
     words = REQUESTS.get(command.name.rpartition("/")[2])
-    given = tuple(word.text for word in command.words[1:])
-    return words is not None and given[: len(words)] == words and NO_COMMIT.isdisjoint(given)
+    arguments = tuple(word.text for word in command.words[1:])
+    return (
+        words is not None and arguments[: len(words)] == words and NO_COMMIT.isdisjoint(arguments)
+    )

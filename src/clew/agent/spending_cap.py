@@ -1,5 +1,4 @@
-"""Keeps the cost of a session below a limit: the cost of each request is reserved before it is
-sent.
+"""Keeps the cost of a session below a limit by reserving the cost of each request in advance.
 
 The reservation is the highest possible cost: none of the input is cached, and the response is as
 long as allowed. If it exceeds the remaining budget, the response is limited accordingly. Requests
@@ -41,7 +40,7 @@ class HighestCost(Struct, frozen=True, kw_only=True):
 
 
 class SpendingCap:
-    """The dollars that a session may cost, including its subagents and side questions.
+    """The maximum cost of a session in dollars, including subagents and side questions.
 
     `spent` returns the cost so far. Each reservation belongs to the driver of one response.
     """
@@ -153,6 +152,6 @@ class SpendingCap:
 
 
 def count_searches(tool: Json) -> int:
-    """Return how many searches a request allows the service to run with its own search tool."""
+    """Return how many searches the service's search tool may run for a request."""
     count = tool.get("max_uses")
     return count if type(count) is int else 0

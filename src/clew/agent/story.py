@@ -52,7 +52,7 @@ class Story:
     def since(self, previous_count: int) -> list[Json]:
         """Return the entries that were added since `self.said` was `previous_count`.
 
-        Entries that are no longer in the history are left out.
+        Entries that are no longer in the history are omitted.
         """
         length = len(self.history)
         count = (

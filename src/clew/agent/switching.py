@@ -1,7 +1,7 @@
-"""Say in one line what cannot go along when a session goes on with another model.
+"""Describe in one line what a session loses when it switches to another model.
 
-Nothing is lost: the transcript keeps what a service attached to its responses, and that service gets
-it back when the session returns to it.
+The loss is temporary: the transcript keeps everything that a service attached to its responses, and
+a later request to that service contains it again.
 """
 
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ from clew.core.normalize.target import Target, family_of
 
 
 def describe_switch(history: History, target: Target, model: Model) -> str:
-    """Return what stays behind, and how full the model's window is; empty for an empty history."""
+    """Return what the model will not receive, and its window's use; empty for an empty history."""
     entries = [history[place] for place in range(find_beginning(history), len(history))]
     if not entries:
         return ""
     parts = []
     if thoughts := sum(_count_lost_thoughts(entry, target) for entry in entries):
-        parts.append(f"{format_count(thoughts, 'thought')} cannot go along")
+        parts.append(f"{format_count(thoughts, 'thinking block')} not sent")
     images = sum(block.get("type") == "image" for block in _all_blocks(entries))
     if images and not target.images:
-        parts.append(f"{format_count(images, 'image')} cannot go along")
+        parts.append(f"{format_count(images, 'image')} not sent")
     documents = sum(block.get("type") == "document" for block in _all_blocks(entries))
     if documents and not target.documents:
-        parts.append(f"{format_count(documents, 'document')} cannot go along")
+        parts.append(f"{format_count(documents, 'document')} not sent")
     counts, _, _ = anchored(history)
     if counts is not None and model.context_window is not None:
         window, used = format_tokens(model.context_window), format_tokens(counts.total)
@@ -38,7 +38,7 @@ def describe_switch(history: History, target: Target, model: Model) -> str:
 
 
 def _count_lost_thoughts(entry: Json, target: Target) -> int:
-    """Return how many thoughts of a response the next model does not get."""
+    """Return how many thinking blocks of a response the next model does not receive."""
     message = object_of(entry.get("message"))
     if entry.get("type") != "assistant":
         return 0
@@ -54,7 +54,7 @@ def _count_lost_thoughts(entry: Json, target: Target) -> int:
 
 
 def _all_blocks(entries: Iterable[Json]) -> Iterable[Json]:
-    """Yield all blocks of messages, those inside results too."""
+    """Yield all blocks of messages, including those inside results."""
     for entry in entries:
         for block in map(object_of, list_of(object_of(entry.get("message")).get("content"))):
             yield block

@@ -53,7 +53,7 @@ class Repetition:
         self._pardoned.append((block["name"], block["input"]))
 
     def take_pardon(self, block: Json) -> bool:
-        """Return whether a call was denied and may be made again; this is true only once."""
+        """Return whether a denied call may be repeated; this is true only once."""
         this = (block["name"], block["input"])
         if this not in self._pardoned:
             return False
@@ -179,7 +179,7 @@ WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
 class ResponseSpeed(Struct, frozen=True, kw_only=True):
-    """How fast one response arrived: the time to its first token, and tokens per second."""
+    """The speed of a response: the time to its first token, and tokens per second."""
 
     first_ms: float
     tokens_per_s: float
@@ -239,7 +239,7 @@ FULL = TurnEnd(reason="prompt_too_long", message="the model's context window is 
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
-    """How many times this turn has continued for each cause since a tool last ran."""
+    """The number of continuations of this turn by cause, since a tool last ran."""
 
     max_tokens: int = 0
     full: int = 0

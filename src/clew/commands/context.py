@@ -198,14 +198,14 @@ def make_context_page(model: Model, parts: Sequence[WindowPart], how: str) -> Re
     for part in parts:
         groups[GROUPS[_kind(part)]].append(part)
     sums = {name: sum(part.tokens for part in inside) for name, inside in groups.items() if inside}
-    whole = window or used
+    total = window or used
     most = max(sums.values(), default=0)
     if window:
         sums[FREE] = max(0, window - used)
     rows = [
         PageRow(
             label=name,
-            cells=(f"{tokens:,}", format_share(tokens, whole)),
+            cells=(f"{tokens:,}", format_share(tokens, total)),
             share=tokens / most if name != FREE else None,
         )
         for name, tokens in sums.items()

@@ -1,6 +1,6 @@
-"""`clew handover AGENT`: export a session to where another agent looks, and say how to go on there.
+"""`clew handover AGENT`: exports a session to another agent, and prints how to continue there.
 
-The export is recorded, so that the session comes back whole with `clew sessions import`.
+The export is recorded, so that `clew sessions import` can restore the session later.
 """
 
 import argparse
@@ -51,7 +51,7 @@ DESCRIPTION = "Export a session to another agent, and print the command that con
 def hand_over(agent: str, name: str | None, *, is_raw: bool = False) -> str:
     """Export a session for an agent, and return the command that continues it."""
     if agent == "claude":
-        # The transcript is in the format of this agent already.
+        # The transcript is already in this agent's format.
         own = find_or_adopt(find_home(), find_cwd(), name or _find_newest())
         return f"claude --resume {own.stem}"
     path = find_saved_part(name or _find_newest())
@@ -70,7 +70,7 @@ def hand_over(agent: str, name: str | None, *, is_raw: bool = False) -> str:
 def _find_newest() -> str:
     outline = find_newest(find_home(), find_cwd())
     if outline is None:
-        raise UserError(f"no session in {find_cwd()}; name one")
+        raise UserError(f"no session found in {find_cwd()}; specify a session")
     return outline.session_id
 
 

@@ -1,7 +1,6 @@
-"""`clew link`: make a program named `claude` that starts clew, for programs that look for that
-name.
+"""`clew link`: creates a program named `claude` that starts clew, for programs that call that name.
 
-It never replaces or removes a file that it did not make.
+It never replaces or removes a file that it did not create.
 """
 
 import os
@@ -59,7 +58,7 @@ def unlink(folder: Path) -> str:
     if not os.path.lexists(path):
         return f"{path}: not found"
     if not is_ours(path):
-        raise UserError(f"{path} was not made by clew link, so it was not removed")
+        raise UserError(f"{path} was not created by clew link, so it was not removed")
     path.unlink()
     return f"removed {path}"
 
@@ -67,17 +66,17 @@ def unlink(folder: Path) -> str:
 def find_program() -> str:
     """Return the path of the installed clew that is running."""
     beside = Path(sys.executable).with_name("clew")
-    found = str(beside) if is_there(beside) else shutil.which("clew")
-    if found is None:
+    program = str(beside) if is_there(beside) else shutil.which("clew")
+    if program is None:
         raise UserError("clew not found on the PATH; install it with pip, pipx or uv tool")
-    return found
+    return program
 
 
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew link",
-        description=f"Make a program named {NAME} that starts clew, for programs that look for "
-        "that name. An existing program is never replaced.",
+        description=f"Create a program named {NAME} that starts clew, for programs that call that"
+        " name. An existing program is never replaced.",
     )
     parser.add_argument(
         "--folder", default=FOLDER, help=f"Folder of the program (default {FOLDER})"

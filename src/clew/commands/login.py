@@ -71,7 +71,7 @@ async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -
 async def check_saved_key(
     secret: str, environ: Mapping[str, str], row: ServiceRow = ROWS["anthropic"]
 ) -> str:
-    """Check a key where a saved key is used: at the address of its service, and nowhere else."""
+    """Check a key at the address of its service, and nowhere else."""
     environment = freeze(environ)
     if row.name != "anthropic":
         endpoint = make_row_endpoint(row, environ, secret)
@@ -99,12 +99,12 @@ def delete_key(places: Places, service: str = "anthropic") -> str:
 
 
 def name_in_file(service: str) -> str:
-    """Return the name under which a service's key is saved; Anthropic's has none."""
+    """Return the name under which a service's key is saved, or an empty string for Anthropic."""
     return "" if service == "anthropic" else service
 
 
 def find_row(name: str, environ: Mapping[str, str]) -> ServiceRow:
-    """Return the service that a command names, in the table or in the settings."""
+    """Return the service with this name in the table or the settings."""
     current = load_current_rules(environ, Path.cwd())
     rows, _ = read_services(read_object(current.settings, "services"))
     if name not in rows:
@@ -116,8 +116,8 @@ def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew login",
         description="Save an API key. The key is read from the terminal without echo, or from a pipe. It is never "
-        "taken from the command line, where other users of this machine could see it. A key that is typed is "
-        "checked with one free request. A saved key is used only for its own service.",
+        "taken from the command line, where other users of this machine could see it. A typed key"
+        " is checked with one free request. A saved key is used only for its own service.",
     )
     parser.add_argument(
         "service", nargs="?", default="anthropic", help="Service (default: anthropic)"

@@ -1,4 +1,4 @@
-"""`clew models`: list what keys and servers on this machine make available; update clew's table."""
+"""`clew models`: lists available models, and updates clew's table of models."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ WAIT_S = 60.0
 
 
 async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
-    """Return what each usable service offers, and the problems in the settings."""
+    """Return the offer of each usable service, and problems in the settings."""
     current = load_current_rules(os.environ, Path.cwd())
     environment = freeze(current.environ)
     async with AsyncExitStack() as opened:
@@ -45,21 +45,23 @@ async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
 
 def print_offers(offers: list[ServiceOffer], words: list[str]) -> None:
     if not offers:
-        print_pieces("No service has a key, and no model server runs on this machine.")
-        print_pieces(("quiet", "Save a key with clew login SERVICE, or set its variable."))
+        print_pieces("No service has a key, and no model server is running on this machine.")
+        print_pieces(
+            ("quiet", "Save a key with clew login SERVICE, or set the service's variable.")
+        )
         return
     for offer in offers:
         models = [pair for pair in offer.models if all(word in pair[0].lower() for word in words)]
         if not models:
             continue
-        listed = "" if offer.is_listed else "  (did not list its models; from clew's table)"
+        listed = "" if offer.is_listed else "  (no list from the service; models from clew's table)"
         print_pieces(("strong", offer.title), ("quiet", listed))
         width = max(len(name) for name, _ in models)
         for name, model in models:
             facts = [*describe_model(model), describe_abilities(model)]
             print_pieces(f"  {name:<{width}}  ", ("quiet", " · ".join(filter(None, facts))))
         if offer.unknown and not words:
-            print_pieces(("quiet", f"  and {offer.unknown} that clew does not know"))
+            print_pieces(("quiet", f"  and {offer.unknown} that are not in clew's table"))
 
 
 def as_json(name: str, model: Model) -> dict[str, object]:
@@ -86,7 +88,7 @@ def main(argv: list[str]) -> int:
         "tokens, context windows and abilities. `clew models update FROM` replaces clew's table of prices and limits.",
     )
     parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="Only models whose names contain all words"
+        "words", nargs="*", metavar="WORD", help="Show only models whose names contain all words"
     )
     parser.add_argument("--json", action="store_true", help="Print JSON")
     options = parser.parse_args(argv)
@@ -110,8 +112,9 @@ def main(argv: list[str]) -> int:
 def update(argv: list[str]) -> int:
     parser = Group(
         prog="clew models update",
-        description="Read newer prices and limits of models from litellm's file "
-        "model_prices_and_context_window.json. Nothing is read from the network unless you name a URL.",
+        description="Read newer prices and limits of models from litellm's file"
+        " model_prices_and_context_window.json. The network is used only if you specify"
+        " a URL.",
     )
     parser.add_argument("source", metavar="FROM", help="A file, or an https URL")
     options = parser.parse_args(argv)
@@ -133,7 +136,7 @@ def update(argv: list[str]) -> int:
 
 
 async def read_source(source: str) -> bytes:
-    """Return the content of a file, or of an https URL that the user named."""
+    """Return the content of a file, or of an https URL."""
     if "://" not in source:
         return await asyncio.to_thread(Path(source).read_bytes)
     transport = HttpTransport(read_network(freeze(os.environ)))

@@ -140,7 +140,7 @@ def named(desk: PluginInstaller, name: str) -> Installed:
         return meant[0]
     if meant:
         raise UserError(
-            f"{name} is ambiguous; name one of {', '.join(plugin.id for plugin in meant)}"
+            f"{name} is ambiguous; specify one of {', '.join(plugin.id for plugin in meant)}"
         )
     raise UserError(f'unknown plugin "{name}"; clew plugin list shows the installed ones')
 

@@ -1,6 +1,6 @@
 """Colored lines on standard output for commands such as `clew doctor`.
 
-Colors only support the text: a pipe, `NO_COLOR` and simple terminals get the same words. Text from
+Colors only support the text: pipes, `NO_COLOR` and simple terminals show the same text. Text from
 files is cleaned here, so it can't control the terminal; only this module adds escape sequences.
 """
 

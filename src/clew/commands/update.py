@@ -1,7 +1,7 @@
-"""`clew update`: how this clew was installed, whether there is a newer version, and the update.
+"""`clew update`: shows how clew was installed, checks for a newer version, and updates clew.
 
-Each installer updates what it installed; clew never replaces files of its own. Nothing here runs by
-itself, except the check behind the setting `updateNotice`.
+The installer does the update; clew never replaces its own files. Nothing here runs automatically,
+except the check that the setting `updateNotice` enables.
 """
 
 import os
@@ -26,7 +26,7 @@ _NEWER = re.compile(r"\bclew[-=]+(\d+(?:\.\d+)+)")
 
 
 def find_newest(installation: Installation) -> str | None:
-    """Return the newest version that the installer knows, or `None` if it can't be asked.
+    """Return the newest version according to the installer, or None if that fails.
 
     The installer uses its own configuration: its package index, proxy and certificates.
     """
@@ -50,12 +50,12 @@ def find_newest(installation: Installation) -> str | None:
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it with another."""
+    """Return a version's numbers for comparison."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def update(installation: Installation) -> int:
-    """Let the installer update clew, and return its exit code."""
+    """Run the installer to update clew, and return its exit code."""
     program = installation.command[0]
     if shutil.which(program) is None:
         raise UserError(f"{program} not found on the PATH; clew was installed by {installation.by}")
@@ -70,9 +70,9 @@ def record_newest(own: Path, newest: str | None) -> None:
 
 
 def find_notice(own: Path) -> str:
-    """Return the notice of a newer version, if the last check found one, and check once a day.
+    """Return a notice if the last check found a newer version, and start a check once a day.
 
-    The check runs in a process of its own, which the session neither waits for nor hears from.
+    The check runs in a separate process, which the session does not wait for.
     """
     record = read_own(own / "update.json")
     checked_at = record.get("checkedAt")
@@ -95,8 +95,8 @@ def find_notice(own: Path) -> str:
 def claim_check(own: Path, newest: str | None) -> bool:
     """Record that a check begins, so that other sessions do not check as well.
 
-    Return False if the record can't be written: a notice is no reason to fail, and without a record
-    every session would check.
+    Return False if the record can't be written: a notice is no reason to fail, and without a
+    record, every session would check.
     """
     try:
         record_newest(own, newest)
@@ -111,18 +111,18 @@ def describe(installation: Installation, newest: str | None) -> Sequence[str]:
         is_newer = order(newest) > order(VERSION)
         lines.append(f"newest version: {newest}" if is_newer else "this is the newest version")
     elif installation.query:
-        lines.append("newest version: unknown, because the package index can't be reached")
+        lines.append("newest version: unknown (can't reach the package index)")
     return [*lines, f"to update: {installation.advice or shlex.join(installation.command)}"]
 
 
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew update",
-        description="Show how clew was installed and whether there is a newer version, and update it if you "
-        "agree. The tool that installed clew does the update.",
+        description="Show how clew was installed, check for a newer version, and update clew after"
+        " you confirm. The tool that installed clew does the update.",
     )
-    parser.add_argument("--check", action="store_true", help="Only show what could be updated")
-    parser.add_argument("-y", "--yes", action="store_true", help="Update without asking")
+    parser.add_argument("--check", action="store_true", help="Only check for a newer version")
+    parser.add_argument("-y", "--yes", action="store_true", help="Update without confirmation")
     options = parser.parse_args(argv)
     installation = find_installation()
     newest = find_newest(installation)
@@ -138,7 +138,7 @@ def main(argv: list[str]) -> int:
         return 0
     if not options.yes:
         if not sys.stdin.isatty():
-            show("nothing was changed; run clew update --yes")
+            show("nothing was updated; to update without a terminal, run clew update --yes")
             return 0
         sys.stdout.write("Update now? [y/N] ")
         sys.stdout.flush()

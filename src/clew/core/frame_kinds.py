@@ -1,7 +1,7 @@
 """The frames that clew writes to hosts: the table of their kinds and required members. Pure data.
 
 `make docs` generates `host_frames.schema.json` and a table of docs/extending/stream-json.md from it.
-Frames may have more members than the table names, and hosts must ignore kinds they don't know.
+Frames may have more members than the table lists, and hosts must ignore unknown kinds.
 """
 
 from msgspec import Struct
@@ -46,13 +46,13 @@ def result(subtype: str, meaning: str, **members: str) -> FrameKind:
 
 # fmt: off
 FRAMES: tuple[FrameKind, ...] = (
-    system("init", "The beginning of a turn, with what the session offers",
+    system("init", "The start of a turn, with the session's tools, commands and model",
         cwd=TEXT, tools=LIST, mcp_servers=LIST, model=TEXT, permissionMode=TEXT,
         slash_commands=LIST, apiKeySource=TEXT, claude_code_version=TEXT, clew_version=TEXT,
         output_style=TEXT, agents=LIST, skills=LIST, plugins=LIST, capabilities=LIST),
     frame("assistant", "One finished block of a response, or a reported API error",
         message=OBJECT, parent_tool_use_id="string?", session_id=TEXT, uuid=TEXT),
-    frame("user", "A tool result, a replayed prompt, or text of clew",
+    frame("user", "A tool result, a replayed prompt, or text from clew",
         message=OBJECT, parent_tool_use_id="string?", session_id=TEXT, uuid=TEXT),
     frame("stream_event", "One event of the model's stream",
         event=OBJECT, parent_tool_use_id="string?", session_id=TEXT, uuid=TEXT),
@@ -64,8 +64,8 @@ FRAMES: tuple[FrameKind, ...] = (
     result("error_max_structured_output_retries", "The end of a turn without a valid answer",
         errors=LIST),
     system("session_state_changed", "The session is running, waiting or idle", state=TEXT),
-    system("status", "What the session does, or its new permission mode", status="string?"),
-    system("task_started", "A task began", task_id=TEXT, description=TEXT),
+    system("status", "The session's activity, or its new permission mode", status="string?"),
+    system("task_started", "A task started", task_id=TEXT, description=TEXT),
     system("task_progress", "A subagent finished a step",
         task_id=TEXT, description=TEXT, usage=OBJECT),
     system("task_updated", "A task's state changed", task_id=TEXT, patch=OBJECT),
@@ -74,7 +74,7 @@ FRAMES: tuple[FrameKind, ...] = (
     system("background_tasks_changed", "All running background tasks", tasks=LIST),
     system("permission_denied", "A rule or mode denied a call",
         tool_name=TEXT, tool_use_id=TEXT, message=TEXT),
-    system("api_retry", "A request is repeated",
+    system("api_retry", "A request is retried",
         attempt=COUNT, max_retries="integer?", retry_delay_ms=COUNT, error_status="integer?",
         error=TEXT),
     system("model_fallback", "Another model answers",
@@ -88,27 +88,27 @@ FRAMES: tuple[FrameKind, ...] = (
     system("hook_response", "A hook ended",
         hook_id=TEXT, hook_name=TEXT, hook_event=TEXT, output=TEXT, stdout=TEXT, stderr=TEXT,
         outcome=TEXT),
-    system("informational", "A notice or a warning of clew", content=TEXT, level=TEXT),
-    system("local_command_output", "The output of a slash command that asked no model",
+    system("informational", "A notice or warning from clew", content=TEXT, level=TEXT),
+    system("local_command_output", "The output of a slash command that did not use the model",
         content=TEXT),
     system("commands_changed", "All slash commands, after a change", commands=LIST),
     system("session_writes_lost", "The last frame if a full disk cost lines of the transcript",
         error_code=TEXT, lost=LIST),
-    system("worker_shutting_down", "The last frame if a signal ends clew", reason=TEXT),
-    frame("conversation_reset", "A new conversation replaced the one of `session_id`",
+    system("worker_shutting_down", "The last frame when a signal ends clew", reason=TEXT),
+    frame("conversation_reset", "A new conversation replaced the one with `session_id`",
         new_conversation_id=TEXT, session_id=TEXT, uuid=TEXT),
-    frame("tool_use_summary", "What a group of calls did",
+    frame("tool_use_summary", "A summary of a group of calls",
         summary=TEXT, preceding_tool_use_ids=LIST, session_id=TEXT, uuid=TEXT),
     frame("tool_progress", "A call that is running",
         tool_use_id=TEXT, tool_name=TEXT, parent_tool_use_id="string?",
         elapsed_time_seconds=NUMBER, data=OBJECT, session_id=TEXT, uuid=TEXT),
-    frame("prompt_suggestion", "A guess at the next prompt",
+    frame("prompt_suggestion", "A suggestion for the next prompt",
         suggestion=TEXT, session_id=TEXT, uuid=TEXT),
-    frame("transcript_mirror", "Lines that were added to a transcript",
+    frame("transcript_mirror", "Lines appended to a transcript",
         filePath=TEXT, entries=LIST),
     frame("control_request", "A request to the host", request_id=TEXT, request=OBJECT),
-    frame("control_response", "The answer to a request of the host", response=OBJECT),
-    frame("control_cancel_request", "A request to the host that was withdrawn", request_id=TEXT),
+    frame("control_response", "The answer to a request from the host", response=OBJECT),
+    frame("control_cancel_request", "The withdrawal of a request to the host", request_id=TEXT),
 )
 # fmt: on
 

@@ -28,7 +28,7 @@ WIDEST = 32
 
 
 def format_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Format rows in two columns; a name too wide for the first column gets a line of its own."""
+    """Format rows in two columns; a name too wide for the first column gets a separate line."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows if len(name) <= WIDEST), default=2)
     return "\n".join(line for name, words in rows for line in _lines(name, words, width))
@@ -45,14 +45,14 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 class Show(Struct, frozen=True, kw_only=True):
     """Text shown to the user; the model does not see it.
 
-    With `is_unknown`, the line was not understood, so the user gets it back to edit. A terminal
-    paints `page` instead of the text, which has the same content.
+    With `is_unknown`, the line was not understood, and is returned to the prompt for editing. A
+    terminal draws `page`, which has the same content, instead of the text.
     """
 
     text: str
     is_error: bool = False
     is_unknown: bool = False
-    # Whether the transcript has the text already.
+    # Whether the transcript already contains the text.
     is_recorded: bool = False
     page: "ReportPage | None" = None
 

@@ -39,7 +39,7 @@ class PageGroup(Struct, frozen=True, kw_only=True):
 
 
 class ReportPage(Struct, frozen=True, kw_only=True):
-    """The content of a page. `summary` follows the title; `hints` say what can be done next."""
+    """The content of a page. `summary` follows the title; `hints` list the next steps."""
 
     title: str
     groups: tuple[PageGroup, ...] = ()
@@ -73,7 +73,10 @@ def format_page(page: ReportPage, *, has_bars: bool = False) -> str:
 
 
 def lay_out(page: ReportPage, width: int, *, has_bars: bool = True) -> Iterator[list[Piece]]:
-    """Yield the lines of a page. The last piece of a line may be too long, for the caller to wrap."""
+    """Yield the lines of a page.
+
+    The last piece of a line may be too long, for the caller to wrap.
+    """
     yield [(page.title, "heading"), (f"  {page.summary}" if page.summary else "", "quiet")]
     rows = [row for group in page.groups if not group.columns for row in group.rows]
     common = max((_cells(row.label) for row in rows if row.note or row.cells), default=0)
@@ -89,12 +92,12 @@ def lay_out(page: ReportPage, width: int, *, has_bars: bool = True) -> Iterator[
 
 def _group(group: PageGroup, common: int, width: int, *, has_bars: bool) -> Iterator[list[Piece]]:
     """Yield the lines of a group. Groups without figures have `common` as width of their labels."""
-    named = [*group.rows, PageRow(label=group.title, cells=group.columns)]
+    rows = [*group.rows, PageRow(label=group.title, cells=group.columns)]
     own = max([len(group.title) - len(INDENT), *(_cells(row.label) for row in group.rows)])
     label_cells = min(own if group.columns else common, LABEL_CELLS, max(8, width // 2))
     sizes = [
-        max(_cells(row.cells[place]) for row in named if place < len(row.cells))
-        for place in range(max(len(row.cells) for row in named))
+        max(_cells(row.cells[place]) for row in rows if place < len(row.cells))
+        for place in range(max(len(row.cells) for row in rows))
     ]
     used = len(INDENT) + label_cells + sum(size + 2 for size in sizes)
     has_bars = has_bars and used + 2 + BAR_CELLS <= width

@@ -198,7 +198,7 @@ def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
 
 
 def tool_use_summary(summary: str, calls: Sequence[str], *, session_id: str, uuid: str) -> Json:
-    """Return the frame that says in a few words what a group of calls did."""
+    """Return the frame with a short summary of a group of calls."""
     return {
         "type": "tool_use_summary",
         "summary": summary,
@@ -327,8 +327,8 @@ def encode_frame(frame: Json, limit: int = MAX_FRAME_BYTES) -> bytes:
 class FrameCuts:
     """Shortens a frame and lists what it omits.
 
-    Long strings lose their middle, and long arrays and objects their end. Encoded media is left out
-    as a whole.
+    Long strings lose their middle, and long arrays and objects their end. Encoded media is omitted
+    entirely.
     """
 
     def __init__(self, limit: int) -> None:

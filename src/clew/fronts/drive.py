@@ -438,12 +438,12 @@ def make_next_options(options: Options, then: Clear | Resume) -> Options:
 
 
 def offer_at_start(session: Session) -> Pick | None:
-    """Return what the user is asked before the first prompt of an interactive session, if anything."""
+    """Return the question before the first prompt of an interactive session, if any."""
     if session.resumed is not None:
         return session.parts.compaction.offer()
     recorder = session.story.recorder
     project, own = recorder.writer.project, recorder.transcript.parent
-    # Once the folder has sessions, nothing is asked.
+    # Ask nothing once the folder has sessions.
     if project is None or not recorder.is_kept or light.list_session_files(own):
         return None
     from clew.parts.moved_projects import offer_moved_sessions

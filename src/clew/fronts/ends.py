@@ -1,4 +1,4 @@
-"""How a front end ends: signals, exit codes, and the error message. Imports nothing heavy."""
+"""The end of a front end: signals, exit codes, and the error message. Imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exiting while background tasks run: the question, and what became of the tasks.
+"""Exiting while background tasks run: the question, and the report about the tasks.
 
 A command can be kept running after clew exits; an agent runs inside clew and ends with it.
 """

@@ -1,7 +1,7 @@
 """The questions that clew asks a user at the keyboard.
 
 They concern permissions, plans, the model's questions, trust, the sandbox and MCP servers. This
-module defines how they are worded and what the answers mean; a view shows them. Nothing is decided
+module defines their wording and the meaning of the answers; a view shows them. Nothing is decided
 without the user: no answer means no.
 """
 
@@ -281,7 +281,7 @@ def make_title(call: Json, cwd: str) -> str:
 
 
 def describe_why(question: Question) -> str:
-    """Return why a call needs approval. What the prompt shows already is not repeated."""
+    """Return why a call needs approval, without repeating what the prompt already shows."""
     findings = question.decision.findings
     if question.why != describe_reason(question.decision) or len(findings) != 1:
         return question.why

@@ -1,7 +1,7 @@
 """Messages that wait for a session, recorded so that a crash loses none.
 
 A message that a turn received is in the transcript under its UUID. Any other message waits until it
-is taken back or done, even across runs.
+is withdrawn or finished, even across runs.
 """
 
 from typing import Any

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class HostParts(Struct, frozen=True, kw_only=True):
-    """What the host program adds to a session.
+    """The additions of a host program to a session.
 
     Its `hooks` run like those in settings, from the first event on.
     """
@@ -69,7 +69,7 @@ class HostParts(Struct, frozen=True, kw_only=True):
     prepare: PrepareFunction | None = None
     # Compacts conversations instead of clew.
     compact: "CompactFunction | None" = None
-    # Whether the program's loggers get the session's events.
+    # Whether the program's loggers receive the session's events.
     has_loggers: bool = False
 
 
@@ -134,12 +134,13 @@ class Thread(Struct, frozen=True, kw_only=True):
 def find_provider(
     options: Options, environment: Environment, settings: Json
 ) -> ProviderFunction | None:
-    """Return the provider of an installed package that the model's name begins with, if any."""
+    """Return the installed package's provider with which the model's name begins, if any."""
     model = options.model or environment.text("model") or read_text(settings, "model") or ""
     name, colon, _ = model.partition(":")
     if not colon:
         return None
-    from clew.system.plug_ins import PROVIDERS, load_plug_in  # Few models have such a name.
+    # Imported here, because few models have such a name.
+    from clew.system.plug_ins import PROVIDERS, load_plug_in
 
     provider: ProviderFunction | None = load_plug_in(PROVIDERS, name)
     return provider

@@ -1,7 +1,7 @@
-"""Sessions of a project that was moved or renamed: recognized by its repository, and offered once.
+"""Sessions of a moved or renamed project, recognized by its repository and offered once.
 
-What identifies a repository is in the first line of its sessions (`recording.identify_project`).
-Nothing moves without the user's answer.
+The repository's identity is in the first line of its sessions (`recording.identify_project`).
+Nothing is moved without the user's answer.
 """
 
 import os
@@ -34,7 +34,7 @@ def find_moved_project(home: Path, identity: str) -> Gone | None:
 
 
 def offer_moved_sessions(home: Path, cwd: str, identity: str) -> Pick | None:
-    """Return the question whether sessions come along; None if it does not arise or was answered."""
+    """Return the question whether to move sessions; None if there are none or it was answered."""
     moved = find_moved_project(home, identity)
     if moved is None or _was_left(home, moved.cwd, cwd):
         return None
@@ -43,7 +43,9 @@ def offer_moved_sessions(home: Path, cwd: str, identity: str) -> Pick | None:
         PickRow(line=f"/relocate {moved.cwd}", label=f"Move {count} to this folder"),
         PickRow(line=f"/relocate --leave {moved.cwd}", label="Leave them, and don't ask again"),
     )
-    text = f"This repository was in {moved.cwd}, which no longer exists. It has {count} there."
+    text = (
+        f"This repository was in {moved.cwd}, which no longer exists. The old folder has {count}."
+    )
     return Pick(title="Sessions of a moved project", rows=rows, text=text)
 
 

@@ -1,6 +1,6 @@
 """The interface of session parts, and the context that they may use.
 
-A part is made from its inputs (settings, files) and from other parts, without starting anything.
+A part is created from its inputs (settings, files) and other parts, without starting anything.
 `open` passes it the assembled conversation, and from then on it may run. A part's attributes are
 never set from outside. `session.parts.SessionParts` lists the parts in the order in which they are
 opened and queried; they are closed in reverse.
@@ -59,7 +59,7 @@ class Part:
     name: ClassVar[str]
 
     async def open(self, context: PartContext, /) -> None:
-        """Start the part. Called once, after all parts have been made."""
+        """Start the part. Called once, after all parts have been created."""
 
     async def aclose(self) -> None:
         """Stop the part. Also called if the part was never opened."""

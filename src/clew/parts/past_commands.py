@@ -21,7 +21,10 @@ from clew.system.files import read_content
 from clew.system.process.output import ProcessOutput
 
 ENDED_WITH_CLEW = "it ended when the clew process that started it exited"
-COPIED = "it was started by session {}, which this session was copied from; if it is still running, it belongs to that session"
+COPIED = (
+    "session {}, of which this session is a copy, started it; if it is still running, it"
+    " belongs to that session"
+)
 ENDED = "task-ended"
 
 

@@ -21,7 +21,7 @@ class OwnSession(Part):
 
     def __init__(self, rules: SessionRules, recorder: Recorder, *, may_bypass: bool) -> None:
         self._rules = rules
-        # A session that began in this mode may return to it.
+        # A session that started in this mode may return to it.
         self._may_bypass = may_bypass or rules.mode == BYPASS
         self._recorder = recorder
         self._before: Mode = "default"
@@ -50,7 +50,7 @@ class OwnSession(Part):
         return self._rules.standing.places
 
     def change_mode(self, word: str) -> Mode:
-        """Switch to the mode that the user or the host named.
+        """Switch to a mode for the user or the host.
 
         Raise `SettingsError` if the session may not use it.
         """

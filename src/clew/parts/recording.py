@@ -160,7 +160,7 @@ def read_branch(folder: Path) -> str:
     return "HEAD"
 
 
-# Where the repository came from or, without that, the first entry of its log.
+# The repository's remote or, if it has none, the first entry of its log.
 _SIGNS = (
     ("config", lazy_pattern(rb'\[remote "origin"\][^\[]*?\n[ \t]*url[ \t]*=[ \t]*(\S+)')),
     ("logs/HEAD", lazy_pattern(rb"\A([^\n]+)")),
@@ -169,7 +169,7 @@ SIGN_MAX_BYTES = 1 << 20
 
 
 def identify_project(folder: Path) -> str | None:
-    """Return what identifies the repository in a folder wherever it is; None if nothing does."""
+    """Return an identifier of a folder's repository that survives moving it, or None."""
     for name, pattern in _SIGNS:
         try:
             match = pattern.search(read_content(folder / ".git" / name, SIGN_MAX_BYTES))

@@ -1,4 +1,4 @@
-"""Resuming and copying sessions: which session is meant, and how its content enters the record.
+"""Resuming and copying sessions: finds the session and loads its content into the record.
 
 Loaded only if a session is resumed.
 """
@@ -152,5 +152,5 @@ def placed(home: Path, cwd: str, path: Path) -> Path:
     folder = choose.folder_of(home, cwd, path)
     closed = None if folder == path.parent else why_closed(folder)
     if closed is not None:
-        raise SessionError(f"{closed}; so the other files of session {path.stem} can't be read")
+        raise SessionError(f"{closed}, so the other files of session {path.stem} can't be read")
     return folder

@@ -226,7 +226,7 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return what deny rules withhold from git in a folder, as far as this is known.
+        """Return the files in a folder that deny rules withhold from git, as far as known.
 
         The search of git's history is set up when a command first asks git for file contents.
         """
@@ -274,7 +274,7 @@ class SessionSandbox(Part):
 
     @property
     def _switched(self) -> str:
-        """The state of the sandbox in words: whether it is on, and what decides that."""
+        """The state of the sandbox as text: whether it is on, and the reason."""
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
             return f"{state} in mode {self._rules.mode} (automatic in {' and '.join(OWN_MODES)})"

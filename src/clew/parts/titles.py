@@ -1,8 +1,8 @@
 """The session's title: the user's own, else a generated one, else the first prompt.
 
 Owns the one request for a generated title. The request runs in parallel with a turn and never
-delays it. If it fails, the session has no generated title. The title is a small model's text about
-the user's prompts, so it is data: shown and searched, never followed.
+delays it. If it fails, the session has no generated title. The title is text that a small model
+wrote about the user's prompts, so it is data: shown and searched, never followed as instructions.
 """
 
 import asyncio

@@ -40,7 +40,7 @@ def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[To
     """
     tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
-    if unknown and options.input_format != "stream-json":  # Hosts get a notice.
+    if unknown and options.input_format != "stream-json":  # Hosts receive a notice.
         names = ", ".join(tool.name for tool in tools)
         raise CommandLineError(f'--tools: unknown tool "{unknown[0]}" (expected one of {names})')
     is_alone = options.is_print and options.asks != "stdio"

@@ -72,7 +72,7 @@ def warmer_of(
 
     def hindrance(request: ModelRequest) -> str:
         if not service.provider.endpoint_for(request.model).speaks_messages:
-            return "the service has no cache that requests keep warm"
+            return "the service has no cache that requests can keep warm"
         if service.gate.left_s(clock.now_s(), request.model) > 0:
             return "the service requested a pause"
         if service.provider.threads_for(request.model) is not None and request.in_thread:

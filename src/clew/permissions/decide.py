@@ -129,7 +129,7 @@ def unusable(request: PermissionRequest) -> Finding:
     return Finding(
         subject=request.tool,
         verdict="ask",
-        reason="the input does not name what the call would touch",
+        reason="the input does not say what the call would access",
         nature="guard",
     )
 

@@ -42,7 +42,7 @@ FAMILIES: tuple[str, ...] = ("read", "edit")
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """What every judgment needs: the rules, the context and the path resolver.
+    """The input of every judgment: the rules, the context and the path resolver.
 
     `untrusted` means that untrusted text precedes the call in the conversation.
     """
@@ -300,7 +300,7 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob, or a folder with everything in it, needs approval; None if it does not.
+    """Return why a glob, or a folder with everything in it, needs approval, or None if it does not.
 
     The usual reason is that the files could include protected ones.
     """

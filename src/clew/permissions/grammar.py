@@ -89,7 +89,7 @@ NAMES = (
     ("&", "a background job"),
     ("<<", "a here-document that is not literal"),
 )
-UNJUDGED = "uses {what}, which clew always asks about"
+UNJUDGED = "uses {what}, for which clew always asks"
 
 
 class Unread(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Whether a tool call may run, for programs: rules as text in, a verdict and its reason out. Pure."""
+"""Permission checks for programs: given rules as text, return a verdict and its reason. Pure."""
 
 import posixpath
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from clew.permissions.rules import (
 
 
 class Judgment(Struct, frozen=True, kw_only=True):
-    """Whether a call may run, and why.
+    """A decision about a tool call.
 
     Fields:
         verdict: `allow`, `ask`, `deny`, or in the mode auto `review`, for a model to decide.
@@ -43,9 +43,9 @@ def judge_call(
     home: str,
     mode: Mode = "default",
 ) -> Judgment:
-    """Return whether a tool call may run under rules, as in a session.
+    """Judge a tool call under rules, as a session would.
 
-    Nothing is read from disk: paths count as written, and symbolic links are not followed. Raise
+    Nothing is read from disk: paths are used as written, and symbolic links are not followed. Raise
     `ValueError` for an invalid rule.
     """
     lists: tuple[tuple[Behavior, Iterable[str]], ...] = (

@@ -416,7 +416,7 @@ SED_COMMAND = re.compile(
 )
 
 
-# The length of a line. Where `-l` has no value, as in BSD, the word behind it is the script.
+# The length of a line. Where `-l` has no value, as in BSD, the word after it is the script.
 LINE_LENGTH = re.compile(r"\d+")
 
 

@@ -117,7 +117,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """How a tool is judged: its family, and the input fields that hold its paths or main value."""
+    """The row by which a tool is judged: its family, and fields with its paths or main value."""
 
     family: Family
     paths: tuple[str, ...] = ()

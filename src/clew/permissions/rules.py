@@ -100,7 +100,7 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
 
 
 class RejectedRule(Struct, frozen=True, kw_only=True):
-    """An invalid rule, and what is wrong with it."""
+    """An invalid rule and its problem."""
 
     text: str
     what: str
@@ -263,7 +263,7 @@ class RuleSet:
         )
 
     def _spelled(self, folder: str) -> tuple[str, ...]:
-        """Return every name of a folder, including those it has behind symbolic links."""
+        """Return every name of a folder, including names through symbolic links."""
         if self._resolve is None:
             return (folder,)
         if folder not in self._spellings:

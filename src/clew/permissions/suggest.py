@@ -179,7 +179,7 @@ def exactly(line: str) -> list[str]:
 
 
 def for_command(command: Simple) -> str | None:
-    """Return one rule for a command, by its name and subcommand, or None if none is offered."""
+    """Return a rule for a command, based on its name and subcommand, or None if none is offered."""
     if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
         return None
     alone = all(word.text.startswith("-") for word in command.words[1:])

@@ -175,7 +175,7 @@ class No(Struct, frozen=True, kw_only=True):
 
 
 class UnusableVerdict(Struct, frozen=True, kw_only=True):
-    """An answer that neither allows nor denies the call, with what was expected."""
+    """An answer that neither allows nor denies the call, with the expected format."""
 
     why: str
 

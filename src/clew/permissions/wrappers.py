@@ -1,4 +1,4 @@
-"""Commands that start other commands, and how to find what they start.
+"""Commands that start other commands, and the search for the commands they start.
 
 Owns the table. `unwrapped` returns the inner commands of a simple command, and whether the outer
 one adds nothing (`timeout 30 make` is `make`). A command that clew cannot follow becomes a
@@ -16,7 +16,7 @@ MAX_DEPTH = 6
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
-    """How to parse a wrapper's arguments: options with values, and operands before the command.
+    """The syntax of a wrapper's arguments: options with values, and operands before the command.
 
     `plain` lists the options with which the wrapper adds nothing to the command it starts. With any
     other option, the wrapper itself also needs a rule.
@@ -108,7 +108,7 @@ RESERVED = frozenset({
 
 
 class Unwrapped(Struct, frozen=True, kw_only=True):
-    """What a command starts: other commands, command lines, and text that clew cannot judge.
+    """The result of unwrapping a command: commands, command lines, and text that clew cannot judge.
 
     `plain` means that the outer command itself needs no further judgment.
     """

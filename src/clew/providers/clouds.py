@@ -46,13 +46,13 @@ class RenewedCredentials(Generic[Held]):
     async def get(self, is_rejected: Callable[[Held], bool]) -> Held:
         """Return the credentials, or new ones if the current ones cannot be used."""
         async with self._lock:
-            held = self._held
-            has_failed = held is not None and is_rejected(held)
+            current = self._held
+            has_failed = current is not None and is_rejected(current)
             if has_failed and self._refresh is not None:
                 await self._refresh()
-            if held is None or has_failed or self._is_old(held):
-                held = self._held = await self._fetch()
-            return held
+            if current is None or has_failed or self._is_old(current):
+                current = self._held = await self._fetch()
+            return current
 
     def _is_old(self, held: Held) -> bool:
         return held.expires_at_s is not None and held.expires_at_s - self._now_s() < EARLY_S
@@ -98,7 +98,7 @@ def authorize_for_aws(
         signed_before = dict(rejected.headers).get("authorization", "") if rejected else ""
         keys = await credentials.get(lambda held: f"={held.access_key}/" in signed_before)
         at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        made = sign(
+        headers = sign(
             request.method,
             request.url,
             request.body,
@@ -108,7 +108,7 @@ def authorize_for_aws(
             at=at,
             content_type=dict(request.headers).get("content-type", ""),
         )
-        return _with_headers(request, made)
+        return _with_headers(request, headers)
 
     provider.authorize = authorize
 
@@ -130,5 +130,5 @@ def authorize_by_token(
 
 
 def _with_headers(request: HttpRequest, made: dict[str, str]) -> HttpRequest:
-    kept = tuple((n, v) for n, v in request.headers if n.lower() not in made)
-    return replace(request, headers=(*kept, *made.items()))
+    remaining = tuple((n, v) for n, v in request.headers if n.lower() not in made)
+    return replace(request, headers=(*remaining, *made.items()))

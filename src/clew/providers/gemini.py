@@ -107,8 +107,8 @@ def is_third_generation(model_id: str) -> bool:
     """Return whether a model is Gemini 3 or later; an alias without a version is the newest."""
     if "gemini" not in model_id:
         return False
-    found = VERSION.search(model_id)
-    return found is None or int(found[1]) >= 3
+    match = VERSION.search(model_id)
+    return match is None or int(match[1]) >= 3
 
 
 def _thinking(request: ModelRequest, model: Model) -> Json:

@@ -71,14 +71,14 @@ async def ask_json(
         return None
     finally:
         await exchange.close()
-    found = parse_object(data) if head.status == 200 else None
-    return None if isinstance(found, StreamFault) else found
+    value = parse_object(data) if head.status == 200 else None
+    return None if isinstance(value, StreamFault) else value
 
 
 async def list_offered(endpoint: Endpoint, transport: Transport) -> list[ListedModel] | None:
     """Return the models that a service lists, or None if it has no list."""
-    found = await ask_json(transport, models_url(endpoint), endpoint=endpoint)
-    return None if found is None else read_list(found)
+    value = await ask_json(transport, models_url(endpoint), endpoint=endpoint)
+    return None if value is None else read_list(value)
 
 
 def read_list(found: Json) -> list[ListedModel]:
@@ -105,22 +105,22 @@ async def ask_about(service: str, model: str, endpoint: Endpoint, transport: Tra
 
     async def ask(path: str, body: bytes | None = None) -> Json:
         url = endpoint.base_url.rstrip("/").removesuffix("/v1") + path
-        found = await ask_json(transport, url, endpoint=endpoint, body=body, wait_s=LOCAL_WAIT_S)
-        return found or {}
+        value = await ask_json(transport, url, endpoint=endpoint, body=body, wait_s=LOCAL_WAIT_S)
+        return value or {}
 
     entry = make_unknown_model(model)
     match service:
         case "ollama":
             body = b'{"model":%s}' % _quote(model)
-            shown, running = await asyncio.gather(ask("/api/show", body), ask("/api/ps"))
-            return read_ollama(entry, shown, running)
+            properties, running = await asyncio.gather(ask("/api/show", body), ask("/api/ps"))
+            return read_ollama(entry, properties, running)
         case "llamacpp":
             return read_llamacpp(entry, await ask("/props"))
         case "lmstudio":
             return read_lmstudio(entry, await ask("/api/v0/models"))
         case _:
             listed = read_list(await ask("/v1/models"))
-            window = next((one.window for one in listed if one.id == model), None)
+            window = next((item.window for item in listed if item.id == model), None)
             return replace(entry, context_window=window)
 
 
@@ -138,9 +138,9 @@ def read_ollama(entry: Model, shown: Json, running: Json) -> Model:
     """
     window = next(
         (
-            _count(object_of(one).get("context_length"))
-            for one in list_of(running.get("models"))
-            if entry.id in (object_of(one).get("name"), object_of(one).get("model"))
+            _count(object_of(item).get("context_length"))
+            for item in list_of(running.get("models"))
+            if entry.id in (object_of(item).get("name"), object_of(item).get("model"))
         ),
         None,
     )
@@ -181,13 +181,13 @@ def read_llamacpp(entry: Model, props: Json) -> Model:
 
 def read_lmstudio(entry: Model, listed: Json) -> Model:
     """Read LM Studio's own list of models."""
-    for one in map(object_of, list_of(listed.get("data"))):
-        if one.get("id") == entry.id:
-            abilities = one.get("capabilities")
+    for item in map(object_of, list_of(listed.get("data"))):
+        if item.get("id") == entry.id:
+            abilities = item.get("capabilities")
             return replace(
                 entry,
-                context_window=_count(one.get("loaded_context_length")),
-                images=one.get("type") == "vlm",
+                context_window=_count(item.get("loaded_context_length")),
+                images=item.get("type") == "vlm",
                 pdfs=False,
                 tools="tool_use" in abilities if isinstance(abilities, list) else None,
             )

@@ -36,8 +36,8 @@ class ServedCatalog(ModelCatalog):
         self._service = service
 
     def find(self, name: str) -> Model | None:
-        found = self._catalog.find(f"{self._service}/{name}")
-        return None if found is None else replace(found, id=self._plain(found.id))
+        entry = self._catalog.find(f"{self._service}/{name}")
+        return None if entry is None else replace(entry, id=self._plain(entry.id))
 
     def entry(self, name: str) -> Model:
         return self.find(name) or make_unknown_model(name)

@@ -113,10 +113,10 @@ class Failures:
             self._times = {
                 name: times for name in self._times if (times := self._recent(name, now_s))
             }
-        named = (hash_secret(token), f"address {address}")
-        for name in named:
+        names = (hash_secret(token), f"address {address}")
+        for name in names:
             self._times[name] = [*self._recent(name, now_s), now_s][-MOST_FAILURES:]
-        if len(self._times[named[1]]) >= MOST_FAILURES:
+        if len(self._times[names[1]]) >= MOST_FAILURES:
             raise refuse_guess()
 
     def _recent(self, name: str, now_s: float) -> list[float]:

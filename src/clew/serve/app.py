@@ -220,10 +220,10 @@ class SessionServer:
             if user := self._users.find(request.headers, peer, self._proxies):
                 return Device(id=user, name=user, owner=user, scopes=self._users.scopes)
         find = partial(devices.find_device, token=token)
-        found = await self._find_credential(request, token, find)
-        if found is None:
+        device = await self._find_credential(request, token, find)
+        if device is None:
             raise RefusedError(401, "authentication_error", "a valid bearer token is required")
-        return found
+        return device
 
     async def _find_credential(
         self, request: Request, token: str, find: Callable[[Transaction], Found | None]
@@ -231,10 +231,10 @@ class SessionServer:
         """Look up a token. An invalid one counts as a failure of its sender only."""
         address, now_s = request.client.host if request.client else "", time.monotonic()
         self._failures.check(token, now_s)
-        found = await self._database.look(find) if token else None
-        if found is None:
+        credential = await self._database.look(find) if token else None
+        if credential is None:
             self._failures.note(token, address, now_s)
-        return found
+        return credential
 
     def _for_worker(self, handler: Callable[[str, str, Request], Awaitable[Response]]) -> Answer:
         """Pass a worker's session and token to a handler."""
@@ -249,10 +249,10 @@ class SessionServer:
     async def _worker_epochs(self, request: Request, session: str, token: str) -> tuple[int, int]:
         """Return the epochs of a worker's token and of its session."""
         find = partial(log.find_worker, session=session, token=token, now_ms=now_ms())
-        found = await self._find_credential(request, token, find)
-        if found is None:
+        epochs = await self._find_credential(request, token, find)
+        if epochs is None:
             raise RefusedError(401, "authentication_error", "the worker's token is invalid")
-        return found
+        return epochs
 
     # -- transcripts
 
@@ -266,12 +266,12 @@ class SessionServer:
         if "at" in request.query_params:
             # The hash of the first lines, with which a worker finds where copies diverge.
             at = parse_number(request, "at", 0)
-            found = await self._database.look(partial(log.chain_at, key=key, count=at))
+            chain_hash = await self._database.look(partial(log.chain_at, key=key, count=at))
             return JSONResponse(
                 {
                     "lines": count,
                     "chain": chain.hex(),
-                    "chain_at": None if found is None else found.hex(),
+                    "chain_at": None if chain_hash is None else chain_hash.hex(),
                 }
             )
         return PatientStream(
@@ -318,13 +318,13 @@ class SessionServer:
 
     async def _list_entries(self, device: Device, request: Request) -> Response:
         project, session = parse_project(device, request), request.query_params.get("session", "")
-        found = await self._database.read(
+        rows = await self._database.read(
             partial(log.list_transcripts, project=project, session=session)
         )
         return JSONResponse(
             [
                 {"session": name, "subpath": agent, "lines": lines, "mtime": at}
-                for name, agent, lines, at in found
+                for name, agent, lines, at in rows
             ]
         )
 
@@ -353,10 +353,10 @@ class SessionServer:
 
     async def _list_sessions(self, device: Device, request: Request) -> Response:
         kind = log.HOST if request.query_params.get("kind") == log.HOST else ""
-        found = await self._database.read(
+        sessions = await self._database.read(
             partial(log.list_sessions, owner=device.owner, limit=MOST_SESSIONS, kind=kind)
         )
-        return JSONResponse({"data": [show_session(session) for session in found]})
+        return JSONResponse({"data": [show_session(session) for session in sessions]})
 
     async def _show_session(self, device: Device, request: Request) -> Response:
         find = partial(log.find_session, session=read_session_id(request), owner=device.owner)
@@ -411,8 +411,8 @@ class SessionServer:
         return JSONResponse({"worker_epoch": await self._database.write(register)})
 
     async def _get_state(self, session: str, _token: str, _: Request) -> Response:
-        found = await self._database.look(partial(log.find_session, session=session))
-        return JSONResponse({"worker": found["state"] | {"worker_epoch": found["worker_epoch"]}})
+        row = await self._database.look(partial(log.find_session, session=session))
+        return JSONResponse({"worker": row["state"] | {"worker_epoch": row["worker_epoch"]}})
 
     async def _put_state(self, session: str, _token: str, request: Request) -> Response:
         patch = await parse_object(request)
@@ -533,10 +533,10 @@ class SessionServer:
             yield b": connected\n\n"
             while not subscriber.is_closed:
                 passing = subscriber.take()
-                found = await self._database.read(read)
-                if found is None:
+                batch = await self._database.read(read)
+                if batch is None:
                     return
-                events, closed = found
+                events, closed = batch
                 frames = [*passing, *(event_frame(e) for e in events if e.seq not in closed)]
                 if events:
                     after = events[-1].seq

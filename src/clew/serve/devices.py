@@ -98,13 +98,13 @@ def list_revoked(transaction: Transaction, since: int) -> list[str]:
 
 def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str = "") -> None:
     """Revoke a device. With `owner`, other owners' devices are not found."""
-    known = transaction.run(
+    rows = transaction.run(
         "SELECT 1 FROM device WHERE id=? AND revoked_at IS NULL AND (owner=? OR ?='')",
         device,
         owner,
         owner,
     )
-    if not known:
+    if not rows:
         raise RefusedError(404, "not_found", f"device not found: {device}")
     transaction.run("UPDATE device SET revoked_at=? WHERE id=?", now_ms, device)
     transaction.run("DELETE FROM worker WHERE device=?", device)

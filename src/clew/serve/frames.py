@@ -53,8 +53,8 @@ def sent_event(payload: Json) -> SentEvent:
         answers = request_id
     elif kind == "control_response":
         response = payload.get("response")
-        named = response.get("request_id") if isinstance(response, dict) else None
-        answers = named if isinstance(named, str) else ""
+        answered_id = response.get("request_id") if isinstance(response, dict) else None
+        answers = answered_id if isinstance(answered_id, str) else ""
     return SentEvent(
         id=event_id, kind=kind, body=msgspec.json.encode(payload), asks=asks, answers=answers
     )

@@ -123,10 +123,10 @@ def append_lines(
         return append_new(transaction, key, lines, count, chain, now_ms)
     if at > count:
         raise refuse_lines(count, chain, "gap", f"{at - count} earlier lines are missing")
-    known = read_lines(transaction, key, at, len(lines)) if at < count else []
-    if known != list(lines[: len(known)]):
+    stored = read_lines(transaction, key, at, len(lines)) if at < count else []
+    if stored != list(lines[: len(stored)]):
         raise refuse_lines(count, chain, "differs", "the lines differ from the stored lines")
-    new = lines[len(known) :]
+    new = lines[len(stored) :]
     rows = []
     uuids: set[str] = set()
     for number, line in enumerate(new, count + 1):
@@ -136,8 +136,8 @@ def append_lines(
         name = None if uuid is None or uuid in uuids else uuid
         uuids |= {uuid} if uuid is not None else set()
         rows.append((project, session, agent, number, name, line, chain))
-    taken = find_uuids(transaction, key, sorted(uuids))
-    rows = [(*row[:4], None if row[4] in taken else row[4], *row[5:]) for row in rows]
+    repeated = find_uuids(transaction, key, sorted(uuids))
+    rows = [(*row[:4], None if row[4] in repeated else row[4], *row[5:]) for row in rows]
     insert_lines(transaction, key, rows, count + len(new), chain, now_ms)
     return count + len(new), chain
 
@@ -151,13 +151,13 @@ def append_new(
     now_ms: int,
 ) -> tuple[int, bytes]:
     """Append the lines whose UUIDs are not stored yet, and those without one."""
-    named = [(uuid_of(line), line) for line in lines]
-    known = find_uuids(transaction, key, sorted({uuid for uuid, _ in named if uuid is not None}))
+    pairs = [(uuid_of(line), line) for line in lines]
+    stored = find_uuids(transaction, key, sorted({uuid for uuid, _ in pairs if uuid is not None}))
     rows = []
-    for uuid, line in named:
-        if uuid is not None and uuid in known:
+    for uuid, line in pairs:
+        if uuid is not None and uuid in stored:
             continue
-        known |= {uuid} if uuid is not None else set()
+        stored |= {uuid} if uuid is not None else set()
         chain = extend_chain(chain, line)
         count += 1
         rows.append((*key, count, uuid, line, chain))
@@ -210,11 +210,11 @@ LOOKED_UP = 500
 def find_uuids(
     transaction: Transaction, key: tuple[str, str, str], uuids: Sequence[str]
 ) -> set[str]:
-    found: set[str] = set()
+    stored: set[str] = set()
     for start in range(0, len(uuids), LOOKED_UP):
         part = uuids[start : start + LOOKED_UP]
         marks = ", ".join("?" * len(part))
-        found |= {
+        stored |= {
             row[0]
             for row in transaction.run(
                 "SELECT uuid FROM line WHERE project=? AND session=? AND agent=?"
@@ -223,7 +223,7 @@ def find_uuids(
                 *part,
             )
         }
-    return found
+    return stored
 
 
 def find_transcript(transaction: Transaction, key: tuple[str, str, str]) -> tuple[int, bytes]:
@@ -234,7 +234,7 @@ def find_transcript(transaction: Transaction, key: tuple[str, str, str]) -> tupl
 
 
 def chain_at(transaction: Transaction, key: tuple[str, str, str], count: int) -> bytes | None:
-    """Return the hash of the first `count` lines; None if there are fewer."""
+    """Return the hash of the first `count` lines, or None if there are fewer."""
     if count == 0:
         return NO_LINES
     rows = transaction.run(
@@ -370,10 +370,10 @@ def register_worker(
     The token is valid as long as the device that requested it.
     """
     transaction.lock(session)
-    found = find_session(transaction, session)
+    session_row = find_session(transaction, session)
     if expected is not None:
         require_epoch(transaction, session, expected)
-    epoch = int(found["worker_epoch"]) + 1
+    epoch = int(session_row["worker_epoch"]) + 1
     transaction.run(
         "UPDATE session SET epoch=?, beat_at=?, updated_at=? WHERE id=?",
         epoch,
@@ -398,7 +398,7 @@ def register_worker(
 def find_worker(
     transaction: Transaction, session: str, token: str, now_ms: int
 ) -> tuple[int, int] | None:
-    """Return the epochs of a worker's token and of its session; None for an invalid token."""
+    """Return the epochs of a worker's token and of its session, or None for an invalid token."""
     rows = transaction.run(
         "SELECT worker.epoch, session.epoch FROM worker JOIN session ON session.id=worker.session"
         " WHERE worker.token=? AND worker.session=? AND worker.expires_at>=?",
@@ -473,16 +473,16 @@ def append_events(
     last = int(find_session(transaction, session)["last_sequence_num"])
     stored = []
     for event in events:
-        known = transaction.run(
+        rows = transaction.run(
             "SELECT seq, source, body FROM event WHERE session=? AND id=?", session, event.id
         )
-        if known:
-            is_echo = source == "worker" and known[0][1] == "client"
-            if not is_echo and not is_same(bytes(known[0][2]), event.body):
+        if rows:
+            is_echo = source == "worker" and rows[0][1] == "client"
+            if not is_echo and not is_same(bytes(rows[0][2]), event.body):
                 raise RefusedError(
                     422, "event_differs", f"another event has the ID {event.id}", event_id=event.id
                 )
-            stored.append(StoredEvent(id=event.id, seq=int(known[0][0]), is_duplicate=True))
+            stored.append(StoredEvent(id=event.id, seq=int(rows[0][0]), is_duplicate=True))
             continue
         if event.answers:
             answered_by = answer(transaction, session, event, source, by, now_ms)

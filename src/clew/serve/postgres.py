@@ -90,12 +90,12 @@ class Connections:
         self._all: list[Any] = []
 
     def get(self) -> Any:
-        found = getattr(self._own, "connection", None)
-        if found is None or found.closed:
-            found = self._own.connection = connect(self._url)
-            found.autocommit = self._autocommit
-            self._all.append(found)
-        return found
+        connection = getattr(self._own, "connection", None)
+        if connection is None or connection.closed:
+            connection = self._own.connection = connect(self._url)
+            connection.autocommit = self._autocommit
+            self._all.append(connection)
+        return connection
 
     def close(self) -> None:
         for connection in self._all:

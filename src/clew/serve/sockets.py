@@ -94,11 +94,11 @@ class ViewerSockets:
         address, now_s = socket.client.host if socket.client else "", time.monotonic()
         self._failures.check(token, now_s)
         find = partial(devices.find_device, token=token)
-        found = await self._database.look(find) if token else None
-        if found is None:
+        device = await self._database.look(find) if token else None
+        if device is None:
             self._failures.note(token, address, now_s)
             raise RefusedError(401, "authentication_error", "a valid bearer token is required")
-        return found
+        return device
 
     async def _receive(
         self, socket: WebSocket, device: Device, session: str, waiting: bytes
@@ -106,10 +106,12 @@ class ViewerSockets:
         """Store the viewer's messages, line by line."""
         while True:
             *lines, waiting = waiting.split(b"\n")
-            said = [frame for line in lines if (frame := read(line))]
-            kept = [frame for frame in said if frame.get("type") not in ("keep_alive", "auth")]
-            if kept:
-                await self._store(device, session, kept)
+            frames = [frame for line in lines if (frame := read(line))]
+            payloads = [
+                frame for frame in frames if frame.get("type") not in ("keep_alive", "auth")
+            ]
+            if payloads:
+                await self._store(device, session, payloads)
             waiting += await receive(socket)
             if len(waiting) > EVENTS_MAX_BYTES:
                 raise RefusedError(413, "too_large", "the message is too large")
@@ -128,10 +130,10 @@ class ViewerSockets:
 
         while not subscriber.is_closed:
             passing = subscriber.take_payloads()
-            found = await self._database.read(look)
-            if found is None:
+            batch = await self._database.read(look)
+            if batch is None:
                 raise RefusedError(401, "authentication_error", "the token was revoked")
-            events, closed = found
+            events, closed = batch
             lines = [*passing, *(show(event) for event in events if event.seq not in closed)]
             after = events[-1].seq if events else after
             if lines:

@@ -251,8 +251,9 @@ def session_of(
 
 
 async def find_offers(ground: Ground) -> "list[ServiceOffer]":
-    """Return the models that can be chosen now."""
-    from clew.agent.offers import list_offers  # Only a list of models needs it.
+    """Return the available models."""
+    # Imported here, because only the list of models needs it.
+    from clew.agent.offers import list_offers
 
     return await list_offers(ground.service, ground.environment.text("ollama"))
 

@@ -57,7 +57,7 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 class Editing:
-    """Edits the context of a session. Created for each use, without state of its own."""
+    """Edits the context of a session. Stateless; created for each use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

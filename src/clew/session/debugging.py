@@ -60,7 +60,7 @@ COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
 
 # The kind of each event.
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
-# Writes a line about an event of a kind, some milliseconds after the one before.
+# Writes a line: the kind of event, the milliseconds since the previous one, and the text.
 WriteLine: TypeAlias = Callable[[str, float, str], None]
 
 
@@ -122,7 +122,7 @@ def watch_for_debugging(
 ) -> Callable[[Emit], Emit]:
     """Open the debug log; return a function that wraps an emitter so that its events are logged.
 
-    Without the option, the log is that of the program's loggers.
+    Without the option, events go to the program's loggers.
     """
     is_file = ground.options.debug is not None
     write = write_to_file(file_of(ground, thread, opened)) if is_file else write_to_loggers

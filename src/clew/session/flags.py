@@ -88,7 +88,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def read(argv: list[str]) -> tuple[list[str], Given, tuple[str, ...]]:
-    """Return the words of the prompt, the values of the given flags, and what was ignored.
+    """Return the words of the prompt, the values of the flags, and the ignored values.
 
     The values are by the long spelling of their flags.
     """
@@ -114,7 +114,7 @@ def read(argv: list[str]) -> tuple[list[str], Given, tuple[str, ...]]:
         except CommandLineError as error:
             if not is_host or row.name not in IGNORED_FOR_HOSTS:
                 raise
-            ignored.append(f"{error}; the default is used")
+            ignored.append(f"{error}; using the default")
             continue
         for value in values_read:
             before = flags.get(row.name) if row.flag.is_repeatable else None

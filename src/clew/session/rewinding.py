@@ -131,7 +131,7 @@ class RewindTarget(Struct, frozen=True, kw_only=True):
 
 
 class Rewinding:
-    """Rewinds a session. Created for each use, without state of its own."""
+    """Rewinds a session. Stateless; created for each use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

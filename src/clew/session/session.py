@@ -53,14 +53,14 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
     requests: Requests
     # Asks a model a question outside the conversation.
     ask: AskModel
-    # Sends a request as it is, and charges its cost under a purpose.
+    # Sends a request unchanged, and charges its cost to a purpose.
     put: Callable[[ModelRequest, Purpose], Awaitable[Ended]]
     # Tracks why the service's prompt cache missed.
     cache: CacheWatch
     # The source of the API key, in the terms of the host protocol.
     key_source: str
     lacks_key: bool
-    # Returns the models that can be chosen now.
+    # Returns the available models.
     offers: Callable[[], Awaitable[list["ServiceOffer"]]]
 
 

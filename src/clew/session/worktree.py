@@ -97,7 +97,7 @@ class Making:
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
-        """Return the worktree that a hook made, or None if no hook makes one."""
+        """Return the worktree that a hook created, or None if no hook does that."""
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None

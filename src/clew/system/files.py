@@ -1,4 +1,4 @@
-"""Replace files atomically, and check what is at a path.
+"""Replace files atomically, and inspect paths.
 
 Owns the atomic replacement: write a new file next to the old one, sync it, and rename it over the
 old one. Links are followed, so a settings file stored elsewhere remains a link. New files are

@@ -40,8 +40,8 @@ class IdeLock(Struct, frozen=True, kw_only=True):
 def find_ides(config_home: Path) -> list[IdeLock]:
     """Return the running editors, ordered by port."""
     folder = config_home / "ide"
-    found = (read_ide_lock(folder / name) for name in list_names(folder, []))
-    return sorted(filter(None, found), key=lambda lock: lock.port)
+    locks = (read_ide_lock(folder / name) for name in list_names(folder, []))
+    return sorted(filter(None, locks), key=lambda lock: lock.port)
 
 
 def read_ide_lock(path: Path) -> IdeLock | None:

@@ -1,6 +1,6 @@
-"""Plug-ins of installed packages, found by the entry points that the packages declare.
+"""Plug-ins of installed packages, found by their entry points.
 
-Nothing is imported until a name is asked for, because the search reads the metadata of all
+Nothing is searched until a name is requested, because the search reads the metadata of all
 packages.
 """
 
@@ -12,7 +12,7 @@ PROVIDERS, STORES = "clew.providers", "clew.stores"
 
 
 def load_plug_in(group: str, name: str) -> Any | None:
-    """Return what a package offers under this name, or None if there is no such package."""
+    """Return the object that a package registers under this name, or None."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=group, name=name):

@@ -47,10 +47,7 @@ class OtherHost(Struct, frozen=True, kw_only=True):
 
 
 class Web:
-    """Fetches pages, each over a connection of its own.
-
-    `allowed` are private hosts that the user named.
-    """
+    """Fetches pages over separate connections. `allowed` are private hosts in the settings."""
 
     def __init__(self, network: Network, allowed: Callable[[], Collection[str]]) -> None:
         self._allowed = allowed

@@ -87,9 +87,9 @@ CASES: tuple[Case, ...] = (
     Case(name="ended in an event",
          answer={"text": WORDS, "faults": [{"after_bytes": 700, "cut": "end"}]},
          kinds=("truncated", "event")),
-    Case(name="closed without a word", answer={"text": "x", "faults": [{"at": "headers", "cut": "close"}]},
+    Case(name="closed without a response", answer={"text": "x", "faults": [{"at": "headers", "cut": "close"}]},
          kinds=("reset",)),
-    Case(name="an event that is no JSON",
+    Case(name="an event that is not JSON",
          answer={"text": WORDS, "faults": [{"after_events": 4, "insert": "data: {no\n\n"}]},
          kinds=("event",)),
 )  # fmt: skip

@@ -49,9 +49,9 @@ async def _bytes(store: SessionStore) -> None:
     _must(
         "bytes",
         await store.append(key, LINES[2:], at=2) == 4,
-        "a second append goes after the first",
+        "a second append follows the first",
     )
-    _must("bytes", await _all(store, key) == b"".join(LINES), "lines are read back byte for byte")
+    _must("bytes", await _all(store, key) == b"".join(LINES), "lines are returned unchanged")
 
 
 async def _again(store: SessionStore) -> None:
@@ -60,7 +60,7 @@ async def _again(store: SessionStore) -> None:
     _must(
         "again",
         await store.append(key, LINES[:3], at=0) == 3,
-        "lines that exist are not appended twice",
+        "existing lines are not appended again",
     )
     _must("again", await store.append(key, LINES[1:], at=1) == 4, "lines after them are appended")
     _must(
@@ -82,7 +82,7 @@ async def _refused(store: SessionStore) -> None:
             pass
         else:
             _must("refused", False, promise)
-    _must("refused", await _all(store, key) == b"".join(LINES[:2]), "refused lines leave no trace")
+    _must("refused", await _all(store, key) == b"".join(LINES[:2]), "refused lines change nothing")
 
 
 async def _apart(store: SessionStore) -> None:
@@ -109,10 +109,10 @@ async def _apart(store: SessionStore) -> None:
 async def _blobs(store: SessionStore) -> None:
     data = b"\x00a file\xff" * 1000
     name = hashlib.sha256(data).hexdigest()
-    _must("blobs", await store.get_blob(name) is None, "a file that was not kept is None")
+    _must("blobs", await store.get_blob(name) is None, "a file that was not stored is None")
     for _ in range(2):
         await store.put_blob(name, data)
-    _must("blobs", await store.get_blob(name) == data, "a file is read back byte for byte")
+    _must("blobs", await store.get_blob(name) == data, "a file is returned unchanged")
     _must("blobs", list(await store.list()) == [], "files are not listed as transcripts")
 
 

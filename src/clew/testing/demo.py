@@ -174,7 +174,7 @@ class DemoScreen:
             case ToolUseUnusable(block=block, message=message):
                 self._note(f"calls {block['name']} with invalid input: {message}")
             case Withdrawn():
-                self._note("withdrawn: the answer starts again")
+                self._note("withdrawn: the answer starts over")
             case Retrying(failure=failure, attempt=attempt, delay_s=delay_s):
                 self._retries += 1
                 self._note(f"{failure.message}", RED)
@@ -273,7 +273,7 @@ class DemoClock:
 
 
 class DemoConversation:
-    """The messages so far. `ask` plays a prompt up to its last answer."""
+    """A conversation in progress. `ask` plays a prompt up to its last answer."""
 
     def __init__(self, provider: AnthropicProvider, screen: DemoScreen, clock: DemoClock) -> None:
         self._provider = provider

@@ -102,7 +102,7 @@ class LoopbackServer:
 
     @property
     def accepted(self) -> int:
-        """The number of connections accepted so far."""
+        """The number of accepted connections."""
         return self._listener.accepted
 
     @property

@@ -79,7 +79,7 @@ def _check(body: Any, *, counting: bool) -> None:
 
 
 def _check_later(body: Json) -> None:
-    """Check an otherwise valid body for what API version 2026-10-21 refuses in addition."""
+    """Check an otherwise valid body for members that only API version 2026-10-21 refuses."""
     for key in REMOVED_KEYS:
         if key in body:
             raise RequestRefusedError(f"{key}: Extra inputs are not permitted")

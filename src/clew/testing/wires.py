@@ -349,7 +349,7 @@ def _converse(blocks: list[Json], number: int) -> list[bytes]:
 
 
 def message_events(blocks: list[Json], number: int) -> list[Json]:
-    """Return the events of the Messages API for an answer."""
+    """Return an answer's events in the Messages API."""
     usage = {"input_tokens": 50, "output_tokens": 0}
     head: Json = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-x",
             "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip

@@ -214,7 +214,7 @@ def test_a_person_sees_what_a_summary_would_replace_and_what_it_dropped(tmp_path
         (work / "plan.txt").unlink()
         says("/compact")
         checked = says("/compact --check")
-    assert "does not name 1 of 3 facts" in checked
+    assert "does not mention 1 of 3 facts" in checked
     assert f"read file: {work / 'plan.txt'}" in checked
     assert "north" not in checked
 

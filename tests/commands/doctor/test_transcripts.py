@@ -73,7 +73,9 @@ def test_a_session_whose_file_takes_nothing_is_named_until_it_is_whole_again(hom
         == f"{home.saved} could not be written; the rest of the session is in the recovery file {copy}"
     )
     home_by = f"clew --resume {SESSION} restores it"
-    assert remedy == f"make {home.saved} yours again (chown, chmod); then {home_by}"
+    assert (
+        remedy == f"change the owner or permissions of {home.saved} (chown, chmod); then {home_by}"
+    )
     home.saved.chmod(0o600)
     assert home.fault() == (words, home_by)
     assert home.says("on", "--resume", SESSION) == ""

@@ -68,8 +68,8 @@ def test_a_codex_configuration_is_offered_first_and_written_on_request(machine: 
     assert offered["MCP server docs"] == offered["allow Bash(git log:*)"] == (settings, "")
     assert "startup_timeout_sec" in "".join(offered)
     assert offered["MCP server old"][1] == "disabled"
-    assert offered["model gpt-5.2"][1].startswith("not a model that clew knows")
-    assert offered["tui"][1] == "nothing in clew corresponds"
+    assert offered["model gpt-5.2"][1].startswith("unknown model")
+    assert offered["tui"][1] == "clew has no equivalent"
     assert {name for name in offered if name.startswith(("approval_policy", "line"))} == {
         "approval_policy = never",
         "line 3",

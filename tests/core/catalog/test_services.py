@@ -126,8 +126,8 @@ def test_a_service_from_settings_inherits_but_for_the_key_of_another_host() -> N
         ("a", {"like": "openai", "port": 1}, "unknown field"),
         ("a", {"like": "openai", "key": "sk-1"}, 'key: must be "env:NAME"'),
         ("a", {"like": "openai", "key": "env:"}, 'key: must be "env:NAME"'),
-        ("a/b", {"like": "openai"}, "invalid name"),
-        ("custom", {"like": "openai"}, "invalid name"),
+        ("a/b", {"like": "openai"}, "invalid service name"),
+        ("custom", {"like": "openai"}, "invalid service name"),
     ],
 )
 def test_an_invalid_service_is_reported(name: str, facts: Any, problem: str) -> None:

@@ -202,10 +202,7 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
             assert "running when this copy was made, but not here: 1 subagent" in ran.stderr
             said = told(other.requests[0].body)
             assert f"it was working in session {session.stem} when this copy" in said
-            assert (
-                f"it was started by session {session.stem}, which this session was copied from"
-                in said
-            )
+            assert f"session {session.stem}, of which this session is a copy, started it" in said
             assert "clew exited while it was working" not in said
             assert "it ended when the clew" not in said
             (copy,) = set(transcripts(tmp_path)) - {session}

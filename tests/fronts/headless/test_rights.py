@@ -158,7 +158,7 @@ def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Ho
     assert "third" in home.heard()
     assert "fourth" in home.heard()
     # Its own copy is its own to bring home, the other waits for who resumes it.
-    give = f"make {home.sessions} yours again (chown, chmod); then "
+    give = f"change the owner or permissions of {home.sessions} (chown, chmod); then "
     assert f"{give}this session will restore it" in told
     assert f"{give}clew --resume {copy.stem} restores it" in told
 
@@ -274,7 +274,7 @@ def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_
         ("push", "--all", "--store", str(store)),
     )
     lacks = f"clew sessions: {home.saved} could not be written; the rest of the session is in the recovery file {copy}"
-    give = f"make {home.saved} yours again (chown, chmod); then "
+    give = f"change the owner or permissions of {home.saved} (chown, chmod); then "
     bring = f"clew --resume {session} restores it\n"
     for words in refused:
         said = home.run("sessions", *words)

@@ -53,7 +53,7 @@ def test_sessions_that_are_left_are_not_asked_about_again(tmp_path: Path) -> Non
         with OnScreen(tmp_path, server.url) as screen:
             screen.expect(TITLE)
             screen.type("2")
-            screen.expect("The sessions stay where they are")
+            screen.expect("The sessions stay in their folder")
         with OnScreen(tmp_path, server.url) as screen:
             screen.expect("default")
             assert TITLE not in screen.text

@@ -176,7 +176,7 @@ def test_a_session_is_handed_over_to_where_the_agent_looks(place: Place, tmp_pat
     again = json.loads(run("sessions", "import", "--all", "--json"))
     assert [len(agent["imported"]) for agent in again.values()] == [0, 0]
     both = run("sessions", "import", "--all", "x.jsonl", code=2)
-    assert "name files or use --all" in both
+    assert "specify files or use --all" in both
 
 
 def test_an_export_of_all_has_what_a_compaction_left(place: Place) -> None:

@@ -32,9 +32,9 @@ from clew.record.transcript.policy import find_block_ids
 
 MAX_NAMED = 200
 SHOWN_FILES = 12
-# What a summary takes at least: its words, and those around it.
+# The minimum size of a summary: its text and the text around it.
 LEAST_SUMMARY_TOKENS = 150
-# From here on, a conversation is not built as a request just to count its tokens.
+# Longer conversations are not built as a request just to count their tokens.
 LONG_TOKENS = 20_000
 FAR = 4
 # The prefix of a `leftOut` item that explains why no model wrote the summary.
@@ -149,19 +149,19 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def is_smaller(then: Sequence[Json], now: Sequence[Json]) -> bool:
-    """Return whether a request takes fewer tokens with the entries `then` than with `now`."""
+    """Return whether a request with the entries `then` has fewer tokens than one with `now`."""
     tokens = weigh(then)
     # For a long conversation, a rough sum of its first entries suffices.
     return exceeds(now, FAR * max(tokens, LONG_TOKENS)) or tokens < weigh(now)
 
 
 def exceeds(entries: Iterable[Json], tokens: int) -> bool:
-    """Return whether the sizes of the entries add up to more than `tokens`."""
+    """Return whether the entries have more than `tokens` tokens in total."""
     return any(total > tokens for total in accumulate(map(entry_tokens, entries)))
 
 
 def weigh(entries: Iterable[Json]) -> int:
-    """Return the estimated number of tokens that entries take in a request, as it is sent."""
+    """Return the estimated number of tokens of entries in a request, as sent."""
     return estimate_message_tokens(for_api(entries, Target()).messages)
 
 

@@ -59,9 +59,7 @@ WITHOUT_TALK = (
     "{system:,}, {count} tools {tools:,}. Compacting can't reduce it. Use a model with a larger window "
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
-TOO_SHORT = (
-    "nothing was compacted: with a summary, the conversation would not be smaller than it is now"
-)
+TOO_SHORT = "nothing was compacted: the conversation would not become smaller"
 SHORTENED = (
     "not sent to the model: {what}. To send everything, use shorter files or a model with a larger "
     "window (/model)"
@@ -288,8 +286,8 @@ class Compactor:
             why = f"a hook prevented the compaction: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
-        said = (entry for entry in selection.covered if entry.get("type") != "attachment")
-        if not work.must and not exceeds(said, receipt.LEAST_SUMMARY_TOKENS):
+        messages = (entry for entry in selection.covered if entry.get("type") != "attachment")
+        if not work.must and not exceeds(messages, receipt.LEAST_SUMMARY_TOKENS):
             await emit(NotCompacted(message=TOO_SHORT, trigger=trigger))
             return TOO_SHORT
         await emit(Compacting(trigger=trigger))
@@ -322,7 +320,7 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> tuple[Selection, SummaryResult] | None:
-        """Return the program's summary with what it covers, or None to compact in clew's way."""
+        """Return the program's summary with its receipt, or None to use clew's own compaction."""
         strategy = self._around.strategy
         if strategy is None or work.is_last or selection.is_before:
             return None
@@ -419,7 +417,8 @@ class Compactor:
             receipt.make_summary_entry(words, uuid=summary_uuid, at=at),
         ]
         if not self._is_smaller(deps, opening_entries, selection):
-            # The model can read files again, and the ends of instructions say what they are about.
+            # The model can read the files again; beginning and end of instructions say what they
+            # are about.
             facts = [fact for fact in facts if fact.payload.get("type") != "file"]
             facts, shortened = kept.fit_facts(facts, room.files)
             opening_entries = [*make_entries(facts, deps.clock), opening_entries[-1]]
@@ -453,7 +452,7 @@ class Compactor:
         return None
 
     def _is_smaller(self, deps: Deps, opening: Sequence[Json], selection: Selection) -> bool:
-        """Return whether requests become smaller with the new beginning of the conversation."""
+        """Return whether the conversation's new beginning makes requests smaller."""
         then = deps.story.edits.apply([*opening, *selection.kept])
         return boundary.is_smaller(then, deps.story.sent)
 

@@ -1,8 +1,8 @@
-"""The facts of a conversation that have names, and which of them a summary no longer contains.
+"""Facts that a summary should contain: files, open tasks and the user's decisions. Pure.
 
-Facts are the files that tools read or changed, open tasks, and what the user answered when asked. A
-file counts as named where its name occurs, a task where its text does, a decision where the answer
-does. Pure.
+Facts are the files that tools read or changed, open tasks, and the user's answers to questions. A
+summary contains a file if the file's name occurs in it, a task if the task's text does, and a
+decision if the answer does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from clew.agent.compaction.boundary import rendered
 from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.normalize.select import find_beginning, is_boundary
 
-# The members of a receipt that name facts, with what the user calls them.
+# The members of a receipt that list facts, with their names for the user.
 KINDS = {
     "filesChanged": "changed file",
     "filesRead": "read file",
@@ -21,7 +21,7 @@ KINDS = {
 
 
 def list_facts(receipt: Json) -> Iterator[tuple[str, str, str]]:
-    """Yield the facts that a receipt names: their kind, their name, and the text to look for."""
+    """Yield the facts in a receipt: kind, name, and the text to look for."""
     for kind, label in KINDS.items():
         for fact in list_of(receipt.get(kind)):
             if kind == "decisions":
@@ -34,7 +34,7 @@ def list_facts(receipt: Json) -> Iterator[tuple[str, str, str]]:
 def find_dropped(history: Sequence[Json]) -> tuple[int, list[tuple[str, str]]] | None:
     """Return how many facts the last summary covered, and those that it dropped.
 
-    A fact is dropped if neither the summary nor what was told again or kept contains it. None if
+    A fact is dropped if neither the summary nor the repeated or kept entries contain it. None if
     the conversation was not compacted.
     """
     if not len(history) or not is_boundary(history[0]):

@@ -201,7 +201,7 @@ def prompt_text(entry: Json) -> str:
 
 
 def without_model(entries: Sequence[Json]) -> str:
-    """Return a summary made without a model: the prompts and the text of the last response."""
+    """Return a summary without using a model: the prompts and the text of the last response."""
     prompt_entries = list_prompts(entries)
     older = len(prompt_entries) - QUOTED_PROMPTS
     lines = ["No summary could be written. This was extracted from the record:", ""]

@@ -1,6 +1,6 @@
-"""A program's own compaction: what it gets, what it returns, and how it is called.
+"""The interface of a program's own compaction.
 
-A strategy that fails is reported, and clew compacts in its own way.
+If a strategy fails, the failure is reported, and clew's own compaction is used.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from clew.core.json_object import Json
 
 
 class CompactionRequest(Struct, frozen=True, kw_only=True):
-    """A conversation that has to become shorter.
+    """A conversation to compact.
 
     Fields:
         entries: The entries of the conversation, as stored. Do not change them.
@@ -21,7 +21,7 @@ class CompactionRequest(Struct, frozen=True, kw_only=True):
         kept_tokens: How many tokens of entries may be kept.
         summary_tokens: How long the summary may be.
         trigger: `auto`, or `manual` for `/compact`.
-        focus: What the user or a hook wants the summary to be about.
+        focus: The subject that the user or a hook wants the summary to focus on.
     """
 
     entries: list[Json]
@@ -33,7 +33,7 @@ class CompactionRequest(Struct, frozen=True, kw_only=True):
 
 
 class CompactionSummary(Struct, frozen=True, kw_only=True):
-    """What replaces the beginning of a conversation.
+    """The replacement for the beginning of a conversation.
 
     Fields:
         text: The summary. It must not be empty.

@@ -345,7 +345,7 @@ class _Loader:
 
     def project_folder(self, folder: Path) -> None:
         own = folder / ".claude"
-        # Before CLAUDE.md, so that what is written for clew and its relatives has precedence.
+        # Before CLAUDE.md, so that instructions for clew and similar agents have precedence.
         self._take(folder / "AGENTS.md", "project")
         self._take(folder / "CLAUDE.md", "project")
         if own != self._sources.config_home:

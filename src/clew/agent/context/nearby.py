@@ -53,7 +53,7 @@ class Nearby:
         self._told = set(find_sent_paths(entries))
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:
-        """Return the memory that applies to the files in these results and was not sent before."""
+        """Return the unsent memory that applies to the files in these results."""
         facts = [self._of(path) for path in dict.fromkeys(find_touched_paths(results))]
         return [fact for fact in facts if fact is not None]
 

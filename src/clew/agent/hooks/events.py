@@ -93,7 +93,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     silent(
         "Setup",
-        "clew is run to prepare a folder",
+        "clew sets up a folder (--init, --init-only or --maintenance)",
         subject="trigger",
         kinds=frozenset({"command", "callback"}),
         example={"trigger": "init"},
@@ -152,7 +152,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     tool_event(
         "PreToolUse",
-        "before a tool call is decided",
+        "a tool call is about to be checked for permission",
         blocking="prevents",
         takes_context=True,
         kinds=JUDGING,

@@ -1,9 +1,9 @@
 """Execution of hooks: programs, HTTP requests, model questions and MCP tools.
 
 A program gets the event on standard input and replies on standard output. It runs in its own
-process session without a terminal and is supervised like every child process; processes it leaves
-behind end with clew. Its output is stored up to a limit, and a program that exceeds the flood limit
-is killed.
+process session without a terminal and is supervised like every child process; processes that it
+leaves running end with clew. Its output is stored up to a limit, and a program that exceeds the
+flood limit is killed.
 """
 
 import fnmatch

@@ -172,7 +172,7 @@ def watched(specifics: Sequence[Specific]) -> tuple[str, ...] | None:
 def worktree(
     event: Event, replies: Sequence[tuple[Hook, HookReply]], specifics: Sequence[Specific]
 ) -> str:
-    """Return the folder that a WorktreeCreate hook made.
+    """Return the folder that a WorktreeCreate hook created.
 
     The reply names the folder; otherwise it is the last line of the hook's output.
     """

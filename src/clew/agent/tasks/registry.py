@@ -36,7 +36,7 @@ MOST_LINES = 100
 
 
 class TaskEnding(Struct, frozen=True, kw_only=True):
-    """How a task ended, and its result."""
+    """The end of a task: its status and result."""
 
     status: Status
     words: str = ""

@@ -55,7 +55,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     call_timeouts_s: Mapping[str, float] = {}
 
     def call_timeout_s(self, name: str, *, owns_its_time: bool) -> float | None:
-        """Return how many seconds one call may take; None if the tool limits its own time.
+        """Return how many seconds one call may take, or None if the tool limits its own time.
 
         The longest matching pattern counts. `*` applies only to tools that have no limit of their
         own.
@@ -260,7 +260,7 @@ class ShellSetup(Struct, kw_only=True):
 
 
 class FileViews(Struct, kw_only=True):
-    """The files as the model knows them: what it has seen, and what it may see."""
+    """The model's view of the files: the parts it has seen, and what it may see."""
 
     ledger: ReadLedger = field(default_factory=ReadLedger)
     contents: ContentCache = field(default_factory=ContentCache)
@@ -400,7 +400,7 @@ class Tool(ABC, Generic[Input]):
         return self.name
 
     def objection(self, arguments: Input, session: ToolSession) -> str:
-        """Return why a valid call makes no sense now; such a call fails without asking the user."""
+        """Return why a valid call is pointless now; such a call fails without asking the user."""
         return ""
 
     def rehearse(self, arguments: Input, session: ToolSession) -> None:

@@ -297,7 +297,7 @@ class PowerShell(Tool[CommandInput]):
         "Run a command in PowerShell and return what it prints, and its exit code if it isn't 0."
         " Every command begins in the session's folder; nothing carries over to the next. There "
         "is no terminal and no stdin. A command times out after two minutes unless timeout is "
-        "set; run what takes longer with run_in_background. Prefer Read, Grep, Glob, Edit and "
+        "set; run longer commands with run_in_background. Prefer Read, Grep, Glob, Edit and "
         "Write to read, search and change files."
     )
     input_type = CommandInput

@@ -42,8 +42,8 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 class RunningCommand:
     """A shell command that runs as the work of a task; stopping the task ends the process tree.
 
-    `finished` tells how the command ended, and `made` is the sandbox it ran in. Both are set once
-    it has ended.
+    `finished` describes the end of the command, and `made` is its sandbox. Both are set after the
+    end.
     """
 
     def __init__(

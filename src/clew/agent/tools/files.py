@@ -34,7 +34,7 @@ NOT_TEXT = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
 class FileText(Struct, frozen=True, kw_only=True):
-    """A file's text, and what is needed to write it back unchanged."""
+    """A file's text, and the properties needed to write it back unchanged."""
 
     text: str
     encoding: str = "utf-8"

@@ -104,7 +104,7 @@ def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolOutcome:
 
 
 def rephrase_complaint(why: str) -> str:
-    """Rewrite msgspec's message: the field first, and types in plain words."""
+    """Rewrite msgspec's message: put the field first, and name types in plain English."""
     where = WHERE.search(why)
     what = WHERE.sub("", why)
     what = re.sub(r"`(\w+)`", lambda kind: NAMES.get(kind[1], kind[0]), what)

@@ -144,7 +144,7 @@ class EnterPlanModeInput(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EnterPlanMode(Tool[EnterPlanModeInput]):
-    """Switches to plan mode. It only restricts permissions, so it needs no approval."""
+    """The tool that enters plan mode. It only restricts permissions, so it needs no approval."""
 
     name = "EnterPlanMode"
     description = "Explore and write a plan first"

@@ -113,7 +113,7 @@ def remedy(line: str) -> str:
     if NO_TOOL in line:
         return NOBODYS_TOOL
     if line.endswith(f": {os.strerror(errno.EACCES)}"):
-        return "make the file yours again (chown, chmod)"
+        return "change its owner or permissions (chown, chmod)"
     if OF_A_LINE.search(line):
         return "fix this file: it must start with NAME: VALUE lines between two lines of ---"
     return "fix this part of the file"
@@ -224,13 +224,13 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
     others = [row for row in rows.values() if row.name != "anthropic" and row_keys.has(row)]
     is_anthropics = not (endpoint.lacks_credentials and others)
     if not is_anthropics:
-        # The first of these answers in sessions without a model.
+        # The first of these is used in sessions without a model.
         endpoint = make_row_endpoint(others[0], environ, row_keys.find(others[0]))
     findings = [
         *program(),
         *newer_files(standing.places),
         *configuration(standing, environment),
-        *(make_fault("key", fault, "correct services in the settings") for fault in faults),
+        *(make_fault("key", fault, "fix services in the settings") for fault in faults),
         *(keys(standing, environment, endpoint) if is_anthropics else ()),
         *(make_fine("key", f"{row.title} has a key: {row.name}/MODEL") for row in others),
     ]
@@ -281,10 +281,10 @@ def program() -> Iterator[DoctorFinding]:
 
 
 def newer_files(places: Places) -> Iterator[DoctorFinding]:
-    """Yield the files of clew's own that a newer clew wrote, which this one only reads."""
+    """Yield clew's own files that a newer clew wrote, which this version can only read."""
     for path in sorted(places.own.glob("**/*.json")):
-        if (found := read_version(path)) > own_files.VERSION:
-            yield make_fault("clew", f"{path}: {describe_newer(found)}", "clew update")
+        if (version := read_version(path)) > own_files.VERSION:
+            yield make_fault("clew", f"{path}: {describe_newer(version)}", "clew update")
 
 
 def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
@@ -493,7 +493,7 @@ def main(argv: list[str]) -> int:
 
 
 def make_report(findings: Sequence[DoctorFinding]) -> str:
-    """Return the findings for a public bug report, without secrets, names and private hosts."""
+    """Return the findings for a public bug report, without secrets, names or private hosts."""
     from clew.record.exchange.export import redaction_here
 
     text = redaction_here().text(format_plain(findings))
@@ -501,13 +501,13 @@ def make_report(findings: Sequence[DoctorFinding]) -> str:
 
 
 def hide_host(found: re.Match[str]) -> str:
-    """Return an address of which only the form is left, unless everybody knows it."""
+    """Return an address with its host masked, unless the host is public."""
     return found[0] if found["host"] in KNOWN_HOSTS else f"{found['scheme']}[host]"
 
 
 REPORT_HEAD = (
     "Review this report before you share it. Secrets, your name, your home folder, email addresses\n"
-    "and the hosts of services have been replaced; other folders and names of servers have not."
+    "and hosts of services are masked; other folders and server names are not."
 )
 KNOWN_HOSTS = ("127.0.0.1", "localhost", "api.anthropic.com")
 _HOST = re.compile(r"(?P<scheme>https?://)(?P<host>[^\s/:]+)")
@@ -520,7 +520,7 @@ def mask_piece(piece: Piece) -> Piece:
 def arguments() -> argparse.ArgumentParser:
     parser = Group(prog="clew doctor", description="Check this installation and suggest fixes.")
     parser.add_argument("--json", action="store_true", help="Print JSON")
-    parser.add_argument("--report", action="store_true", help="Print a report to share")
+    parser.add_argument("--report", action="store_true", help="Print a report for bug reports")
     parser.add_argument("--offline", action="store_true", help="Do not contact the service")
     parser.add_argument("--settings", help="Additional settings: a file or JSON")
     return parser

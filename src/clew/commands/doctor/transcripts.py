@@ -71,7 +71,7 @@ def nearest_to(path: Path) -> Path:
 def suggest_fix(path: Path) -> str:
     """Return what to do so that sessions can be saved at this path again."""
     if is_folder(path) or path.suffix == ".jsonl":
-        return f"make {path} yours again (chown, chmod)"
+        return f"change the owner or permissions of {path} (chown, chmod)"
     return f"fix the link {path}" if is_link(path) else f"replace {path} with a folder"
 
 
@@ -131,13 +131,13 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
         except OSError as error:
             words = f"{path} cannot be read: {error.strerror}"
             yield make_fault(
-                SUBJECT, words, f"make the file yours again: chown, or chmod u+rw {path}"
+                SUBJECT, words, f"change its owner (chown) or permissions: chmod u+rw {path}"
             )
             continue
         if not os.access(path, os.W_OK) and path.stem not in copies:
             words = f"{path} is not writable: new messages are saved {keeper(home)}"
             yield make_fault(
-                SUBJECT, words, f"make the file yours again: chown, or chmod u+w {path}"
+                SUBJECT, words, f"change its owner (chown) or permissions: chmod u+w {path}"
             )
         if examination.problems:
             yield damaged(examination)

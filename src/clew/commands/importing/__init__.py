@@ -1,1 +1,1 @@
-"""`clew import-config`: take over what other agents' configurations say."""
+"""`clew import-config`: imports other agents' configurations."""

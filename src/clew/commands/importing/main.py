@@ -1,7 +1,7 @@
-"""`clew import-config`: offer what other agents' configurations say, and take it over on request.
+"""`clew import-config`: lists what can be imported from other agents, and imports it on request.
 
-It reads files of other programs and never changes them. It never replaces a value, a rule or a
-server that clew has, and names everything that it can't import.
+It reads files of other programs and never changes them. It never replaces an existing value, rule
+or server, and reports everything that it can't import.
 """
 
 import argparse
@@ -44,7 +44,7 @@ SCOPES = ("user", "project")
 
 
 class ForeignFile(Struct, frozen=True, kw_only=True):
-    """A file, or a pattern of files, of another program; `kind` names its reader."""
+    """A file, or a file pattern, of another program. `kind` selects the reader."""
 
     program: str
     scope: str
@@ -88,7 +88,7 @@ READERS: dict[str, Callable[[Offer, Json], None]] = {
     "codex": read_codex, "gemini": read_gemini, "opencode": read_opencode,
     "cursor": read_cursor_permissions, "servers": read_servers_only,
 }  # fmt: skip
-# The variables that move a program's own folder away from the home folder.
+# The variables that relocate a program's folder.
 MOVED = {".codex/": "CODEX_HOME", ".config/": "XDG_CONFIG_HOME"}
 STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.S)
 
@@ -104,16 +104,16 @@ class ImportedValue(Struct, frozen=True, kw_only=True):
 
 
 def decode(path: Path, text: str) -> Any:
-    """Return the content of a TOML file, or of a JSON file that may have comments."""
+    """Return the content of a TOML file, or of a JSON file with optional comments."""
     if path.suffix == ".toml":
         return tomllib.loads(text)
     without = STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
-    # Removing comments can leave a comma before a bracket.
+    # Removing comments may leave a trailing comma.
     return msgspec.json.decode(STRING_OR_COMMENT.sub(lambda found: found[1] or "", without))
 
 
 def place_pattern(row: ForeignFile, places: Places, environ: Mapping[str, str]) -> tuple[Path, str]:
-    """Return the folder of a file, or pattern of files, and the name in this folder."""
+    """Return the folder of a file or file pattern, and the name in this folder."""
     if row.scope == "project":
         return places.root, row.pattern
     for folder, variable in MOVED.items():
@@ -134,7 +134,7 @@ def find_offers(
             offer = Offer(row.program, str(path))
             try:
                 if row.scope == "project" and not path.resolve().is_relative_to(top.resolve()):
-                    raise ValueError("a link to a place outside the project")
+                    raise ValueError("a link to a file outside the project")
                 text = read_content(path, MAX_BYTES).decode("utf-8")
                 if row.kind == "rule":
                     read_rule(offer, name_rule(row.program, path), text)
@@ -157,7 +157,7 @@ def name_rule(program: str, path: Path) -> str:
 
 
 class ConfigImport:
-    """Compares offers with clew's own configuration, and writes what is new if `is_writing`."""
+    """Compares offers with clew's configuration, and writes new values if `is_writing` is true."""
 
     def __init__(self, places: Places, *, is_writing: bool) -> None:
         self._places = places
@@ -193,7 +193,7 @@ class ConfigImport:
         filled = dict.fromkeys(find_variables(server), "x")
         checked = read_server(name, server, scope="user", environ=filled)
         if name in self._servers:
-            self._tell(offer, what, why_not="clew has a server of this name")
+            self._tell(offer, what, why_not="clew already has a server with this name")
         elif not SERVER_NAME.fullmatch(name) or isinstance(checked, str):
             why = checked if isinstance(checked, str) else "invalid name"
             self._tell(offer, what, why_not=why)
@@ -217,11 +217,9 @@ class ConfigImport:
         what = f"model {offer.model}"
         name = offer.model.removeprefix("anthropic/")
         if CATALOG.find(name) is None:
-            self._tell(
-                offer, what, why_not="not a model that clew knows; see docs/extending/providers.md"
-            )
+            self._tell(offer, what, why_not="unknown model; see docs/extending/providers.md")
         elif self._value(scope, ("model",)) is not None or ("model", scope) in self._seen:
-            self._tell(offer, what, why_not="clew has a model")
+            self._tell(offer, what, why_not="clew already has a model")
         else:
             self._seen.add(("model", scope))
             self._assign(scope, ("model",), name)
@@ -238,7 +236,7 @@ class ConfigImport:
     def _listed(self, scope: str, offer: Offer, key: str, item: str, what: str) -> None:
         before = self._value(scope, ("permissions", key)) or []
         if item in before or (scope, key, item) in self._seen:
-            self._tell(offer, what, why_not="clew has it")
+            self._tell(offer, what, why_not="clew already has it")
             return
         self._seen.add((scope, key, item))
         self._assign(scope, ("permissions", key), [*before, item])
@@ -290,16 +288,18 @@ def write_rule(rule: ImportedRule) -> str:
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew import-config",
-        description="Show which MCP servers, models, permissions and rules of other agents clew can import, "
-        "and import them with --write. Nothing that clew has is replaced.",
+        description="Show which MCP servers, models, permissions and rules of other agents clew"
+        " can import; --write imports them. Existing values are never replaced.",
     )
     parser.add_argument(
         "program", nargs="*", metavar="PROGRAM",
         help=f"Programs to import from: {', '.join(PROGRAMS)} (default: all)",
     )  # fmt: skip
-    parser.add_argument("--write", action="store_true", help="Import what the report shows")
     parser.add_argument(
-        "--scope", choices=SCOPES, help="Only your own, or only the project's files"
+        "--write", action="store_true", help="Import everything that the report lists"
+    )
+    parser.add_argument(
+        "--scope", choices=SCOPES, help="Only the user's or only the project's files"
     )
     parser.add_argument("--json", action="store_true", help="Print JSON")
 

@@ -1,7 +1,7 @@
-"""What an import offers: values, and words about what can't be imported. Pure.
+"""The result of reading another agent's configuration. Pure.
 
-Each reader turns the decoded files of one program into an `Offer`. It never drops anything
-silently: what has no counterpart in clew is in `left_out`.
+Each reader converts the decoded files of one program to an `Offer`. Nothing is dropped silently:
+anything without a counterpart in clew is in `left_out`.
 """
 
 import re
@@ -27,14 +27,14 @@ class ImportedRule(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """What can't be imported, and why."""
+    """A value that can't be imported, and the reason."""
 
     what: str
     why: str
 
 
 class Offer:
-    """What one file of another program offers to clew, and what it can't offer."""
+    """The values in one file of another program that clew can import, and those it can't."""
 
     def __init__(self, program: str, file: str) -> None:
         self.program = program
@@ -54,10 +54,10 @@ class Offer:
             self.permissions[behavior].append(rule)
 
     def leave_rest(self, data: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Report the members that the reader does not know."""
+        """Report the members that the reader does not support."""
         rest = sorted(set(data) - set(known))
         if rest:
-            self.leave(", ".join(rest), "nothing in clew corresponds")
+            self.leave(", ".join(rest), "clew has no equivalent")
 
 
 # MCP servers.
@@ -87,8 +87,8 @@ def take_servers(offer: Offer, servers: Any) -> None:
 
 
 def take_server(offer: Offer, name: str, entry: Json) -> None:
-    if found := UNKNOWN.search(str(entry)):
-        offer.leave(f"MCP server {name}", f"uses {found[0]}, which clew can't fill in")
+    if match := UNKNOWN.search(str(entry)):
+        offer.leave(f"MCP server {name}", f"uses {match[0]}, which clew can't expand")
         return
     command, url = entry.get("command"), find_url(entry)
     if isinstance(command, list):
@@ -111,7 +111,7 @@ def take_server(offer: Offer, name: str, entry: Json) -> None:
     offer.servers[name] = server
     rest = sorted(set(entry) - (MEMBERS - {"timeout"}))
     if rest:
-        offer.leave(f"MCP server {name}: {', '.join(rest)}", "nothing in clew corresponds")
+        offer.leave(f"MCP server {name}: {', '.join(rest)}", "clew has no equivalent")
 
 
 def find_url(entry: Json) -> Any:
@@ -128,14 +128,14 @@ def find_headers(entry: Json) -> Json:
 
 
 def with_variables(value: Any, program: str) -> Any:
-    """Return a value with the program's variables spelled as clew does: `${NAME}`."""
+    """Return a value with the program's variables in clew's spelling, `${NAME}`."""
     if isinstance(value, dict):
         return {name: with_variables(item, program) for name, item in value.items()}
     if isinstance(value, list):
         return [with_variables(item, program) for item in value]
     if not isinstance(value, str):
         return value
-    # codex keeps what looks like a variable as it is, and names variables in members of their own.
+    # codex does not expand variables in values; it has separate members for them.
     return value if program == "codex" else VARIABLES.get(program, USUAL).sub(r"${\1}", value)
 
 
@@ -148,6 +148,6 @@ def shell_rule(words: Iterable[str]) -> str:
 
 
 def prefix_rules(pattern: list[Any]) -> list[str]:
-    """Return a rule for each command line of a pattern whose words may be lists of alternatives."""
+    """Return the rules for a pattern whose words may be lists of alternatives."""
     choices = [word if isinstance(word, list) else [word] for word in pattern]
     return [shell_rule(words) for words in product(*choices)]

@@ -1,7 +1,7 @@
-"""The configurations of codex, gemini, opencode, Cursor, Copilot and Windsurf as offers. Pure.
+"""Readers for the configurations of codex, gemini, opencode, Cursor, Copilot and Windsurf. Pure.
 
-Their formats are described in the documentation of each program; a reader takes the members that
-clew has too, and names the others.
+Each format is described in the program's documentation. A reader imports the members that have a
+counterpart in clew, and reports the others.
 """
 
 import ast
@@ -36,15 +36,15 @@ def read_codex(offer: Offer, data: Json) -> None:
             offer.leave(f"{name} = {data[name]}", OWN_CHOICE)
     workspace = object_of(data.get("sandbox_workspace_write"))
     offer.folders += texts_of(workspace.get("writable_roots"))
-    known = ("mcp_servers", "model", "approval_policy", "sandbox_mode", "sandbox_workspace_write")
-    offer.leave_rest(data, known)
+    members = ("mcp_servers", "model", "approval_policy", "sandbox_mode", "sandbox_workspace_write")
+    offer.leave_rest(data, members)
 
 
 DECISIONS = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 
 
 def read_codex_rules(offer: Offer, text: str) -> None:
-    """Read `prefix_rule(pattern=[...], decision="...")` calls, whose syntax is that of Python."""
+    """Read `prefix_rule(pattern=[...], decision="...")` calls, which have Python syntax."""
     try:
         calls = ast.parse(text).body
     except (SyntaxError, ValueError) as error:
@@ -60,7 +60,7 @@ def read_codex_rules(offer: Offer, text: str) -> None:
             for rule in prefix_rules(list(fields["pattern"])):
                 offer.permit(behavior, rule)
         except (ValueError, KeyError, TypeError):
-            offer.leave(f"line {statement.lineno}", "not a prefix_rule that clew understands")
+            offer.leave(f"line {statement.lineno}", "not a prefix_rule that clew can read")
 
 
 GEMINI_TOOLS = {
@@ -89,12 +89,10 @@ def read_gemini(offer: Offer, data: Json) -> None:
     mode = object_of(data.get("general")).get("defaultApprovalMode")
     if mode is not None:
         offer.leave(f"general.defaultApprovalMode = {mode}", OWN_CHOICE)
-    for group, known in (("tools", ("allowed", "exclude")), ("context", ("includeDirectories",))):
-        rest = sorted(set(object_of(data.get(group))) - set(known))
+    for group, members in (("tools", ("allowed", "exclude")), ("context", ("includeDirectories",))):
+        rest = sorted(set(object_of(data.get(group))) - set(members))
         if rest:
-            offer.leave(
-                ", ".join(f"{group}.{name}" for name in rest), "nothing in clew corresponds"
-            )
+            offer.leave(", ".join(f"{group}.{name}" for name in rest), "clew has no equivalent")
     offer.leave_rest(
         data,
         ("mcpServers", "model", "tools", "context", "allowedTools", "excludeTools", "general",
@@ -110,7 +108,7 @@ def take_gemini_tool(offer: Offer, behavior: str, text: str) -> None:
     elif match[2] and tool == "Bash":
         offer.permit(behavior, shell_rule(match[2].split()))
     elif match[2]:
-        offer.leave(f"{behavior} {text}", "clew's rules for this tool have another form")
+        offer.leave(f"{behavior} {text}", "clew's rules for this tool have a different form")
     else:
         offer.permit(behavior, tool)
 
@@ -132,10 +130,10 @@ def read_opencode(offer: Offer, data: Json) -> None:
     for name, value in object_of(data.get("permission")).items():
         tool = OPENCODE_TOOLS.get(name)
         if tool is None:
-            offer.leave(f"permission.{name}", "clew has no rule for it")
+            offer.leave(f"permission.{name}", "clew has no rule for this")
         elif isinstance(value, dict):
             take_patterns(offer, tool, value)
-        # Asking is what clew does without a rule.
+        # clew asks anyway if no rule matches.
         elif value in ("allow", "deny") or (value == "ask" and tool not in ASKED):
             offer.permit(value, tool)
     for name, is_on in object_of(data.get("tools")).items():
@@ -147,14 +145,14 @@ def read_opencode(offer: Offer, data: Json) -> None:
 
 
 def take_patterns(offer: Offer, tool: str, patterns: Json) -> None:
-    """Take patterns of commands or files, of which the last match counts in opencode.
+    """Import patterns of commands or files; in opencode, the last match counts.
 
-    In clew, denial wins over asking, and asking over allowing. A looser pattern after a stricter one
-    that contains it can therefore not be imported.
+    In clew, deny overrides ask, and ask overrides allow. Therefore, a looser pattern after a
+    stricter one that contains it can't be imported.
     """
     everything = patterns.get("*")
     if everything == "deny":
-        offer.leave(f"{tool} *: deny", "clew can't allow what another rule denies")
+        offer.leave(f"{tool} *: deny", "clew can't allow commands that another rule denies")
     elif everything == "allow":
         offer.permit("allow", tool)
     for pattern, behavior in patterns.items():
@@ -195,7 +193,7 @@ def cursor_rule(kind: str, content: str) -> str:
 
 
 def read_servers_only(offer: Offer, data: Json) -> None:
-    """Read a file that has MCP servers: of Cursor, Copilot, Windsurf or VS Code."""
+    """Read a file with MCP servers from Cursor, Copilot, Windsurf or VS Code."""
     take_servers(offer, data.get("mcpServers", data.get("servers")))
     offer.leave_rest(data, ("mcpServers", "servers"))
 
@@ -204,7 +202,7 @@ def read_servers_only(offer: Offer, data: Json) -> None:
 
 
 def read_rule(offer: Offer, name: str, text: str) -> None:
-    """Add a file of instructions, with the files it applies to."""
+    """Add an instruction file, with the patterns of the files it applies to."""
     head = read_frontmatter(text)
     body, description = head.body.strip(), head.text("description")
     trigger, always = head.text("trigger"), head.text("alwaysApply").lower()
@@ -221,7 +219,7 @@ def read_rule(offer: Offer, name: str, text: str) -> None:
     elif description and trigger != "manual":
         rule = ImportedRule(name=name, text=body, source=offer.file, description=description)
     else:
-        offer.leave(f"rule {name}", "applies only when it is mentioned; type @ and its file name")
+        offer.leave(f"rule {name}", "applies only when mentioned; type @ and the file name")
         return
     offer.rules.append(rule)
 

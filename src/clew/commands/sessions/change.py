@@ -120,7 +120,7 @@ def run_rewind(options: argparse.Namespace) -> int:
     blobs = Blobs(blobs_dir(find_home()), syncs=True)
     path = find_transcript(options.session)
     if options.redo == (options.message is not None):
-        raise CannotError("name a message or use --redo")
+        raise CannotError("specify a message or use --redo")
     if say_waiting(path):
         return CANNOT
     if options.redo:

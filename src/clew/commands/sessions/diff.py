@@ -47,7 +47,7 @@ def run_diff(options: argparse.Namespace) -> int:
 def _messages_of(name: str) -> list[Json]:
     """Return the messages of `SESSION`, or of the branch that ends with `SESSION@MESSAGE`.
 
-    A prompt stands for its whole turn, because `clew sessions tree` lists branches by prompts.
+    A prompt represents its entire turn, because `clew sessions tree` lists branches by prompts.
     """
     session, at, message = name.rpartition(AT)
     path = find_saved_part(session if at else name)

@@ -1,7 +1,7 @@
-"""`clew sessions import --all`: the sessions of every agent on this machine, in one table.
+"""`clew sessions import --all`: imports the sessions of every agent on this machine.
 
-A session that was imported before is not imported again. If it has grown in the other program, and
-nothing was added in clew, the new messages are added. Files of the agents are only read.
+A session that was imported before is not imported again. If it has grown in the other program but
+not in clew, the new messages are added. The agents' files are only read.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from clew.system.clock import get_timestamp
 
 
 class Found(Struct, kw_only=True):
-    """What was found of one agent."""
+    """The sessions found for one agent."""
 
     title: str
     files: int = 0

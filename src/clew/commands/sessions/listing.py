@@ -253,7 +253,7 @@ WORDS = {
         switch("--all", "Include every folder"),
         OTHER_AGENTS,
         argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
-        argument("--branch", default="", help="Only sessions that were last on this git branch"),
+        argument("--branch", default="", help="Only sessions last used on this git branch"),
         argument("--tag", default="", help="Only sessions with this tag"),
         argument("--team", default="", metavar="NAME", help="Only sessions of this team of agents"),
         argument(
@@ -263,9 +263,9 @@ WORDS = {
             "--since",
             default="",
             metavar="TIME",
-            help="Only sessions written since TIME, such as 2026-01-31T12:00",
+            help="Only sessions changed since TIME, such as 2026-01-31T12:00",
         ),
-        argument("--until", default="", metavar="TIME", help="Only sessions written until TIME"),
+        argument("--until", default="", metavar="TIME", help="Only sessions changed before TIME"),
         argument("--model", default="", help="Only sessions with responses of this model"),
         argument(
             "--cost-over", type=float, metavar="USD", help="Only sessions that cost more than USD"

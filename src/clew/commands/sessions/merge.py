@@ -1,4 +1,4 @@
-"""`clew sessions merge`: two continuations of one session become one."""
+"""`clew sessions merge`: merges two continuations of one session."""
 
 import argparse
 
@@ -40,19 +40,19 @@ def run_merge(options: argparse.Namespace) -> int:
     else:
         say(
             f"{result.path.stem}: {format_count(result.shared, 'message')} in both, "
-            f"{result.only_first:,} of {first.stem[:8]}, {result.only_second:,} of "
-            f"{second.stem[:8]} as a branch"
+            f"{result.only_first:,} only in {first.stem[:8]}, {result.only_second:,} only in"
+            f" {second.stem[:8]} (now a branch)"
         )
         for path in result.conflicts:
-            say(f"conflict: both changed {path}")
+            say(f"conflict: both sessions changed {path}")
     return FOUND if result.conflicts else FINE
 
 
 WORDS = {
     "merge": GroupWord(
         run_merge,
-        argument("a", metavar="A", help="Session that stays the live conversation"),
-        argument("b", metavar="B", help="Session whose own messages become a branch"),
+        argument("a", metavar="A", help="Session whose messages become the conversation"),
+        argument("b", metavar="B", help="Session whose messages become a branch"),
         argument("--title", help="Title of the merged session"),
     )
 }

@@ -95,7 +95,7 @@ def _archived(name: str) -> Path:
     if len(matches) > 1:
         listed = "\n  ".join(map(str, matches))
         raise CannotError(
-            f"{name!r} matches several archived sessions; name one of these files:\n  {listed}"
+            f"{name!r} matches several archived sessions; specify one of these files:\n  {listed}"
         )
     return matches[0]
 

@@ -103,13 +103,13 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
         sys.stderr.write(f"clew sessions: {LEFT_OUT}\n")
 
 
-# `clew sessions import`: import files of clew and other programs, and account for their items.
+# `clew sessions import`: imports files of clew and other programs, and reports their items.
 
 
 def run_import(options: argparse.Namespace) -> int:
     require_importers(os.environ, Path(find_cwd()))
     if options.all == bool(options.file):
-        raise CannotError("name files or use --all")
+        raise CannotError("specify files or use --all")
     if options.all:
         return import_everything(options)
     if options.dry_run:
@@ -173,7 +173,7 @@ def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> Non
 
 def run_push(options: argparse.Namespace) -> int:
     if options.all == bool(options.session):
-        raise CannotError("name sessions or use --all")
+        raise CannotError("specify sessions or use --all")
     paths = [find_transcript(name) for name in options.session]
     if options.all:
         paths = [

@@ -97,21 +97,21 @@ def preview(session: Session) -> Outcome:
     for label, name, _ in list_facts(facts):
         names.setdefault(label, []).append(name)
     lines += [f"{label}: {cut_middle(', '.join(of), LINE_CHARS)}" for label, of in names.items()]
-    lines.append("/compact summarizes now. Afterward, /compact --check names what is missing.")
+    lines.append("/compact summarizes now. Afterward, /compact --check lists what is missing.")
     return Show(text="\n".join(lines))
 
 
 def check_summary(session: Session) -> Outcome:
-    """Show which files, tasks and decisions the last summary no longer names."""
-    found = find_dropped(list(session.story.history))
-    if found is None:
+    """Show which files, tasks and decisions the last summary does not mention."""
+    dropped_facts = find_dropped(list(session.story.history))
+    if dropped_facts is None:
         return Show(text="This conversation has not been compacted")
-    count, dropped = found
+    count, dropped = dropped_facts
     if not dropped:
-        return Show(text=f"The summary names all {count} files, tasks and decisions before it")
-    lines = [f"The summary does not name {len(dropped)} of {count} facts:"]
+        return Show(text=f"The summary mentions all {count} files, tasks and decisions before it")
+    lines = [f"The summary does not mention {len(dropped)} of {count} facts:"]
     lines += [f"  {label}: {cut_middle(name, LINE_CHARS)}" for label, name in dropped]
-    lines.append("/compact --undo restores the messages; /compact TEXT says what to keep")
+    lines.append("/compact --undo restores the messages; /compact INSTRUCTIONS says what to keep")
     return Show(text="\n".join(lines))
 
 

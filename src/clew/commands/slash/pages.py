@@ -156,7 +156,7 @@ def money(spend: Spend) -> str:
 
 
 def describe_shipped(session: Session) -> str:
-    """Return the commits and pull requests of the session in words; empty if there are none."""
+    """Describe the session's commits and pull requests; empty if there are none."""
     state, past = session.costs.spending.state, session.costs.past
     counts = [
         (past.commits + state.commits, "commit"),
@@ -246,20 +246,21 @@ async def model(session: Session, name: str) -> Outcome:
 
 
 def describe_change(session: Session) -> str:
-    """Return what stays behind on a change of the model, to be added to a line about it."""
-    from clew.agent.switching import describe_switch  # Few sessions change the model.
+    """Return what the newly selected model will not receive, to append to a line about it."""
+    # Imported here, because few sessions change the model.
+    from clew.agent.switching import describe_switch
 
     speaking = session.model_access.speaking
     words = describe_switch(session.story.history, speaking.target, speaking.model)
     return f" · {words}" if words else ""
 
 
-# How many models of one service the list shows. `/model` takes the names of all others too.
+# How many models of each service the list shows. `/model` accepts all other names too.
 MOST_LISTED = 12
 
 
 async def list_models(session: Session) -> list[tuple[str, Model]]:
-    """Return the models that can be chosen now, each with the name that selects it."""
+    """Return the available models, each with the name that selects it."""
     access = session.model_access
     current = access.speaking.model
     names: dict[str, Model] = {}
@@ -271,7 +272,7 @@ async def list_models(session: Session) -> list[tuple[str, Model]]:
 
 
 def name_models(session: Session) -> list[tuple[str, str]]:
-    """Return the names that `/model` takes, each with the ID or the price of the model."""
+    """Return the names that `/model` accepts, each with the model's ID or price."""
     speaking = session.model_access.speaking
     names = sorted(speaking.catalog.aliases.items())
     for row in speaking.usable_services():
@@ -281,7 +282,7 @@ def name_models(session: Session) -> list[tuple[str, str]]:
 
 
 def label_model(name: str, entry: Model) -> str:
-    """Return a model's ID, or its full name if that has another one."""
+    """Return a model's ID, or its full name if that contains a different ID."""
     return entry.id if name in ("", entry.id) or "/" not in name else name
 
 
@@ -301,7 +302,7 @@ def describe_model(entry: Model) -> tuple[str, str, str]:
 
 
 def describe_abilities(entry: Model) -> str:
-    """Return what a model is known to take or to lack."""
+    """Return a model's known abilities and limitations."""
     words = [word for has, word in ((entry.images, "images"), (entry.pdfs, "PDFs")) if has]
     words += ["no tools"] if entry.tools is False else []
     words += [f"retires {entry.retired}"] if entry.retired else []

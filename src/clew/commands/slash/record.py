@@ -184,12 +184,12 @@ def ways_from(prompt: BranchPrompt) -> Pick:
     if prompt.live:
         line = f"/rewind {prompt.uuid[:SHORT]} conversation"
         rows.append(
-            PickRow(line=line, label="Before this prompt, to change it; files stay as they are")
+            PickRow(line=line, label="Before this prompt, to change it; files are not changed")
         )
     if not (prompt.live and prompt.is_leaf):
         line = f"/rewind {prompt.end} conversation"
-        rows.append(PickRow(line=line, label="After its response; files stay as they are"))
-    label = "After its response, in a fork; this session stays as it is"
+        rows.append(PickRow(line=line, label="After its response; files are not changed"))
+    label = "After its response, in a fork; this session is not changed"
     rows.append(PickRow(line=f"/fork {prompt.end}", label=label))
     return Pick(title="Continue", rows=tuple(rows), text=prompt.text)
 
@@ -306,14 +306,14 @@ async def todos(session: Session, _: str) -> Outcome:
     return Show(text="\n".join(lines) or "The todo list is empty")
 
 
-# `/btw`: a question beside the conversation.
+# `/btw`: a side question.
 
 
 async def ask_aside(session: Session, question: str) -> Outcome:
     if not question:
         return Show(text="Usage: /btw QUESTION", is_error=True)
     if not len(session.story.history):
-        return Show(text="There is no conversation to ask about yet", is_error=True)
+        return Show(text="The conversation is still empty", is_error=True)
     answer = await session.conversation.ask_aside(question, session.model_access.put)
     if isinstance(answer, str):
         return Show(text=answer, is_recorded=True)
@@ -333,16 +333,15 @@ async def relocate(session: Session, arguments: str) -> Outcome:
     if word == "--leave" and rest.strip():
         leave_sessions(home, rest.strip(), cwd)
         return Show(
-            text="The sessions stay where they are. clew sessions relocate moves them later."
+            text="The sessions stay in their folder. To move them later, run clew sessions"
+            " relocate."
         )
     moves = plan_moves(home, arguments, cwd) if arguments else []
     if not moves:
-        return Show(
-            text="Usage: /relocate FOLDER, with the former folder of this project", is_error=True
-        )
+        return Show(text="Usage: /relocate FOLDER (the project's former folder)", is_error=True)
     done = move_sessions(home, moves)
     lines = [f"{format_count(len(done.moved), 'session')} moved to this folder; /resume lists them"]
-    lines += [f"{move.session_id} stays: {why}" for move, why in done.kept]
+    lines += [f"{move.session_id} was not moved: {why}" for move, why in done.kept]
     return Show(text="\n".join(lines), is_error=not done.moved)
 
 

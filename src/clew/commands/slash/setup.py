@@ -137,7 +137,7 @@ async def hooks(session: Session, _: str) -> Outcome:
     if not groups:
         groups.append(pairs([("none", "add them to the settings under hooks")]))
     summary = f"off: {listing.off}" if listing.off else format_count(len(listing.hooks), "hook")
-    hints = ("clew hooks test EVENT tries them", "clew hooks events lists the events")
+    hints = ("clew hooks test EVENT tests them", "clew hooks events lists the events")
     return show_page(ReportPage(title="Hooks", summary=summary, groups=tuple(groups), hints=hints))
 
 

@@ -301,7 +301,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("plugin", load_setup, "List the plugins of this session", aliases=("plugins",)),
     later("reload-plugins", load_setup, "Reload plugins, skills, agents and output styles", aliases=("reload",)),
     later("remember", load_memory, "Save a memory, or suggest memories from this session", hint="[WORDS]"),
-    later("relocate", load_record, "Move the sessions of a folder that became this one", hint="FOLDER | --leave FOLDER"),
+    later("relocate", load_record, "Move sessions from this project's former folder", hint="FOLDER | --leave FOLDER"),
     later("rename", load_record, "Rename this session", hint="TITLE"),
     SlashCommand(name="resume", description="Resume a session", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
     SlashCommand(name="rewind", description="Rewind the conversation, files or both to a message", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
@@ -345,8 +345,8 @@ async def show(session: Session, name: str) -> Outcome:
     commands = {command.name: command for command in collect_commands(session)}
     groups = []
     for title, names in SUBJECTS.items():
-        known = [commands.pop(name) for name in names if name in commands]
-        groups.append(pairs(map(_in_a_row, known), title))
+        listed = [commands.pop(name) for name in names if name in commands]
+        groups.append(pairs(map(_in_a_row, listed), title))
     if commands:
         own = "Commands of this project, skills and servers"
         groups.append(pairs(map(_in_a_row, commands.values()), own))

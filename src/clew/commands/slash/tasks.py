@@ -201,7 +201,7 @@ async def stop(session: Session, name: str) -> Outcome:
 async def keep(session: Session, name: str) -> Outcome:
     """Keep a background command running after clew exits."""
     if not name:
-        raise UserError("name a task: /tasks keep ID (/tasks lists them)")
+        raise UserError("specify a task: /tasks keep ID (/tasks lists them)")
     task = known(session, name)
     await session.parts.tasks.keep(task)
     return Show(text=describe_kept_tasks(task))
@@ -229,8 +229,8 @@ def row(task: BackgroundTask) -> str:
 
 def describe_task(task: BackgroundTask) -> str:
     """Return a task's status and work: `running · 12 calls · 8.1k tokens · 34s · Bash`."""
-    kept = ["keeps running after exit"] if task.is_kept else []
-    return " · ".join([task.status, *kept, *describe_work(task)])
+    notes = ["keeps running after exit"] if task.is_kept else []
+    return " · ".join([task.status, *notes, *describe_work(task)])
 
 
 def describe_work(task: BackgroundTask) -> list[str]:

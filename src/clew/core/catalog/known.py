@@ -1,8 +1,8 @@
 """Models of services other than Anthropic, looked up in a generated table of lines.
 
-Each line holds one model: its name, limits, prices in US dollars per million tokens, and abilities,
-separated by tabs. `scripts/catalogue.py` writes the lines, and `clew models update` reads newer ones.
-A fact that the sources disagree on, or do not state, is unknown.
+Each line contains one model: its name, limits, prices in US dollars per million tokens, and
+abilities, separated by tabs. `scripts/catalogue.py` writes the lines, and `clew models update`
+reads newer ones. A fact that the sources disagree on, or do not state, is unknown.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -14,8 +14,8 @@ COLUMNS = (
     "name", "window", "output", "input_price", "output_price", "read_price", "write_price",
     "long_above", "long_input", "long_output", "long_read", "abilities", "effort", "retired",
 )  # fmt: skip
-# The letters of abilities. A capital letter says that the model has the ability, a small one that
-# it has not.
+# The letters of abilities. A capital letter means that the model has the ability, a small one that
+# it lacks it.
 IMAGES, PDFS, TOOLS, REASONS = "ipta"
 EFFORTS: dict[str, EffortLevel] = {
     "l": "low", "m": "medium", "h": "high", "x": "xhigh", "M": "max",
@@ -23,7 +23,7 @@ EFFORTS: dict[str, EffortLevel] = {
 
 
 class KnownModels:
-    """A table of lines. Later lines of `updates` replace those of clew."""
+    """A table of models. Lines of `updates` replace clew's own."""
 
     def __init__(self, lines: str, updates: str = "") -> None:
         self._texts = [f"\n{text.strip()}\n" for text in (updates, lines) if text.strip()]
@@ -54,7 +54,7 @@ SHIPPED = KnownModels(LINES)
 
 
 def with_updates(updates: str) -> KnownModels:
-    """Return the models of clew with newer lines, if there are any."""
+    """Return clew's models with updated lines, if any."""
     return KnownModels(LINES, updates) if updates.strip() else SHIPPED
 
 
@@ -110,7 +110,7 @@ def _rates(fields: dict[str, str], given: str, output: str, read: str) -> Rates 
     if not fields.get(given) or not fields.get(output):
         return None
     price = Decimal(fields[given])
-    # A service without a price for its cache bills cached tokens like others.
+    # A service without a cache price bills cached tokens like other input.
     write = Decimal(fields.get("write_price") or price) if given == "input_price" else price
     return Rates(
         input=price,

@@ -1,7 +1,7 @@
-"""Read litellm's data about models: which models of clew's services it describes, as table columns.
+"""Convert litellm's data about the models of clew's services to lines of the model table.
 
-Its format: one object per model in `model_prices_and_context_window.json`. A fact that is not stated
-stays empty. The columns are in `known`.
+Its format is one object per model in `model_prices_and_context_window.json`. Missing facts stay
+empty. The columns are described in `known`.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PROVIDERS = {
     "xai": "xai", "groq": "groq", "together": "together_ai", "azure": "azure",
     "converse": "bedrock_converse",
 }  # fmt: skip
-# Deployments in other regions, which have prices of their own.
+# Deployments in other regions, which have different prices.
 REGIONS = ("ft:", "us/", "eu/", "global/", "global-standard/", "container")
 ABILITIES = {
     "i": "supports_vision", "p": "supports_pdf_input", "t": "supports_function_calling",
@@ -80,7 +80,7 @@ def as_columns(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def read_models(models: Json, provider: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the models of a provider that hold conversations, by ID, with their columns."""
+    """Yield a provider's chat models: ID and columns."""
     for key, facts in models.items():
         if not isinstance(facts, dict) or facts.get("litellm_provider") != provider:
             continue
@@ -94,12 +94,12 @@ def read_models(models: Json, provider: str) -> Iterator[tuple[str, dict[str, st
 
 
 def write_line(full_name: str, facts: dict[str, str]) -> str:
-    """Return the line of a model in the table."""
+    """Return a model's line in the table."""
     return "\t".join([full_name, *(facts.get(column, "") for column in COLUMNS[1:])]).rstrip("\t")
 
 
 def write_lines(models: Json) -> list[str]:
-    """Return the lines of all services' models."""
+    """Return the table lines for the models of all services."""
     return [
         write_line(f"{service}/{name}", facts)
         for service, provider in PROVIDERS.items()

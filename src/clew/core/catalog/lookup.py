@@ -314,10 +314,10 @@ def plain_id(name: str) -> str:
 
 
 class ModelCatalog:
-    """A set of model entries with their aliases. It changes only by `learn`.
+    """A set of model entries with their aliases, changed only by `learn`.
 
-    A name may begin with a service (`openai/gpt-6-sol`); `home` is the service of other names, or
-    empty for Anthropic and for an address from variables, whose models have no prefix.
+    A name may begin with a service (`openai/gpt-6-sol`). `home` is the service of names without a
+    prefix; it is empty for Anthropic and for an address from variables.
     """
 
     def __init__(
@@ -354,13 +354,13 @@ class ModelCatalog:
 
     @property
     def services(self) -> Mapping[str, ServiceRow]:
-        """The services that names of models may begin with."""
+        """The services with which model names may begin."""
         return self._services
 
     def at(
         self, services: Mapping[str, ServiceRow], home: str, updates: str = ""
     ) -> "ModelCatalog":
-        """Return the catalog for other services, and another service of names without one.
+        """Return the catalog for other services and another `home`.
 
         `updates` are newer lines of the table of known models.
         """
@@ -369,17 +369,17 @@ class ModelCatalog:
         )
 
     def learn(self, model: Model) -> None:
-        """Add an entry, such as the facts that a server on this machine states."""
+        """Add an entry, such as the properties that a local server reports."""
         self._models[model.id] = model
 
     def split(self, name: str) -> tuple[str, str]:
-        """Return the service that a full name selects, or an empty string, and the ID there."""
+        """Return the service in a full name, or an empty string, and the model's ID there."""
         return split_name(name, self._services)
 
     def locate(self, name: str) -> tuple[str, str]:
-        """Return the service that answers for a model, and the ID of the model there.
+        """Return the service that serves a model, and the model's ID there.
 
-        The service is empty for the first one of a session, unless that has another name.
+        The service is empty for the session's first one, unless that has a name.
         """
         full_name = self.entry(name).id
         service, model = self.split(full_name)
@@ -413,7 +413,7 @@ class ModelCatalog:
         if meant is not None:
             return self._models.get(meant)
         entry = self._by_id(name)
-        # A dated or platform ID pins a version, so send exactly what was asked for.
+        # A dated or platform ID pins a version, so send exactly this ID.
         return None if entry is None else replace(entry, id=name)
 
     def _find_served(self, service: str, name: str) -> Model | None:
@@ -430,9 +430,9 @@ class ModelCatalog:
         full = f"{service}/{name}"
         if full in self._models:
             return self._models[full]
-        known = self.known.find(row.catalog_name, name)
-        if known is not None:
-            return replace(known, id=full)
+        table_entry = self.known.find(row.catalog_name, name)
+        if table_entry is not None:
+            return replace(table_entry, id=full)
         claude = self._by_id(name) if row.serves_claude else None
         return None if claude is None else replace(claude, id=full)
 

@@ -117,8 +117,7 @@ class Model(Struct, frozen=True, kw_only=True):
     """One model. `id` is the ID to send; `prices` are ordered by date.
 
     Fields:
-        name: The name for people.
-        family: The family, such as opus.
+        name: The display name. family: The family, such as opus.
         context_window: The most tokens of a request and its answer.
         max_output: The most tokens of an answer.
         thinking: The kinds of thinking that it takes.

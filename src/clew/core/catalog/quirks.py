@@ -1,4 +1,4 @@
-"""How the services that use chat completions differ, as data.
+"""The differences between services that use chat completions, as data.
 
 A service's row is selected by its name, or else by its host; settings may override single fields.
 The defaults are OpenAI's own behavior, with no reasoning sent back. Must never contain an address
@@ -32,7 +32,7 @@ THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text")
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one service accepts through chat completions."""
+    """The features that a service supports in chat completions."""
 
     # The member that limits the length of a response.
     limit: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"

@@ -35,34 +35,34 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
     authentication: Authentication = "key"
     # The header for the key; empty selects the usual one of the wire.
     key_header: str = ""
-    # The environment variables of the key, and of another URL.
+    # The environment variables with the key and with another URL.
     key_variables: tuple[str, ...] = ()
     url_variables: tuple[str, ...] = ()
-    # The variables for each value in braces, and the values that apply without them.
+    # The variables for each value in braces, and the default values.
     fills: Mapping[str, tuple[str, ...]] = {}
     defaults: Mapping[str, str] = {}
     # Paths that differ from the wire's own, by kind of request.
     paths: Mapping[str, str] = {}
     # Additional headers, which may contain values in braces.
     headers: Mapping[str, str] = {}
-    # How the service's IDs of Claude models are formed from the usual ones.
+    # How the service's IDs of Claude models are derived from the usual ones.
     claude_id: str = "{}"
-    # Whether they are written as `claude-opus-5.5`.
+    # Whether these IDs have a dot, as in `claude-opus-5.5`.
     has_dotted_versions: bool = False
-    # Whether a stream of the Messages API arrives in the frames of AWS.
+    # Whether a stream of the Messages API arrives in AWS frames.
     frames: bool = False
-    # Whether the version and betas of the Messages API stand in the body, and the model in the path.
+    # Whether the Messages API's version and betas are in the body, and the model is in the path.
     is_platform: bool = False
     # The name under which AWS signs requests.
     signing_name: str = ""
     betas: bool = False
-    # The row whose models it offers, if those are not its own.
+    # The row whose models this service offers, if not its own.
     models_of: str = ""
-    # The models used if none is named: for the conversation, and for small work.
+    # The default models: for the conversation and for small tasks.
     model: str = ""
     small_model: str = ""
     keys_url: str = ""
-    # The port of a server on this machine.
+    # The port of a local server.
     port: int = 0
     # The row whose prices and quirks apply, for services from settings.
     kind: str = ""
@@ -77,7 +77,7 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
 
     @property
     def catalog_name(self) -> str:
-        """The name under which the catalog lists the service's models."""
+        """The name under which the catalog lists this service's models."""
         base = ROWS.get(self.kind, self)
         return base.models_of or base.name
 
@@ -94,7 +94,7 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
 
     @property
     def described_key(self) -> str:
-        """What to set for a key."""
+        """Instructions for setting a key."""
         variables = " or ".join(self.key_variables)
         return f"run `clew login {self.name}`" + (f" or set {variables}" if variables else "")
 
@@ -122,7 +122,7 @@ GOOGLE = {
 }
 PUBLISHERS = "/v1/projects/{project}/locations/{region}/publishers"
 
-# In the order in which the first service with a key is used if no model is named.
+# The order in which services are searched for a key if no model is given.
 SERVICES: tuple[ServiceRow, ...] = (
     _row(
         "anthropic",
@@ -388,7 +388,7 @@ SERVICES: tuple[ServiceRow, ...] = (
     _local("vllm", "vLLM", 8000),
 )
 ROWS: Mapping[str, ServiceRow] = {row.name: row for row in SERVICES}
-# The service that the older variables describe, if their URL belongs to no row.
+# The service that the older variables describe, if no row has their URL.
 CUSTOM = "custom"
 
 
@@ -431,8 +431,8 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
     if base is None:
         raise UserError(f'like: unknown service "{user.like}"')
     if not name or "/" in name or not name.isprintable() or name == CUSTOM:
-        raise UserError("invalid name of a service")
-    given = {"resource": user.resource, "region": user.region, "project": user.project}
+        raise UserError("invalid service name")
+    values = {"resource": user.resource, "region": user.region, "project": user.project}
     row = replace(
         base,
         name=name,
@@ -440,15 +440,15 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
         kind=base.kind or base.name,
         url=user.url or base.url,
         wire=user.wire or base.wire,
-        # A key belongs to one host, so another URL does not inherit the variables.
+        # A key belongs to one host, so a row with another URL does not inherit the key's variables.
         url_variables=() if user.url else base.url_variables,
         key_variables=()
         if user.url and host_of(user.url) != host_of(base.url)
         else base.key_variables,
         key_header=base.key_header if user.key_header is None else user.key_header.lower(),
         headers={**base.headers, **user.headers},
-        defaults={**base.defaults, **{k: v for k, v in given.items() if v}},
-        fills={k: v for k, v in base.fills.items() if not given.get(k)},
+        defaults={**base.defaults, **{k: v for k, v in values.items() if v}},
+        fills={k: v for k, v in base.fills.items() if not values.get(k)},
         model=user.model or base.model,
         small_model=user.small_model or (user.model or base.small_model),
         quirks=user.quirks,
@@ -469,15 +469,17 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
 
 
 def fill_in(row: ServiceRow, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the values in braces of a service's addresses, from variables or defaults.
+    """Return the values for the braces in a service's URL, from variables or defaults.
 
     Raise `UserError` if one is missing.
     """
     values = dict(row.defaults)
     for value, names in row.fills.items():
-        found = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
-        if found:
-            values[value] = found
+        filled = next(
+            (environ[name].strip() for name in names if environ.get(name, "").strip()), ""
+        )
+        if filled:
+            values[value] = filled
         elif value not in values:
             where = f'"{value}" under services.{row.name} in the settings'
             raise UserError(f"{row.title}: set {' or '.join(names)}, or {where}")
@@ -487,7 +489,7 @@ def fill_in(row: ServiceRow, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _host_in(region: str) -> str:
-    """Return the host of Vertex AI in a region."""
+    """Return Vertex AI's host in a region."""
     match region:
         case "global":
             return "aiplatform.googleapis.com"
@@ -498,7 +500,7 @@ def _host_in(region: str) -> str:
 
 
 def is_placed(row: ServiceRow, environ: Mapping[str, str]) -> bool:
-    """Return whether the addresses of a service are complete."""
+    """Return whether all values in a service's URL are known."""
     try:
         fill_in(row, environ)
     except UserError:
@@ -511,7 +513,7 @@ def find_keyed_row(
     environ: Mapping[str, str],
     has_key: Callable[[ServiceRow], bool],
 ) -> ServiceRow | None:
-    """Return the first service other than Anthropic that has a key and a complete address."""
+    """Return the first service except Anthropic that has a key and a complete URL."""
     for row in rows.values():
         if (
             row.name != "anthropic"
@@ -535,12 +537,12 @@ def host_of(url: str) -> str:
 
 
 def find_row_at(url: str) -> ServiceRow | None:
-    """Return the row whose host a URL has, or None."""
+    """Return the row with the host of a URL, or None."""
     host = host_of(url)
     return next((row for row in SERVICES if "{" not in row.url and host_of(row.url) == host), None)
 
 
 def split_name(name: str, services: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the service in a model's name, or an empty string, and the rest of the name."""
+    """Return the service prefix of a model's name, or an empty string, and the rest of the name."""
     service, slash, rest = name.partition("/")
     return (service, rest) if slash and rest and service in services else ("", name)

@@ -433,7 +433,7 @@ def cells_of(row: str) -> list[str]:
 
 
 def _stand(cell: str) -> str | None:
-    """Return the alignment that a cell of a delimiter row sets; None for any other cell."""
+    """Return the alignment that a cell of a delimiter row sets, or None for any other cell."""
     match = _COLUMN.match(cell)
     return None if match is None else _STANDS[match[1] + "-" + match[2]]
 

@@ -1,4 +1,4 @@
-"""The exceptions that clew raises, grouped by who has to act.
+"""The exceptions that clew raises, grouped by the party that has to act.
 
     ClewError
     ├── InternalError        a bug in clew that should be reported

@@ -52,7 +52,7 @@ def _read(view: type[View], comes_from: str, goes_to: str) -> Kind:
 
 
 _KINDS = (
-    _ours(messages.UserMessage, CHAIN, "the user, a tool, or clew on the user's behalf", "the model; the screen unless meta"),
+    _ours(messages.UserMessage, CHAIN, "the user, a tool, or clew on the user's behalf", "the model; the screen, unless meta"),
     _ours(messages.AssistantMessage, CHAIN, "the model, one entry per block; clew for an API error", "the model, except API errors; the screen"),
     _ours(messages.SystemMessage, CHAIN, "clew", "the screen; for local commands also the model"),
     _ours(messages.Attachment, CHAIN, "clew: context outside the dialogue", "the model, rendered as text"),

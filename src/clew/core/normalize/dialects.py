@@ -152,20 +152,20 @@ class _ChatWriter:
 
     def _user(self, content: list[Block]) -> None:
         parts: list[Block] = []
-        shown: list[Block] = []
+        user_parts: list[Block] = []
         answers: list[Block] = []
         for block in content:
             if block["type"] == "tool_result":
                 answer, media = self._result(block)
                 answers.append(answer)
-                shown += media
+                user_parts += media
             else:
                 parts.append(_part(block))
         self.messages += answers
-        if (shown or parts) and answers and not self._quirks.user_after_results:
+        if (user_parts or parts) and answers and not self._quirks.user_after_results:
             self.messages.append({"role": "assistant", "content": "(continues)"})
         # A message of their own, so that a later prompt leaves the prefix unchanged.
-        self.messages += [{"role": "user", "content": own} for own in (shown, parts) if own]
+        self.messages += [{"role": "user", "content": own} for own in (user_parts, parts) if own]
 
     def _result(self, block: Block) -> tuple[Block, list[Block]]:
         """Return a tool result, and the parts that must follow in a user message."""
@@ -182,8 +182,8 @@ class _ChatWriter:
         words = mark_error("\n".join(texts), is_error=block.get("is_error") is True)
         if not media or not self._quirks.result_images:
             return answer | {"content": words}, media
-        shown = [{"type": "text", "text": words}] if words else []
-        return answer | {"content": [*shown, *media]}, []
+        parts = [{"type": "text", "text": words}] if words else []
+        return answer | {"content": [*parts, *media]}, []
 
 
 def mark_error(words: str, *, is_error: bool) -> str:
@@ -193,8 +193,9 @@ def mark_error(words: str, *, is_error: bool) -> str:
 
 
 def merge_parts(parts: list[Any], quirks: Quirks) -> Block | None:
-    """Combine the parts of a response into the message that is returned to the service. Reasoning
-    is returned only in the form that the service accepts.
+    """Combine the parts of a response into the message that is returned to the service.
+
+    Reasoning is returned only in the form that the service accepts.
     """
     message: Block = {"role": "assistant"}
     texts: list[Any] = []

@@ -20,7 +20,7 @@ def is_plain_id(text: str, longest: int) -> bool:
 
 
 class IdMap:
-    """Maps the call IDs of one request. `is_valid` tells which may stay as they are."""
+    """Maps the call IDs of one request. `is_valid` decides which IDs may stay unchanged."""
 
     def __init__(self, is_valid: Callable[[str], bool], length: int, prefix: str = "") -> None:
         self._is_valid = is_valid

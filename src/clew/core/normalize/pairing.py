@@ -53,7 +53,7 @@ class PairedExchange:
 
     @property
     def has_words(self) -> bool:
-        """True if the model was sent anything other than tool results."""
+        """True if the user messages contain more than tool results."""
         return bool(self.before or self.context or self.talk or self.notices)
 
     @property
@@ -75,7 +75,7 @@ def _is_pause(last: Block) -> bool:
 
 
 class Calls:
-    """The call IDs in use. A branch adds IDs of its own without changing the original."""
+    """The call IDs in use. A branch adds its own IDs without changing the original."""
 
     __slots__ = ("_copies", "_earlier", "_longest", "_taken", "server_open")
 

@@ -1,11 +1,11 @@
 """Convert a request for OpenAI's Responses API.
 
-The input is what `for_api` built for a target that `for_responses` returned. A response of the same
-service goes back as its own output items; everything else is written from canonical blocks. Must
-never send anything.
+The input is the output of `for_api` for a target that `for_responses` returned. A response of the
+same service goes back as its own output items; everything else is written from canonical blocks.
+Must never send anything.
 
-Format: the types of `ResponseCreateParams` in the `openai` package.
-Decision: docs/decisions/331-wires.md
+Format: the types of `ResponseCreateParams` in the `openai` package. Decision:
+docs/decisions/331-wires.md
 """
 
 from collections.abc import Container

@@ -69,7 +69,7 @@ class Target(Struct, frozen=True, kw_only=True):
             and whether a request may ask the service to omit blocks that do not fit.
         sources: The source types accepted for images and documents.
         max_image_bytes: The service counts the base64 text, not the decoded bytes.
-        reader: Whose own items go back unchanged. None for the Messages API.
+        reader: The receiver whose own items are sent back unchanged. None for the Messages API.
     """
 
     api_version: str = USUAL

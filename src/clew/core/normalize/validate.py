@@ -347,7 +347,7 @@ class Validator:
             return 0
 
     def close(self) -> None:
-        """Check the request as a whole: its end, its size, and its number of images."""
+        """Check properties of the entire request: its end, its size, and its number of images."""
         target = self._target
         if not self._role:
             self.say("V4", "messages", "is empty")

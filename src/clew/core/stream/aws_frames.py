@@ -133,7 +133,7 @@ class FrameDecoder:
         size, headers_size, crc = _PRELUDE.unpack_from(self._rest, at)
         prelude = bytes(self._rest[at : at + _PRELUDE.size])
         if crc32(prelude[:8]) != crc:
-            return _bad("a frame has the wrong checksum's lengths", prelude)
+            return _bad("the checksum of a frame's lengths is wrong", prelude)
         if size < _LEAST_BYTES + headers_size:
             return _bad(f"frame of {size} bytes with {headers_size} bytes of headers", prelude)
         if self._max_frame_bytes is not None and size > self._max_frame_bytes:
@@ -146,7 +146,7 @@ class FrameDecoder:
 def _frame(data: bytes) -> Frame | StreamFault:
     end = len(data) - _CRC.size
     if crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
-        return _bad("a frame has the wrong checksum", data)
+        return _bad("the checksum of a frame is wrong", data)
     end_of_headers = _PRELUDE.size + _PRELUDE.unpack_from(data)[1]
     try:
         headers = _headers(data[_PRELUDE.size : end_of_headers])

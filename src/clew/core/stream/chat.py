@@ -215,7 +215,7 @@ class ChatEvents:
                 last[name] = value
 
     def _out_of_words(self, item: Json) -> None:
-        """Keep a part that belongs to the message as a whole."""
+        """Keep a part that belongs to the entire message."""
         self._details.append(item)
 
     def _take_details(self) -> list[Json]:
@@ -255,7 +255,7 @@ class ChatEvents:
             self._send(call)
 
     def _send(self, call: _Call) -> None:
-        """Pass on what is known about a call."""
+        """Emit the known parts of a call."""
         if call.index is None:
             self._close_words()
             call.index = self._out.open_call(call.call_id, call.name)

@@ -1,7 +1,7 @@
 """Convert the frames of Bedrock's Converse operation to the Messages API's events.
 
-Text and reasoning have no start of their own: the first delta of a block opens it. The response ends
-with the metadata, which follow the reason to stop.
+Text and reasoning have no start of their own: the first delta of a block opens it. The response
+ends with the metadata, which follows the stop reason.
 
 Format: `ConverseStreamOutput` in the service model `bedrock-runtime` of botocore.
 Decision: docs/decisions/331-wires.md
@@ -33,7 +33,7 @@ class ConverseEvents:
 
     def __init__(self, stamp: Stamp = NO_STAMP) -> None:
         self._out = MessageWriter(stamp)
-        # The index in the message for each index of the service.
+        # Maps the service's index to the index in the message.
         self._blocks: dict[int, int] = {}
         self._reason = ""
 

@@ -16,7 +16,7 @@ class Converter(Protocol):
 
     @property
     def is_whole(self) -> bool:
-        """True if the service has said why its response ended."""
+        """True if the service has reported why its response ended."""
         ...
 
     def take(self, value: Json) -> list[Json]: ...

@@ -141,8 +141,8 @@ class GeminiEvents:
             self._fail("the response contains neither text nor a tool call")
 
     def _fail(self, message: str) -> None:
-        whole = f"{message}: {self._why}" if self._why else message
-        self._out.fail({"type": "api_error", "message": whole})
+        text = f"{message}: {self._why}" if self._why else message
+        self._out.fail({"type": "api_error", "message": text})
 
 
 class GeminiDecoder(ConvertingDecoder):

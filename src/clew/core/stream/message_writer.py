@@ -18,7 +18,7 @@ NO_NAMES: Mapping[str, str] = {}
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
-    """What a decoder must know about the request: who answers it, and the shortened tool names."""
+    """The request data that a decoder needs: the answering service and shortened tool names."""
 
     service: str = ""
     wire: str = ""
@@ -94,12 +94,12 @@ class MessageWriter:
 
     def open_call(self, call_id: Any, name: Any) -> int:
         """Open a tool call under the tool's full name."""
-        shown = name if type(name) is str else ""
+        tool_name = name if type(name) is str else ""
         return self.open(
             {
                 "type": "tool_use",
                 "id": call_id if type(call_id) is str else "",
-                "name": self.stamp.names.get(shown, shown),
+                "name": self.stamp.names.get(tool_name, tool_name),
                 "input": {},
             }
         )

@@ -119,10 +119,10 @@ class ResponseEvents:
         name = text_of(event.get("item_id")) or text_of(item.get("id"))
         place = event.get("output_index")
         if type(place) is not int or place < 0:
-            known = self._keys.get(name) if name else None
+            key = self._keys.get(name) if name else None
             last = max(self._items, default=-1)
             is_new = text_of(event.get("type")).endswith("added") or last < 0
-            place = known if known is not None else last + is_new
+            place = key if key is not None else last + is_new
         if name:
             self._keys.setdefault(name, place)
         return self._items.setdefault(place, _Item(item))

@@ -1,4 +1,4 @@
-"""Tools for models that cannot call any: calls are written as fenced JSON in the answer.
+"""Tools for models without tool calls: calls are written as fenced JSON in the answer.
 
 `to_text_request` describes the tools in the instructions and writes earlier calls and results as
 text. `TextTools` turns the model's fenced JSON back into calls while the answer streams. A fence that
@@ -88,9 +88,9 @@ class TextTools:
         self._prefix = prefix
         self._calls = 0
         self._next = 0
-        # The index in the answer for each open index of the service; None for a text to come.
+        # Maps the service's open indexes to the answer's; None for a text that has not begun.
         self._open: dict[int, int | None] = {}
-        # Text that may be, or is, the beginning of a call.
+        # Text that is, or may become, the beginning of a call.
         self._held = ""
 
     def take(self, event: Json) -> list[Json]:
@@ -130,14 +130,14 @@ class TextTools:
             at = self._held.find(FENCE)
             end = self._held.find(f"\n{END}", at + len(FENCE)) if at >= 0 else -1
             if end < 0:
-                # The end may be the beginning of a fence, and of the space before it.
+                # The end may be the beginning of a fence, or of the whitespace before it.
                 sure = self._held[: _find_doubt(self._held) if at < 0 else at].rstrip()
                 out += self._show(index, sure)
                 self._held = self._held[len(sure) :]
                 return out
-            whole = self._held[: end + len(END) + 1]
-            out += self._call(index, whole[:at], whole[at:])
-            self._held = self._held[len(whole) :]
+            fence = self._held[: end + len(END) + 1]
+            out += self._call(index, fence[:at], fence[at:])
+            self._held = self._held[len(fence) :]
 
     def _call(self, index: Any, before: str, fenced: str) -> list[Json]:
         body = fenced.removeprefix(FENCE).strip().removesuffix(END)
@@ -178,12 +178,12 @@ class TextTools:
         return [*out, {"type": "content_block_delta", "index": at, "delta": delta}]
 
     def _flush(self, index: Any) -> list[Json]:
-        """Return what was held back at the end of a text, as a call if it is one."""
+        """Return the text that was held back, as a call if it is one."""
         held, self._held = self._held, ""
         at = held.find(FENCE)
         return self._show(index, held) if at < 0 else self._call(index, held[:at], held[at:])
 
 
 def _find_doubt(text: str) -> int:
-    """Return where the beginning of a fence at the end of a text would start."""
+    """Return where a possibly incomplete fence at the end of a text begins."""
     return next(len(text) - n for n in range(len(FENCE), -1, -1) if text.endswith(FENCE[:n]))

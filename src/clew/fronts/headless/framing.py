@@ -237,7 +237,7 @@ class TurnFrames:
         self.tally = Tally(session_id=session_id)
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
         self._progress = CallProgress(session_id, new_id)
-        # The finished calls that no summary has named yet; None if the host wants no summaries.
+        # Finished calls that no summary includes yet; None if the host wants no summaries.
         self._calls: list[tuple[Json, bool]] | None = [] if summarizes_calls else None
 
     def begin(self) -> None:

@@ -151,7 +151,7 @@ def skills_of(fields: Json) -> list[str] | None:
 def apply_handshake(options: Options, fields: Json) -> Options:
     """Return the options with the members of the handshake.
 
-    The table of options names most members; servers and plugins have formats of their own.
+    The table of options names most members; servers and plugins have their own formats.
     """
     overrides: dict[str, Any] = {}
     for field in options.__struct_fields__:

@@ -97,7 +97,7 @@ class HostInput(FrontInput):
             session.conversation.say(prompt.content, speaker, uuid=prompt.uuid)
 
     def withdraw(self, uuid: str) -> bool:
-        """Take back a prompt that no turn has received. Return False if there is no such prompt."""
+        """Withdraw a prompt that no turn has received. Return False if there is no such prompt."""
         prompt = next((line for line in self._prompts if line.uuid == uuid), None)
         if prompt is not None:
             self._prompts.remove(prompt)

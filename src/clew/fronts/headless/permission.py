@@ -38,10 +38,7 @@ GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, or is gone.
-
-    In the first case, the message comes from the host.
-    """
+    """The host answered with an error, whose text is the message, or has disconnected."""
 
 
 class HostRequests:
@@ -161,7 +158,7 @@ def describe_question(permission_prompt: Question) -> Json:
 
 
 def describe_parts(decision: Decision) -> list[Json]:
-    """Return the verdict on each part of a compound command, and nothing for any other call."""
+    """Return the verdict on each part of a compound command; empty for any other call."""
     findings = merge_by_command(decision.findings)
     return [
         {"subject": finding.subject, "verdict": finding.verdict, "reason": finding.reason}

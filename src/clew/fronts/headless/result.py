@@ -51,9 +51,9 @@ class Tally(Struct, kw_only=True):
 
     session_id: str
     text: str = ""
-    # As for the Agent SDK: the prompt, each result of a tool, and an interruption.
+    # As in the Agent SDK, this counts the prompt, each tool result, and an interruption.
     turns: int = 1
-    # The entries of the results that were counted.
+    # The entries of the counted results.
     counted: set[str] = set()
     api_ms: int = 0
     denials: list[Json] = []
@@ -162,7 +162,7 @@ def result_of(
 
 
 def describe_shipped(session: Session) -> Json:
-    """Return the commits and pull requests of the whole session, as far as there are any."""
+    """Return the commits and pull requests of the entire session, if any."""
     state, past = session.costs.spending.state, session.costs.past
     counts = {
         "commits": past.commits + state.commits,

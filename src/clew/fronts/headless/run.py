@@ -52,7 +52,7 @@ from clew.session.session import Session
 
 # No context window is this large, so a longer conversation could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
-# The time in which a result must be printed after a signal. A reader that reads needs less.
+# How long printing a result may take after a signal. Only a stuck reader takes longer.
 PRINT_GRACE_S = 3.0
 # The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
@@ -229,7 +229,7 @@ def named(tool: str, arguments: Json) -> str:
 
 
 class PrintView(FrontView):
-    """Collects the data for the result; prints only what the user must know."""
+    """Collects the data for the result; prints only messages that the user must see."""
 
     def __init__(self, session: Session, *, quiet: bool) -> None:
         self.session = session

@@ -16,7 +16,7 @@ from clew.session.session import Session
 
 
 class ControlContext(Struct, frozen=True, kw_only=True):
-    """What a control request may use besides its fields."""
+    """The context of a control request, besides its fields."""
 
     view: HostView
     lines: HostInput

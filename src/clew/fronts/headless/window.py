@@ -15,7 +15,7 @@ COLORS = {
     "context": "warning",
 }
 FREE = "Free space"
-# The IDs of hosts that differ from the names here.
+# Hosts' IDs that differ from the names here.
 IDS = {"tools": "system_tools"}
 
 

@@ -159,11 +159,11 @@ def is_stopped(result: Json) -> bool:
 
 def describe_question(request: Json) -> str:
     """Return a question with everything that an answer needs."""
-    given = object_of(request.get("input"))
+    arguments = object_of(request.get("input"))
     tool = request.get("tool_name") or request.get("subtype")
-    shown = "\n".join(f"  {name}: {value}" for name, value in given.items())
+    lines = "\n".join(f"  {name}: {value}" for name, value in arguments.items())
     why = request.get("decision_reason") or request.get("description") or ""
-    cut = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + " [...]"
+    cut = lines if len(lines) <= SHOWN_CHARACTERS else lines[:SHOWN_CHARACTERS] + " [...]"
     return f"{tool}\n{cut}\n{why}\nAllow this call? y, or n [reason]"
 
 

@@ -28,7 +28,7 @@ ANSWERS: Mapping[str, frozenset[str]] = {
 
 
 def check_request(request: Json, mode: str) -> str:
-    """Return the reason to refuse a viewer's request; empty if it is allowed."""
+    """Return the reason to refuse a viewer's request, or an empty string if it is allowed."""
     subtype = request.get("subtype")
     if subtype == "set_permission_mode":
         wanted = request.get("mode")
@@ -65,17 +65,21 @@ def check_answer(frame: Json, asked: Json | None, *, may_last: bool = False) -> 
     verdict = response.get("response")
     if not isinstance(verdict, dict) or verdict.get("behavior") != "allow":
         return frame
-    shown = asked.get("input", {})
-    given = verdict.get("updatedInput", shown)
+    question_input = asked.get("input", {})
+    answer_input = verdict.get("updatedInput", question_input)
     free = ANSWERS.get(str(asked.get("tool_name")), frozenset())
-    if not isinstance(given, dict) or fixed(given, free) != fixed(shown, free):
+    if not isinstance(answer_input, dict) or fixed(answer_input, free) != fixed(
+        question_input, free
+    ):
         words = "The remote answer approved an input that differs from the one in the question."
         return make_success(str(response.get("request_id")), {"behavior": "deny", "message": words})
-    kept: Json = {"behavior": "allow", "updatedInput": given}
+    allowed: Json = {"behavior": "allow", "updatedInput": answer_input}
     suggested = asked.get("permission_suggestions")
     if may_last and suggested and verdict.get("updatedPermissions") == suggested:
-        kept["updatedPermissions"] = [update | {"destination": "session"} for update in suggested]
-    return make_success(str(response.get("request_id")), kept)
+        allowed["updatedPermissions"] = [
+            update | {"destination": "session"} for update in suggested
+        ]
+    return make_success(str(response.get("request_id")), allowed)
 
 
 def fixed(value: Json, free: frozenset[str]) -> Json:

@@ -27,9 +27,9 @@ class WorkerLink:
                 return
             await self._service.ask("POST", CODE, self._about)
             expected = {"expected_epoch": self.epoch} if self.epoch else {}
-            given = await self._service.ask("POST", f"{self.path}/bridge", expected)
-            self.epoch = int(given["worker_epoch"])
-            self._token = str(given["worker_jwt"])
+            reply = await self._service.ask("POST", f"{self.path}/bridge", expected)
+            self.epoch = int(reply["worker_epoch"])
+            self._token = str(reply["worker_jwt"])
 
     async def ask(self, method: str, path: str, body: Json, **headers: str) -> Json:
         """Send a worker's request. Raise `ServiceError`."""

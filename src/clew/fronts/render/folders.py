@@ -39,7 +39,7 @@ def _patterns(cwd: str, home: str) -> tuple[tuple[re.Pattern[str], "_Instead"], 
 
 
 class _Instead:
-    """Replaces a folder by its short name, which is omitted before the path of a file below it."""
+    """Replaces a folder with its short name, which is omitted in paths of files below it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -23,7 +23,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Look
 
-# What tools do with what: a verb, and nouns for one and for several. Calls of the first five fold.
+# The verb for each tool, and nouns for one and several objects. Calls of the first five are folded.
 _DONE = {
     "Read": ("read", "file", "files"),
     "NotebookRead": ("read", "file", "files"),
@@ -40,7 +40,7 @@ _OTHERS = _DONE | {
     "Agent": ("ran", "agent", "agents"),
 }
 _CALLED = ("called", "other tool", "other tools")
-# The fields of calls that name what they are about.
+# The input fields that name a call's object.
 _SUBJECTS = ("file_path", "notebook_path", "path", "pattern", "command", "url")
 
 
@@ -111,14 +111,14 @@ def _title(answers: list[ToolResultView]) -> str:
 
 
 def summarize_calls(calls: Sequence[tuple[Json, bool]]) -> str:
-    """Return what calls did, in a few words; each is a block with whether it failed."""
+    """Return a short summary of calls, given as blocks with a flag for failure."""
     subjects: dict[tuple[str, str, str], set[str]] = {}
     for block, is_error in calls:
         if not is_error:
-            given = object_of(block.get("input"))
-            named = (str(given[field]) for field in _SUBJECTS if field in given)
+            arguments = object_of(block.get("input"))
+            subject_names = (str(arguments[field]) for field in _SUBJECTS if field in arguments)
             done = _OTHERS.get(str(block.get("name")), _CALLED)
-            subjects.setdefault(done, set()).add(next(named, str(block.get("id"))))
+            subjects.setdefault(done, set()).add(next(subject_names, str(block.get("id"))))
     return _counted(subjects, sum(is_error for _, is_error in calls))
 
 

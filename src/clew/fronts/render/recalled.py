@@ -76,7 +76,7 @@ def render_recalled(
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
-    """Return the first lines of an item, which show what it is, and its last rows."""
+    """Return the first lines of an item, which identify it, and its last rows."""
     if len(lines) <= rows + 2:
         return lines
     return [*lines[:2], "  …", *lines[-rows:]]

@@ -535,7 +535,7 @@ def describe_report(answer: ToolResultView, look: Look, folds: Folds) -> str:
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    """Return the rows for a command started in the background; None for any other result."""
+    """Return the rows for a command started in the background, or None for any other result."""
     words = describe_background_start(answer.text)
     return fold_text(words, answer.title, look, folds) if words else None
 

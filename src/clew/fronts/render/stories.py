@@ -206,7 +206,7 @@ def describe_closing(ended: TurnEnded) -> str:
 
 
 def describe_note(entry: dict[str, Any]) -> str:
-    """Describe what a system entry records about the session; empty if nothing is to be shown."""
+    """Describe a system entry for the screen; empty if it is not shown."""
     match entry.get("subtype"):
         case "turn_duration":
             lasted_ms = SystemMessage(entry).duration_ms
@@ -251,7 +251,7 @@ _SHOWN_NAMES = {
 
 
 def title_of(block: Json) -> str:
-    """Return a title made from the call alone, for calls whose tool is not available."""
+    """Return a title based only on the call, for calls whose tool is not available."""
     name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
     words = (
         [arguments[k] for k in _TELLING if isinstance(arguments.get(k), str)]

@@ -293,12 +293,12 @@ class Look(Struct, frozen=True):
 
     @property
     def gutter(self) -> str:
-        """The space to the left of text; empty where text names its speaker."""
+        """The indentation of text; empty in modes where text names its speaker."""
         return "" if self.says_who else GUTTER
 
     @property
     def inner(self) -> "Look":
-        """The look of what is shown to the right of the gutter."""
+        """The look of the content to the right of the gutter."""
         return self.narrowed(len(self.gutter))
 
     def narrowed(self, cells: int) -> "Look":

@@ -90,16 +90,18 @@ class ClewClient:
             )
         options = self.options
         environ, cwd = make_environ(options, os.environ), find_folder(options.cwd)
-        given = options.as_options()
+        session_options = options.as_options()
         if options.session_store is not None:
-            given = await self._open_store(options.session_store, given, environ, cwd)
+            session_options = await self._open_store(
+                options.session_store, session_options, environ, cwd
+            )
         parts = HostParts(
             provider=options.provider,
             prepare=options.prepare,
             compact=options.compact,
             has_loggers=logging.getLogger("clew").isEnabledFor(logging.DEBUG),
         )
-        self._session = self._channel.start(given, environ, cwd, parts)
+        self._session = self._channel.start(session_options, environ, cwd, parts)
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
             self.info = await self._ask("initialize", hooks=self._hooks())
@@ -121,11 +123,11 @@ class ClewClient:
         home = find_config_home(environ, Path(cwd))
         if given.resume is not None or given.continues:
             try:
-                found = await bring_session(store, home, cwd, given.resume)
+                session_id = await bring_session(store, home, cwd, given.resume)
             except SessionError as error:
                 raise HostError(str(error)) from error
-            if found is not None:
-                given = replace(given, resume=found, continues=False)
+            if session_id is not None:
+                given = replace(given, resume=session_id, continues=False)
         self._mirror = StoreMirror(store, home, self._channel.post, self._channel.release)
         self._mirroring = asyncio.create_task(self._mirror.run(), name="clew store")
         return replace(given, mirrors=True)

@@ -1,7 +1,7 @@
 """Typed messages of a session: thin views of the host protocol's frames. Pure.
 
-A frame or block of an unknown type becomes an `Other` that contains all of its data. Encoded by
-msgspec, each has a member `type`.
+A frame or block of an unknown type becomes an `Other` that contains all of its data. When encoded
+by msgspec, each has a member `type`.
 """
 
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ class Text(Struct, frozen=True, kw_only=True, tag="text"):
 
 
 class Thinking(Struct, frozen=True, kw_only=True, tag="thinking"):
-    """The model's `thinking`; empty if the service doesn't show it."""
+    """The model's thinking; empty if the service doesn't show it."""
 
     thinking: str
 
@@ -154,7 +154,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the model stopped, such as `end_turn`."""
+        """The reason why the model stopped, such as `end_turn`."""
         return self.data.get("stop_reason")
 
     @property
@@ -240,7 +240,7 @@ def read_entry(entry: Json) -> Message:
 
 
 def describe_answer(message: Json) -> Json:
-    """Return the fields that live and stored parts of an answer have in common."""
+    """Return the fields that live and stored parts of an answer share."""
     stop_reason = message.get("stop_reason")
     return {
         "message_id": text_of(message.get("id")),

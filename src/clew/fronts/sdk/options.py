@@ -27,14 +27,14 @@ class Permit(Struct, frozen=True, kw_only=True):
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """Rejects a call. `words` tells the model why, and `stop` also ends the turn."""
+    """Rejects a call. `words` gives the model the reason, and `stop` also ends the turn."""
 
     words: str
     stop: bool = False
 
 
 class Defer(Struct, frozen=True, kw_only=True):
-    """Postpones the decision on a call: the turn ends, and nothing waits.
+    """Postpones the decision on a call: the turn ends without waiting.
 
     With the next prompt, in this process or in another one that resumes the session, approval of
     the same call is requested again; the call then runs before the model answers.
@@ -104,9 +104,9 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
             copies; the transcript keeps what was said.
         compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and returns
             a `CompactionSummary`, or None to let clew do it.
-        session_store: Gets every entry of the transcript, and has the sessions to resume. The
-            protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host names a
-            store that an installed package offers.
+        session_store: Receives every entry of the transcript, and provides the sessions to resume.
+            The protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host names
+            a store that an installed package offers.
         continue_conversation: Continue the newest session of this folder.
         resume: Resume a session by ID, title or file.
         fork_session: Fork: continue in a copy with a new session ID.
@@ -120,7 +120,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
         effort: Effort level of the model (low, medium, high, xhigh, max).
         thinking: `clew.Adaptive`, `clew.ThinkingBudget` or `clew.Off`.
         max_turns: Stop after N model responses.
-        max_budget_usd: Maximum cost of the session, its subagents included.
+        max_budget_usd: Maximum cost of the session, including subagents.
         task_budget: Token budget for the task, as stated to the model.
         permission_mode: The permission mode.
         allowed_tools: Rules that allow tool calls, such as `Bash(git log:*)`.

@@ -158,7 +158,7 @@ async def _newest(store: ProgramStore, project: str) -> str | None:
 
 
 async def _ask(store: ProgramStore, name: str, argument: object) -> Any:
-    """Call an optional method; return None if the store does not have it."""
+    """Call an optional method; return None if the store lacks it."""
     method = getattr(store, name, None)
     if method is None:
         return None

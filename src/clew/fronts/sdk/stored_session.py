@@ -177,12 +177,12 @@ class StoredSession:
     def append(self, messages: Sequence[Json]) -> None:
         """Append messages of the Messages API.
 
-        Raise `ValueError` if one can't be taken, such as a result without its call.
+        Raise `ValueError` if one is invalid, such as a result without its call.
         """
         append_messages(self._saved(), messages, get_timestamp)
 
     def rewind(self, uuid: str | None) -> None:
-        """Go back to a message, or with None to the start. Later messages stay in the file."""
+        """Rewind to a message; None means the start. Later messages stay in the file."""
         go_back(self._saved(), uuid, get_timestamp)
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:

@@ -39,7 +39,7 @@ class AgentTree:
         return [task for task in self._session.parts.tasks.running if task.kind == KIND]
 
     def heed(self, event: EngineEvent) -> None:
-        """Note a call that a subagent makes."""
+        """Record a call that a subagent makes."""
         from clew.agent.events import FromAgent, ToolStarted
 
         if isinstance(event, FromAgent) and isinstance(event.event, ToolStarted):

@@ -54,7 +54,7 @@ def main(
 
 
 class TerminalFront:
-    """What all sessions of one run share: the screen, the prompt, the history and the key bindings.
+    """The state that all sessions of a run share: screen, prompt, history and key bindings.
 
     `talk` is the open session, if any.
     """

@@ -52,7 +52,7 @@ class AttachedAgent:
         self._lines: list[Line] = self._recalled(titles)
 
     def _recalled(self, titles: Titles) -> list[Line]:
-        """Return the output so far; calls that are still running go to the live part instead."""
+        """Return the output so far, and add calls that are still running to the live part."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
         messages = [without(message, calls) for message in history]

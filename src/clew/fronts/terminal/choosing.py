@@ -326,27 +326,27 @@ class Chooser:
         """Return the choices around the current one, and a row that says how many are hidden."""
         if not indices:
             return [_Shown(-1, [format_row([Span("  no matches", theme["quiet"])])])], []
-        kept = [
+        visible = [
             at
             for at, number in enumerate(indices)
             if self.choices[number].refuses and at != self._at
         ]
         current = self._choice(indices[self._at], width, theme, is_at=True, is_compact=True)
         rows = max(1, rows)
-        if len(current.lines) + len(kept) > rows:
+        if len(current.lines) + len(visible) > rows:
             current = self._in_a_row(indices[self._at], width, theme, is_at=True)
             # A row is left for the reason why the choice is not there.
             rows = max(1, rows - 1)
-        kept = kept[: rows - len(current.lines)]
-        others = [at for at in range(len(indices)) if at not in kept]
-        room = rows - len(current.lines) - len(kept)
+        visible = visible[: rows - len(current.lines)]
+        others = [at for at in range(len(indices)) if at not in visible]
+        room = rows - len(current.lines) - len(visible)
         count = max(0, room if len(others) <= room + 1 else room - 1)
         place = others.index(self._at)
         first = max(0, min(place - count // 2, len(others) - 1 - count))
         places = others[first : first + count + 1]
         views = [
             current if at == self._at else self._in_a_row(indices[at], width, theme)
-            for at in [*places, *kept]
+            for at in [*places, *visible]
         ]
         below = len(others) - first - len(places)
         hidden = [f"{sign} {many} more" for sign, many in (("↑", first), ("↓", below)) if many]

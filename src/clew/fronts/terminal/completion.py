@@ -89,7 +89,7 @@ async def nothing(_: CompletionWord) -> Sequence[str]:
 
 
 class CompletionSource(Struct, frozen=True, kw_only=True):
-    """What a session can complete: its commands and their arguments.
+    """The source of a session's completions: commands and their arguments.
 
     `commands` returns the name, argument hint and description of each command. `seek` asks MCP servers
     for completions of a word; this may take time.

@@ -1,7 +1,7 @@
-"""The platforms and terminals that keep some keys for themselves, and the keys used there instead.
+"""Platforms and terminals that reserve keys, and the keys to use there instead.
 
-A key named here comes before the default keys of its action, which stay: a user who has changed the
-terminal's own bindings can continue to use them.
+A key listed here precedes the default keys of its action. These stay valid, because the user may
+have changed the terminal's own bindings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="Apple Terminal, iTerm2",
         signs=("TERM_PROGRAM=Apple_Terminal", "TERM_PROGRAM=iTerm.app"),
-        kept="Option, for special characters, unless its settings say otherwise",
+        kept="Option (by default), which types special characters",
         keys={"chat:modelPicker": ("ctrl+x p",), "chat:undoSummary": ("ctrl+x u",)},
     ),
     Family(
@@ -38,13 +38,13 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="tmux",
         signs=("TMUX",),
-        kept="Ctrl-B, its prefix",
+        kept="Ctrl-B, the tmux prefix",
         keys={"task:background": ("ctrl+x b",)},
     ),
     Family(
         name="GNU screen",
         signs=("STY",),
-        kept="Ctrl-A, its prefix",
+        kept="Ctrl-A, the prefix of screen",
         keys={"sessions:everywhere": ("ctrl+x a",)},
     ),
     Family(
@@ -56,7 +56,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="JetBrains",
         signs=("TERMINAL_EMULATOR=JetBrains-JediTerm",),
-        kept="Escape, which leaves the terminal, unless its settings say otherwise",
+        kept="Escape (by default), which leaves the terminal",
         keys={"chat:cancel": ("ctrl+x c",)},
     ),
     Family(

@@ -1,4 +1,4 @@
-"""The first start: what is missing without a model, and the offer of a sandbox."""
+"""The first start: instructions for configuring a model, and the offer of a sandbox."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ NONE = "start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
 
 
 async def show_ways(session: Session, say: Callable[[str], None]) -> None:
-    """Show how to configure a model, and name the models of servers on this machine."""
+    """Show how to configure a model, and list the models of local servers."""
     environ = session.rules.standing.environ
     servers = await find_local_servers(list_usual_servers(freeze(environ).text("ollama")))
     models = [f"{server.service}/{model}" for server in servers for model in server.models]

@@ -1,6 +1,6 @@
-"""Several questions in one dialog: a page for each, a way back, and a review before sending.
+"""Several questions in one dialog: a page for each, navigation, and a review before sending.
 
-Each page is a dialog of its own. This module decides which page is shown and keeps the answers.
+Each page is a separate dialog. This module decides which page is shown and keeps the answers.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Form(Chooser):
         self._shown_page.typed()
 
     def _turn(self, steps: int) -> None:
-        """Go to another page; the choices marked on this one become its answer."""
+        """Go to another page; the selected choices become this page's answer."""
         marked, before = self._shown_page.marked, self._answers.get(self._page_at)
         if marked is not None and (before is None or not before.words):
             self._answers[self._page_at] = marked
@@ -80,7 +80,7 @@ class Form(Chooser):
         self.field.text = self._texts[self._page_at]
 
     def _collect(self) -> None:
-        """Keep the answer to the current question, and go on to the next page."""
+        """Save the answer to the current question, and continue with the next page."""
         page = self._shown_page
         if not page.answer.done():
             return

@@ -1,7 +1,7 @@
-"""One session on the screen: opens it, reports its messages, and returns what comes next.
+"""One session on the screen: opens it, reports its messages, and returns the next action.
 
 Everything that a session needs is imported here and nowhere earlier, so that the prompt appears
-without waiting for it.
+first.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""The prompt being written: its text, pasted content, and the layout on the terminal.
+"""The prompt in progress: its text, pasted content, and the layout on the terminal.
 
 Each placeholder in the text stands for one paste and is deleted as a unit. The paste is not sent if
 its placeholder is no longer in the text; an undo restores both. prompt_toolkit does the editing.
@@ -96,7 +96,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def read_picture(text: str, cwd: str) -> bytes | None:
-    """Return the content of the image file that the text names; None for any other text."""
+    """Return the content of the image file that the text names, or None for any other text."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
         return None

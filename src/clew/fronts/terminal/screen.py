@@ -285,7 +285,7 @@ class Screen:
         self.terminal.write(text)
 
     def anew(self) -> None:
-        """Redraw the live area after another program wrote to the terminal."""
+        """Redraw the live area after another program has written to the terminal."""
         self.terminal.write(self._painter.erase())
         self.draw()
 

@@ -74,9 +74,9 @@ def describe_settings(keys: list[SettingKey], places: Places) -> list[Choice]:
     for key in keys:
         path = tuple(key.name.split("."))
         is_set, value = find_value(settings, path)
-        shown = format_value(value if is_set else key.default)[:VALUE_CHARACTERS]
+        value_text = format_value(value if is_set else key.default)[:VALUE_CHARACTERS]
         scope = find_origins(layers, path)[0].layer.scope if is_set else "default"
-        state = f"{shown} ({scope})" if is_set or key.default is not None else "not set"
+        state = f"{value_text} ({scope})" if is_set or key.default is not None else "not set"
         choices.append(Choice(label=f"{key.name}: {state}", hint=key.meaning))
     return choices
 

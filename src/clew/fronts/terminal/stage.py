@@ -423,7 +423,7 @@ class Stage:
         return [rule]
 
     def _notice(self) -> str:
-        """Return what the user needs to know at the moment, next to the status line."""
+        """Return the current notice for the user, next to the status line."""
         if self.dialog is not None and not self.takes_keys:
             return WAITS
         return self._hint if time.monotonic() < self._hint_until_s else ""

@@ -274,7 +274,7 @@ class Status:
         ]
 
     def _running(self) -> str:
-        """Return the titles of the background tasks; subagents have rows of their own."""
+        """Return the titles of the background tasks; subagents have separate rows."""
         running = [
             task
             for task in self._session.parts.tasks.running
@@ -363,7 +363,7 @@ def describe_usage(usage: Usage) -> Json:
 
 
 def fit_rows(items: Sequence[Item], width: int) -> list[Line]:
-    """Return the items on one row or, if they do not fit, the last of them on rows of their own."""
+    """Return the items on one row or, if they do not fit, the last ones on separate rows."""
     row, fits = fit_items(items, width)
     last = next((at for at in range(len(items) - 1, -1, -1) if items[at].words), 0)
     if fits or not last:

@@ -98,7 +98,7 @@ class Talk(SessionDesk):
             self._begin(self._driver.say(as_typed(entry)))
 
     def take_back(self) -> SubmittedText | None:
-        """Take back the newest queued message and return it.
+        """Withdraw the newest queued message and return it.
 
         Return None if there is none, or if the turn has already received it.
         """
@@ -207,11 +207,11 @@ class SessionMenus:
         from clew.fronts.terminal.models import pick_model
 
         try:
-            shown = await pick_model(self._stage, self._session)
+            notice = await pick_model(self._stage, self._session)
         except UserError as error:
             self._view.say(str(error), part="error")
         else:
-            self._stage.hint(shown.text)
+            self._stage.hint(notice.text)
 
     def see_folded(self) -> None:
         """List the collapsed output, newest first, and show the selected output in full."""

@@ -1,6 +1,6 @@
 """The terminal: sets its modes, detects its features, and writes to it.
 
-The original modes are restored however clew exits. What is shown is decided elsewhere. The escape
+The original modes are restored however clew exits. Other modules decide what to show. The escape
 sequences are those of xterm and of kitty's keyboard protocol, mode 2026 (synchronized updates), and
 OSC 7501 (program status, revision 0.4).
 """

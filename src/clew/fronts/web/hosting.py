@@ -67,14 +67,14 @@ class Workers:
             )
             self._running[session] = process
             assert process.stderr is not None, "the process has no error output"
-            said: list[str] = []
-            reading = asyncio.create_task(keep_last(process.stderr, said), name="worker's output")
+            output: list[str] = []
+            reading = asyncio.create_task(keep_last(process.stderr, output), name="worker's output")
             try:
                 async with asyncio.timeout(START_S):
                     while not await self._is_connected(session):
                         if process.returncode is not None:
                             await reading
-                            words_said = " ".join(said[-3:]) or f"exit code {process.returncode}"
+                            words_said = " ".join(output[-3:]) or f"exit code {process.returncode}"
                             raise RefusedError(409, "not_started", f"clew exited: {words_said}")
                         await asyncio.sleep(POLL_S)
             except TimeoutError:

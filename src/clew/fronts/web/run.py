@@ -101,10 +101,10 @@ async def run(options: argparse.Namespace) -> int:
 
         async def is_connected(session: str) -> bool:
             try:
-                found = await database.read(partial(log.find_session, session=session))
+                session_row = await database.read(partial(log.find_session, session=session))
             except RefusedError:
                 return False
-            return bool(show_session(found)["connection_status"] == "connected")
+            return bool(show_session(session_row)["connection_status"] == "connected")
 
         workers = Workers(url, token, os.environ, is_connected)
         shelf = LocalShelf(home, workers, read_folders)

@@ -1,4 +1,4 @@
-"""One agent: a separate conversation, made of the same parts as the session's conversation."""
+"""One agent: a separate conversation with the same kinds of parts as the session's."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -129,7 +129,7 @@ class AllAgents:
         own_model = self._crew.context.requests.template.model
         if not name or name == "inherit":
             return own_model
-        # Definitions that name a Claude model also work in sessions without a key for it.
+        # Definitions with a Claude model also work in sessions without a key for it.
         return name if self._crew.context.ground.service.can_ask(name) else own_model
 
     # -- life cycle
@@ -159,7 +159,7 @@ class AllAgents:
         return AgentServers(self._crew.context.ground, self._crew.mcp, spec)
 
     async def itself(self, entries: Sequence[Json], words: str, title: str) -> BackgroundTask:
-        """Continue the session's own work, with its conversation so far, as a background agent."""
+        """Continue the session's own work in a background agent, with the conversation so far."""
         self.tasks.check_room()
         agent_id = f"a{uuid4().hex[:16]}"
         template = self._crew.context.requests.template

@@ -60,7 +60,7 @@ class Checkouts:
             return ending
         if agent.birth.shared_with:
             note = f"(It worked in {tree.path}, which may be shared with the agent of session "
-            return with_note(ending, f"{note}{agent.birth.shared_with} that it is a copy of.)")
+            return with_note(ending, f"{note}{agent.birth.shared_with} of which it is a copy.)")
         if not tree.branch:
             return await self._left(tree, ending)
         if not is_folder(tree.path):

@@ -59,7 +59,7 @@ Stamp: TypeAlias = tuple[int, ...] | None
 
 
 class IdeSelection(Struct, frozen=True, kw_only=True):
-    """What the user has selected; without text, only the file that is in front of them."""
+    """The user's selection; without text, only the file in the active editor."""
 
     path: str
     text: str = ""
@@ -73,7 +73,7 @@ class IdeSelection(Struct, frozen=True, kw_only=True):
 
 
 def read_selection(params: Json) -> IdeSelection | None:
-    """Return the selection in an editor's notification; None if it is not in a file."""
+    """Return the selection in an editor's notification, or None if it is not in a file."""
     path, text = as_text(params.get("filePath")), as_text(params.get("text"))
     if not Path(path).is_absolute() or "\0" in path:
         return None
@@ -144,8 +144,8 @@ class IdePart(Part):
         if around or not is_wanted:
             return around[0] if around else None
         if len(locks) != 1 and options.ide:
-            found = f"{len(locks)} editors have" if locks else "no editor has"
-            self._notices.append(f"--ide: {found} this folder open; /ide lists the editors")
+            count = f"{len(locks)} editors have" if locks else "no editor has"
+            self._notices.append(f"--ide: {count} this folder open; /ide lists the editors")
         return locks[0] if len(locks) == 1 else None
 
     def running(self) -> list[IdeLock]:
@@ -225,7 +225,7 @@ class IdePart(Part):
         self._announce()
 
     async def _ask_selection(self, server: McpServer) -> None:
-        """Ask for the selection that was made before clew connected."""
+        """Request the selection that existed before clew connected."""
         for tool in ("getLatestSelection", "getCurrentSelection"):
             outcome = await server.call(
                 "tools/call", {"name": tool, "arguments": {}}, patience_s=ASIDE_S
@@ -237,7 +237,7 @@ class IdePart(Part):
                     return
 
     def describe(self) -> str:
-        """Return a few words about the editor and its selection, or nothing if none is connected."""
+        """Describe the editor and its selection briefly; empty if no editor is connected."""
         if self.server is None or self.lock is None:
             return ""
         selection = self._selection if self._may_read else None
@@ -267,17 +267,17 @@ class IdePart(Part):
         ):
             return []
         self._told = selection
-        shown, ide = self._shown(selection.path), self.lock.name
-        payload: Json = {"filename": selection.path, "displayPath": shown, "ideName": ide}
+        shown_path, ide = self._shown(selection.path), self.lock.name
+        payload: Json = {"filename": selection.path, "displayPath": shown_path, "ideName": ide}
         if not selection.text:
-            words = f"The user has {shown} open in {ide}. {OF_IDE}"
+            words = f"The user has {shown_path} open in {ide}. {OF_IDE}"
             return [make_ide_fact(payload | {"type": "opened_file_in_ide"}, words)]
         text = remove_secrets(selection.text, self._ground.secrets)
         if len(text) > MAX_SELECTION:
             left = format_count(len(text) - MAX_SELECTION, "more character")
             text = f"{text[:MAX_SELECTION]}\n[{left}]"
         lines = f"{selection.first}-{selection.last}"
-        words = f"The user selected lines {lines} of {shown} in {ide}. {OF_IDE}\n\n{text}"
+        words = f"The user selected lines {lines} of {shown_path} in {ide}. {OF_IDE}\n\n{text}"
         payload |= {"lineStart": selection.first, "lineEnd": selection.last, "content": text}
         return [make_ide_fact(payload | {"type": "selected_lines_in_ide"}, words)]
 
@@ -355,15 +355,15 @@ class IdePart(Part):
         is_written = False
         try:
             async with asyncio.TaskGroup() as group:
-                here = group.create_task(ask_here())
-                there = group.create_task(ask_ide())
-                await asyncio.wait((here, there), return_when=asyncio.FIRST_COMPLETED)
-                in_ide = there.result() if there.done() and not here.done() else None
+                here_task = group.create_task(ask_here())
+                ide_task = group.create_task(ask_ide())
+                await asyncio.wait((here_task, ide_task), return_when=asyncio.FIRST_COMPLETED)
+                in_ide = ide_task.result() if ide_task.done() and not here_task.done() else None
                 if in_ide is None:
-                    verdict = await here
-                    there.cancel()
+                    verdict = await here_task
+                    ide_task.cancel()
                     return verdict
-                here.cancel()
+                here_task.cancel()
                 is_written = True
                 return in_ide
         finally:
@@ -412,13 +412,13 @@ def make_mention(params: Json, cwd: str, folders: Sequence[str]) -> str:
     if not path or any(not c.isprintable() or c == '"' for c in path):
         return ""
     path = str(Path(*folders[:1], path))
-    shown = path.removeprefix(f"{cwd}/") or path
+    mention = path.removeprefix(f"{cwd}/") or path
     first, last = params.get("lineStart"), params.get("lineEnd")
     if type(first) is int and first >= 0:
         # Editors count from 0.
         last = last if type(last) is int and last >= first else first
-        shown = f"{shown}#L{first + 1}-{last + 1}"
-    return f'@"{shown}"' if " " in shown else f"@{shown}"
+        mention = f"{mention}#L{first + 1}-{last + 1}"
+    return f'@"{mention}"' if " " in mention else f"@{mention}"
 
 
 def texts_of(outcome: Outcome) -> list[str]:

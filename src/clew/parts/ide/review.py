@@ -30,7 +30,7 @@ MAX_BYTES = 2 << 20
 
 
 class ProposedChange(Struct, frozen=True, kw_only=True):
-    """What a call would do to one file. `tab` names the diff in the editor."""
+    """The change that a call would make to one file. `tab` names the diff in the editor."""
 
     path: Path
     before: str
@@ -52,24 +52,26 @@ def propose(question: Question, call: BoundCall, session: ToolSession) -> Propos
 
     `call` is the question's call.
     """
-    name, given = call.name, call.given
+    name, arguments = call.name, call.given
     is_change = question.kind == "permission" and name in ("Edit", "MultiEdit", "Write")
-    if not is_change or given is None:
+    if not is_change or arguments is None:
         return None
     # A subagent may work in a folder of its own, to which the path would be relative.
-    if question.agent_id and not Path(given.file_path).is_absolute():
+    if question.agent_id and not Path(arguments.file_path).is_absolute():
         return None
     try:
-        path = session.path(given.file_path)
+        path = session.path(arguments.file_path)
         data = read_content(path, MAX_BYTES + 1) if is_there(path) else None
-        known = None if data is None or len(data) > MAX_BYTES else decode(data)
-        if data is not None and known is None:
+        text = None if data is None or len(data) > MAX_BYTES else decode(data)
+        if data is not None and text is None:
             return None
-        before = "" if known is None else known.text
+        before = "" if text is None else text.text
         if name == "Write":
-            after = crlf(given.content) if known is not None and known.is_crlf else given.content
+            after = (
+                crlf(arguments.content) if text is not None and text.is_crlf else arguments.content
+            )
         else:
-            steps: Sequence[EditStep] = given.edits if name == "MultiEdit" else [given]
+            steps: Sequence[EditStep] = arguments.edits if name == "MultiEdit" else [arguments]
             creates = not steps[0].old_string
             after = (
                 plan_creation(path, steps) if creates else apply_steps(path, before, steps).after

@@ -56,7 +56,7 @@ class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     symbol: (
         Annotated[str, Meta(description="The name in that line, instead of the column")] | None
     ) = None
-    query: Annotated[str, Meta(description="For workspaceSymbol: a part of the name")] = ""
+    query: Annotated[str, Meta(description="For workspaceSymbol: part of the name")] = ""
 
 
 class Lsp(Tool[LspInput]):

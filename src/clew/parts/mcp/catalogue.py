@@ -1,4 +1,4 @@
-"""What a server offers: its tools, prompts and resources, after validation.
+"""The catalog of a server: its tools, prompts and resources, after validation.
 
 All text comes from the server; it is marked as such for the model and limited in length.
 Annotations are untrusted hints: they may make a call wait for others to finish, but they never

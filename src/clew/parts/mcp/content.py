@@ -52,7 +52,7 @@ def reply_of(result: Any) -> ServerReply:
 def blocks_of(content: list[Any]) -> list[Json]:
     blocks = [block_of(part) for part in content[:MAX_BLOCKS]]
     if len(content) > MAX_BLOCKS:
-        blocks.append(make_text(f"[{len(content) - MAX_BLOCKS} more parts were left out]"))
+        blocks.append(make_text(f"[{len(content) - MAX_BLOCKS} more parts were omitted]"))
     return [block for block in blocks if block.get("text") != ""]
 
 

@@ -74,7 +74,7 @@ class TokenStore:
         return is_known
 
     def _asked(self, url: str) -> Any:
-        """Return a URL's entry in the keyring; None if there is no entry or no keyring works."""
+        """Return a URL's entry in the keyring, or None if there is no entry or no keyring works."""
         try:
             return json.loads(ask_keyring(self._keyring, SERVICE, url) or "null")
         except ValueError:

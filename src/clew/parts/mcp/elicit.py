@@ -1,6 +1,6 @@
 """Turn a server's form into questions for the user, and their answers into the server's format.
 
-A form is meant for answers that a stranger may know, so a form that asks for a secret is not shown.
+Forms are only for answers that are not secret, so a form that asks for a secret is not shown.
 For secrets, the protocol provides another way: a web page of the server. A password typed here
 would go to a program that the model also talks to.
 

@@ -145,7 +145,7 @@ class RefreshMcpTools(ResourceTool[ListInput]):
     input_type = ListInput
 
     async def call(self, arguments: ListInput, ctx: ToolContext) -> ToolOutcome:
-        rows = [await refresh_tools(one) for one in chosen(self._servers(), arguments.server)]
+        rows = [await refresh_tools(server) for server in chosen(self._servers(), arguments.server)]
         changed = sum(bool(row.get("added") or row.get("removed")) for row in rows)
         return ToolOutcome(
             content="\n".join(as_json(row) for row in rows) or "No servers.",

@@ -17,7 +17,7 @@ def is_prompt(entry: Json) -> bool:
 def make_excerpt(entries: Sequence[Json]) -> str:
     """Return a part of the conversation as text.
 
-    Each result is limited in length, and so is the text as a whole.
+    Both the length of each result and the total length are limited.
     """
     parts: list[str] = []
     for entry in entries:

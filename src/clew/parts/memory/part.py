@@ -72,7 +72,7 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """Return the project's memory folder, and allow the model to read it; None if disabled."""
+    """Return the project's memory folder, and allow the model to read it, or None if disabled."""
     if not is_feature_on("memory", ground.began.settings, ground.environment):
         return None
     if "user" not in ground.began.sources:
@@ -127,7 +127,7 @@ class Remembering(Part):
             await self._extract(self._said_before)
 
     async def _extract(self, said_before: int) -> None:
-        """Propose memories from the session, if anything was said in this run."""
+        """Propose memories from the session, if this run added messages."""
         context = self._context
         if context.thread.story.said <= said_before:
             return

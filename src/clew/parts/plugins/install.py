@@ -55,7 +55,7 @@ SCOPES = ("user", "project", "local")
 
 
 class PluginInstaller(Struct, frozen=True, kw_only=True):
-    """What managing plugins requires: folders, environment, and a way to ask the user."""
+    """The installer of plugins, with its folders, environment, and a way to ask the user."""
 
     places: Places
     store: Store

@@ -33,7 +33,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """Where a plugin or marketplace comes from: a folder, a git repository or an npm package."""
+    """The source of a plugin or marketplace: a folder, a git repository or an npm package."""
 
     # The URL of a repository, or `npm:` and a package name; empty for a folder.
     url: str = ""

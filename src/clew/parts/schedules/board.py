@@ -248,7 +248,7 @@ class ScheduleCronInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     after_s: Annotated[
         int, Meta(ge=1, le=86_400, description="Instead of cron: once, after this many seconds")
     ] = 0
-    recurring: Annotated[bool, Meta(description="With cron: false to run only once")] = True
+    recurring: Annotated[bool, Meta(description="With cron: false means run only once")] = True
     times: Annotated[int, Meta(ge=1, le=1000, description="At most this many times")] | None = None
 
 

@@ -23,7 +23,7 @@ class LoadedSkill(Struct, frozen=True, kw_only=True):
 
 
 class Keeper(Protocol):
-    """What the Skill tool requires of a session: its skills, and how to load them."""
+    """The interface that the Skill tool requires of a session: to list and load skills."""
 
     def fault(self, name: str) -> str:
         """Return why the model cannot load a skill, or an empty string if it can."""

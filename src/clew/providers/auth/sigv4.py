@@ -61,11 +61,11 @@ def sign(
         key = hmac.digest(key, part.encode(), "sha256")
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     credential = f"Credential={keys.access_key}/{scope}"
-    made = {
+    headers_out = {
         "x-amz-date": at,
         "authorization": f"{ALGORITHM} {credential}, SignedHeaders={names}, Signature={signature}",
     }
-    return made | ({"x-amz-security-token": keys.token} if keys.token else {})
+    return headers_out | ({"x-amz-security-token": keys.token} if keys.token else {})
 
 
 def _canonical_query(query: str) -> str:

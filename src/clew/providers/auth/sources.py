@@ -128,8 +128,8 @@ class CloudSources:
                 token=profile.get("aws_session_token", ""),
             )
         if command := profile.get("credential_process"):
-            found = await self._run_json(shlex.split(command))
-            if (keys := aws_keys_of(found)) is not None:
+            output = await self._run_json(shlex.split(command))
+            if (keys := aws_keys_of(output)) is not None:
                 return keys
             raise CredentialError("credential_process of the AWS profile printed no credentials")
         if not profile and "AWS_PROFILE" not in environ:
@@ -163,9 +163,9 @@ class CloudSources:
     async def _find_in_instance(self) -> AwsKeys | None:
         if self._environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
             return None
-        asked = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
+        token_headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
         put = HttpRequest(
-            method="PUT", url=f"{IMDS}/api/token", headers=tuple(asked.items()), body=b""
+            method="PUT", url=f"{IMDS}/api/token", headers=tuple(token_headers.items()), body=b""
         )
         token = await self._send(put, METADATA_TIMEOUT_S)
         if token is None:
@@ -186,10 +186,10 @@ class CloudSources:
         file = Path(path) if path else login
         if path or is_there(file):
             return await self._ask_for_google_token(file)
-        found = await self._get_json(
+        reply = await self._get_json(
             GOOGLE_METADATA, {"metadata-flavor": "Google"}, METADATA_TIMEOUT_S
         )
-        if (token := google_token_of(found)) is not None:
+        if (token := google_token_of(reply)) is not None:
             return token
         printed = await self._run(["gcloud", "auth", "print-access-token"])
         if not printed:
@@ -238,11 +238,11 @@ class CloudSources:
     async def find_azure_token(self) -> Token:
         program = ["az", "account", "get-access-token", "--output", "json"]
         resource = ["--resource", "https://cognitiveservices.azure.com"]
-        found = await self._run_json([*program, *resource])
-        secret = text_of(found.get("accessToken"))
+        output = await self._run_json([*program, *resource])
+        secret = text_of(output.get("accessToken"))
         if not secret:
             raise CredentialError(NO_AZURE)
-        expires = found.get("expires_on")
+        expires = output.get("expires_on")
         at_s = float(expires) if isinstance(expires, int) else time.time() + TOKEN_LIFE_S / 2
         return Token(secret=secret, expires_at_s=at_s)
 
@@ -355,10 +355,10 @@ def _read(path: Path) -> str:
 
 def _json(data: bytes) -> Json:
     try:
-        found: Any = json.loads(data or b"{}")
+        value: Any = json.loads(data or b"{}")
     except ValueError:
         return {}
-    return object_of(found)
+    return object_of(value)
 
 
 def _form(fields: Mapping[str, str]) -> bytes:

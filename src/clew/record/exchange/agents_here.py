@@ -140,7 +140,7 @@ def _list_files(
     for folder in agent.folders:
         root = cwd / resolve_place(folder, environ, home)
         for pattern in agent.patterns:
-            found = root.glob(pattern.removeprefix("!"))
+            paths = root.glob(pattern.removeprefix("!"))
             if pattern.startswith("!"):
                 continue
             left_out = {
@@ -149,7 +149,7 @@ def _list_files(
                 if other.startswith("!")
                 for path in root.glob(other.removeprefix("!"))
             }
-            for path in sorted(found):
+            for path in sorted(paths):
                 if is_file(path) and path not in seen and path not in left_out:
                     seen.add(path)
                     yield path

@@ -72,8 +72,10 @@ def find_origin(home: Path, converted: Converted) -> ExportRecord | None:
         head = object_of(decode(first))
     except (OSError, ValueError):
         return None
-    known = list_of(head.get("messages"))
-    found = digest_messages(converted.messages[: len(known)])
-    if not known or found != known:
+    recorded = list_of(head.get("messages"))
+    digests = digest_messages(converted.messages[: len(recorded)])
+    if not recorded or digests != recorded:
         return None
-    return ExportRecord(path=Path(text_of(head.get("path"))), count=len(known), lines=tuple(lines))
+    return ExportRecord(
+        path=Path(text_of(head.get("path"))), count=len(recorded), lines=tuple(lines)
+    )

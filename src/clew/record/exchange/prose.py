@@ -190,20 +190,20 @@ def _inline(text: str) -> Iterator[str]:
         yield escaped(text)
         return
     # The target of the open link, and the link's text.
-    url, said = "", ""
+    url, link_text = "", ""
     for token in parse_tokens(text):
         match token.type:
             case "link_open":
-                url, said = str(token.attrs.get("href", "")), ""
+                url, link_text = str(token.attrs.get("href", "")), ""
                 yield f'<a href="{escaped(url)}">' if _TARGET.match(url) else ""
             case "link_close":
                 can_open = _TARGET.match(url)
                 yield "</a>" if can_open else ""
-                if not can_open or names_another_target(said, url):
+                if not can_open or names_another_target(link_text, url):
                     yield f" ({escaped(url)})"
                 url = ""
             case _:
-                said += token.content
+                link_text += token.content
                 yield from _token(token, is_link=bool(url))
 
 

@@ -74,7 +74,7 @@ def read_lines(data: bytes) -> tuple[list[Json], int]:
 
 def _split(raw: bytes) -> list[Json]:
     """Return the objects of a line that two writers appended at the same time."""
-    text, at, found = raw.decode("utf-8", "replace").strip(), 0, list[Json]()
+    text, at, objects = raw.decode("utf-8", "replace").strip(), 0, list[Json]()
     while at < len(text):
         try:
             value, at = json.JSONDecoder().raw_decode(text, at)
@@ -82,8 +82,8 @@ def _split(raw: bytes) -> list[Json]:
             return []
         if type(value) is not dict:
             return []
-        found.append(value)
-    return found
+        objects.append(value)
+    return objects
 
 
 def _beside(folder: Path, name: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Disk usage; archiving, deletion, erasure and relocation of what the user names.
+"""Disk usage; archiving, deletion, erasure and relocation of sessions on request.
 
 All of this runs only at the user's command: clew never deletes anything because of its age or size,
 or at startup.

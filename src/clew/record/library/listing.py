@@ -62,7 +62,7 @@ def is_since(modified_s: float, wish: str) -> bool:
 def is_until(modified_s: float, wish: str) -> bool:
     """Return whether a time is not after `wish`.
 
-    The times are compared at the precision of `wish`, so that a date stands for its entire day.
+    The times are compared at the precision of `wish`, so that a date includes its entire day.
     """
     until = wish.removesuffix("Z")
     return format_stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until

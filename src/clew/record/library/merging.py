@@ -1,8 +1,8 @@
-"""Merge two continuations of one session into a new session. The two are only read.
+"""Merge two continuations of one session into a new session.
 
-The first stays the live conversation. What only the second has becomes a branch that hangs on their
-last common message. A note after the live conversation tells the model about it, and names the
-files that both changed.
+Both are only read. The first becomes the live conversation. Messages that exist
+only in the second form a branch from the last common message. A note after the live conversation
+tells the model about the branch, and lists the files that both changed.
 """
 
 import uuid as uuids
@@ -23,12 +23,12 @@ from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
 from clew.version import VERSION
 
-# The tools that change the file that they name, and the parameter with its path.
+# Tools that change a file, and the parameter with the file's path.
 _CHANGES = {
     "Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path",
     "NotebookEdit": "notebook_path",
 }  # fmt: skip
-# The most of the other branch's last response that the note quotes.
+# How much of the branch's last response the note quotes.
 QUOTED = 4000
 
 
@@ -44,24 +44,24 @@ class MergedSession(Struct, frozen=True, kw_only=True):
 
 
 def origin_of(message: Json) -> str:
-    """Return the UUID that a message has in every copy: forks keep it, a graft names it."""
+    """Return the UUID of a message's original: forks keep it, grafts record it."""
     origin = object_of(message.get("graftedFrom")).get("messageUuid")
     return origin if isinstance(origin, str) else str(message["uuid"])
 
 
 def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> MergedSession:
-    """Write a session with both continuations. Raises `SessionError` if they have no common start."""
+    """Write a session with both continuations. Raise `SessionError` without common messages."""
     sides = [
         [m for m in read_branch(path).messages if m.get("type") in SAID] for path in (first, second)
     ]
-    known = [{origin_of(message) for message in side} for side in sides]
-    shared = [message for message in sides[0] if origin_of(message) in known[1]]
-    own = [message for message in sides[0] if origin_of(message) not in known[1]]
-    others = [message for message in sides[1] if origin_of(message) not in known[0]]
+    origins = [{origin_of(message) for message in side} for side in sides]
+    shared = [message for message in sides[0] if origin_of(message) in origins[1]]
+    own = [message for message in sides[0] if origin_of(message) not in origins[1]]
+    others = [message for message in sides[1] if origin_of(message) not in origins[0]]
     if not shared:
         raise SessionError(f"sessions {first.stem} and {second.stem} have no message in common")
     if not others:
-        raise SessionError(f"session {first.stem} has all messages of {second.stem} already")
+        raise SessionError(f"session {first.stem} already has all messages of {second.stem}")
     changed, mine = find_changed_files(others), find_changed_files(own)
     conflicts = tuple(path for path in changed if path in mine)
     merged = fork(first, None, title=title, at=now())
@@ -111,15 +111,15 @@ def _append(path: Path, now: Callable[[], str], write: Callable[[Recorder], obje
 
 def find_changed_files(messages: Iterable[Json]) -> list[str]:
     """Return the files that tool calls of these messages changed, each once."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for message in messages:
         for block in map(object_of, list_of(object_of(message.get("message")).get("content"))):
             name = _CHANGES.get(text_of(block.get("name")))
             if block.get("type") == "tool_use" and name:
                 path = text_of(object_of(block.get("input")).get(name))
                 if path:
-                    found[path] = None
-    return list(found)
+                    paths[path] = None
+    return list(paths)
 
 
 def _tell(
@@ -133,7 +133,7 @@ def _tell(
         if block.get("type") == "text" and type(block.get("text")) is str
     ]
     words = [
-        f"Another continuation of this session ({session_id}) was merged as a branch of its own. "
+        f"Another continuation of this session ({session_id}) was merged as a separate branch. "
         "Its messages are not in this conversation."
     ]
     if changed:

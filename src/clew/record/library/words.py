@@ -55,7 +55,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 def text_of(entry: Entry) -> str:
-    """Return all searchable text of an entry in order; empty if the entry has none."""
+    """Return all searchable text of an entry in order, or an empty string if the entry has none."""
     kind = entry.get("type")
     if type(kind) is not str:
         return ""

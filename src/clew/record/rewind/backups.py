@@ -1,4 +1,4 @@
-"""Backups of changed files in the form that other tools of the ecosystem rewind with.
+"""Backups of changed files in the format with which other tools of the ecosystem rewind.
 
 clew itself rewinds with `file-change` lines and contents stored by hash. For other tools, the first
 change after a prompt adds a `file-history-snapshot` line for that prompt: it names, for each file

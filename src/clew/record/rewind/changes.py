@@ -75,7 +75,7 @@ class PathChange(Struct, frozen=True, kw_only=True):
 
     @property
     def verb(self) -> str:
-        """What restoring `after` does to the path, as a verb for display."""
+        """The effect of restoring `after` on the path, as a verb for display."""
         return "recreated" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
 
     def as_json(self) -> Json:

@@ -63,7 +63,7 @@ class Blobs:
         return name
 
     def get(self, name: str) -> bytes | None:
-        """Return the content with this name; None if it is missing or does not match."""
+        """Return the content with this name, or None if it is missing or does not match."""
         try:
             data = self._path(name).read_bytes()
         except OSError:
@@ -139,7 +139,7 @@ def _first_missing(path: str) -> str:
 
 
 def take_away(path: str, state: FileState) -> None:
-    """Delete what is at a path: a file, a link or an empty folder.
+    """Delete the file, link or empty folder at a path.
 
     If `state` is absent, the folders that were created for the path are deleted too.
     """

@@ -189,7 +189,7 @@ class CallWatch:
 
     @property
     def touched(self) -> frozenset[str]:
-        """The files that tool calls in this run changed or named."""
+        """The files that tool calls in this run changed or referred to."""
         return frozenset(self._seen)
 
     def before(self, names: Named, folder: str, *, looks_everywhere: bool) -> StateBefore:

@@ -178,7 +178,7 @@ class FolderStore:
 
     def _blob(self, name: str) -> Path:
         if not _BLOB.fullmatch(name):
-            raise StoreError("invalid name of a file")
+            raise StoreError("invalid file name")
         return self._folder / "blobs" / name
 
     def _path(self, key: TranscriptKey) -> Path:
@@ -193,7 +193,7 @@ def _agent_of(stem: str) -> str:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a private file, which exists only when it is complete."""
+    """Write a private file atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     try:

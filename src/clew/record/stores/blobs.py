@@ -14,13 +14,13 @@ from pathlib import Path
 from clew.record.stores.base import SessionStore, StoreError, write_file
 from clew.system.files import is_there
 
-# The members of a transcript's entry that name files.
+# The members of a transcript's entry that contain hashes of files.
 NAMED = re.compile(rb'"(?:systemSha256|toolsSha256)":"([0-9a-f]{64})"')
 NAMING = b'"prompt-hashes"'
 
 
 def find_names(data: bytes) -> Iterator[str]:
-    """Yield the hashes of the files that lines name."""
+    """Yield the hashes of files that lines refer to."""
     # Few lines of a large transcript name any, so the others are not split.
     at = data.find(NAMING)
     while at >= 0:
@@ -31,21 +31,22 @@ def find_names(data: bytes) -> Iterator[str]:
 
 
 class BlobFolder:
-    """The folder on this machine. `send` and `fetch` transfer what the other side lacks."""
+    """The local folder. `send` and `fetch` transfer files that the other side lacks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sent: set[str] = set()
 
     async def send(self, store: SessionStore, lines: Iterable[bytes]) -> None:
-        """Send the files that lines name, so that they are in the store before the lines."""
+        """Send the files that lines refer to, so that the store has them before the lines."""
         for name in find_names(b"".join(lines)):
             if name in self._sent:
                 continue
             try:
                 data = await asyncio.to_thread(self._path(name).read_bytes)
             except OSError:
-                continue  # Made without a writable disk, or on another machine.
+                # The transcript was created without a writable disk, or on another machine.
+                continue
             if hashlib.sha256(data).hexdigest() == name:
                 await store.put_blob(name, data)
                 self._sent.add(name)
@@ -57,7 +58,7 @@ class BlobFolder:
                 continue
             data = await store.get_blob(name)
             if data is None:
-                continue  # The next request misses the cache, and clew says so.
+                continue  # The next request will miss the cache, and clew reports that.
             if hashlib.sha256(data).hexdigest() != name:
                 raise StoreError("the hash of a session file does not match its name")
             await asyncio.to_thread(write_file, self._path(name), data)

@@ -137,7 +137,7 @@ async def answering() -> AsyncIterator[None]:
 
 
 def _behind(path: Path, count: int) -> Mark | None:
-    """Return the mark after the first `count` lines; None if the file has fewer lines."""
+    """Return the mark after the first `count` lines, or None if the file has fewer lines."""
     if not count:
         return Mark()
     for number, at, raw in _lines(path, 0):

@@ -65,7 +65,7 @@ RULES: tuple[FormatRule, ...] = (
     FormatRule("M02", "usage-differs", "warning", "the lines of one response differ in their usage; readers count it incorrectly"),
     FormatRule("M03", "no-request-id", "warning", "a response has no request ID or message ID; readers count its usage per line"),
     FormatRule("S01", "wrong-session", "error", "entries name a session other than the one in the file name"),
-    FormatRule("S02", "written-ahead", "warning", "entries were written ahead but never moved into place because of a crash"),
+    FormatRule("S02", "written-ahead", "warning", "entries were written ahead, but not moved into place because of a crash"),
     FormatRule("N01", "other-branch", "note", "an entry is on an abandoned branch"),
     FormatRule("N02", "compacted", "note", "an entry precedes the compaction"),
     FormatRule("N03", "sidechain", "note", "a subagent's entry is in the session's own file"),

@@ -123,7 +123,9 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
             f"session {name!r} not found; `clew sessions list --all` lists all sessions"
         )
     listed = "\n  ".join(str(path) for path in paths)
-    raise SessionError(f"{name!r} matches several sessions; name one of these files:\n  {listed}")
+    raise SessionError(
+        f"{name!r} matches several sessions; specify one of these files:\n  {listed}"
+    )
 
 
 def _names_of_link(raw: bytes) -> tuple[str, ...]:

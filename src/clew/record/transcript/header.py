@@ -15,7 +15,7 @@ LONGEST_HEADER_BYTES = 1 << 16
 
 
 def read_header(path: Path) -> Json:
-    """Return the first line of a file, or an empty object if it is unreadable or not clew's."""
+    """Return the first line of a file; an empty object if it is unreadable or not clew's."""
     try:
         with path.open("rb") as file:
             return decode_object(file.readline(LONGEST_HEADER_BYTES))
@@ -26,9 +26,10 @@ def read_header(path: Path) -> Json:
 def require_known_format(path: Path) -> None:
     """Raise `SessionError` if a newer clew wrote the session, so that it can only be read."""
     header = read_header(path)
-    found = header.get("format") if header.get("type") == "clew-session" else None
-    if isinstance(found, int) and found > FORMAT:
+    version = header.get("format") if header.get("type") == "clew-session" else None
+    if isinstance(version, int) and version > FORMAT:
         raise SessionError(
-            f"session {path.stem} was written by clew {header.get('version', '')} in a newer format "
-            f"({found}; this clew knows {FORMAT}), so it can be read but not changed; update clew"
+            f"session {path.stem} was was written by clew {header.get('version', '')} in a newer"
+            f" format ({version}; this version supports up to {FORMAT}), so it can be read but not"
+            f" changed; update clew"
         )

@@ -151,7 +151,7 @@ def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
 
 
 def _is_fragment(links: Links) -> bool:
-    """Return whether the file holds entries of a subagent only, and so is a session by itself."""
+    """Return whether the file contains only a subagent's entries, and is treated as a session."""
     spoken = [n for n in links.nodes if n.keys.type in ("user", "assistant")]
     return bool(spoken) and all(node.keys.is_sidechain for node in spoken)
 

@@ -1,4 +1,4 @@
-"""A loaded session as its readers see it. `load.py` makes it.
+"""A loaded session. `load.py` creates it.
 
 Most sessions are new ones, so this module must not import the loader.
 """

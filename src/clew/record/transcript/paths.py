@@ -65,10 +65,9 @@ def rescue_dirs(home: Path) -> list[Path]:
     machine has no usable temporary folder.
     """
     own = get_own_dir(home) / "unsaved"
-    # Without `tempfile`, which takes a sixtieth of a start to import and writes a file to test each
-    # folder.
-    named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
-    for folder in map(Path, (*named, "/tmp", "/var/tmp", "/usr/tmp")):
+    # Without `tempfile`, whose import takes a sixtieth of the start, and which writes test files.
+    temp_folders = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    for folder in map(Path, (*temp_folders, "/tmp", "/var/tmp", "/usr/tmp")):
         if is_folder(folder) and os.access(folder, os.W_OK | os.X_OK):
             whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
             return [own, folder.absolute() / whose]

@@ -57,9 +57,9 @@ def is_ephemeral_progress(data: dict[str, Any]) -> bool:
 CLEANED = {
     "display": "display only: how the screen draws the message",
     "progressMessages": "progress data of a running or finished tool",
-    "liveHandle": "handle of the running task; meaningless to the next process",
+    "liveHandle": "handle of the running task; useless in another process",
     "isReplay": "a host's internal note",
-    "sourceToolAssistantUUID": "points at a withdrawn message",
+    "sourceToolAssistantUUID": "refers to a withdrawn message",
 }
 _POINTERS = frozenset({"sourceToolAssistantUUID"})
 
@@ -84,7 +84,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     team_name: str | None = None
     agent_name: str | None = None
-    # What identifies the project wherever it is, for the first line of a session.
+    # The project's identifier, for the first line of a session.
     project: str | None = None
 
     def __post_init__(self) -> None:

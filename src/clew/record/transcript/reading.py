@@ -18,9 +18,9 @@ from clew.record.transcript.links import LinkNote, Node
 from clew.record.transcript.policy import CONVERSATION
 from clew.record.transcript.replacements import apply_replacements
 
-# Titles and tags of a file that is read from its last boundary on may also be in this head.
+# If a file is read from its last boundary on, titles and tags are also read from its first bytes.
 HEAD_SIZE_BYTES = 65536
-# The most bytes of adjacent lines that are read together.
+# The maximum number of bytes of adjacent lines that are read together.
 ROW_SIZE_BYTES = 1 << 17
 
 
@@ -34,7 +34,7 @@ class LineSource(Protocol):
 
 
 class DataSource:
-    """A transcript that is in memory as a whole."""
+    """A transcript held entirely in memory."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -59,8 +59,8 @@ class DataSource:
 def read_transcript(data: bytes) -> list[dict[str, Any]]:
     """Return the entries of the conversation in a transcript, from its last compaction on.
 
-    They are those that a session would send: branches that were left, and lines that are no
-    entries, are left out. `for_api` makes a request of them, `find_charges` their costs.
+    These are the entries that a session would send: abandoned branches, and lines without an entry,
+    are omitted. `for_api` converts them to a request, and `find_charges` returns their costs.
     """
     source = DataSource(data)
     lines = read_lines(source, 0)

@@ -177,7 +177,7 @@ class Recorder(SideLines):
     # -- lines outside the conversation
 
     def beside(self, lines: Sequence[Message]) -> None:
-        """Append complete side lines for this session that another module made."""
+        """Append complete side lines from another module to this session."""
         self._append(lines)
 
     def title(self, text: str) -> None:

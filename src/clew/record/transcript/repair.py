@@ -62,8 +62,9 @@ Kind = Literal["nothing", "append", "new session", "repaired already", "nothing 
 TRUTHS = {
     "second-root": "joining both conversations would put messages before a prompt that did not follow them; both are kept",
     "mixed-writers": "both writers' branches are kept; `clew sessions tree` shows them",
-    "double-boundary": "two summaries were made; the later one is used",
-    "parent-before-summary": "the session was continued from before the summary; that one is used",
+    "double-boundary": "two summaries of the same messages; the later one is used",
+    "parent-before-summary": "the session was also continued without the summary; that continuation"
+    " is used",
     "kept-not-found": "the entries that the summary kept are no longer in the file",
     "result-without-call": "its tool call is no longer in the file; requests omit the result",
     "duplicate-result": "both results were recorded; requests contain the first",

@@ -36,7 +36,7 @@ def _replacement(tool_use_id: str, text: str) -> Message:
 def apply_replacements(messages: Sequence[Message], lines: Iterable[Message]) -> list[Message]:
     """Return the messages with the results as the model saw them.
 
-    Lines that name an entry of their own are skipped: that entry has the same effect as long as it
+    Lines that refer to a separate entry are skipped: that entry has the same effect as long as it
     is part of the conversation.
     """
     texts = dict(_texts(lines))

@@ -152,6 +152,6 @@ def _opened(path: Path) -> FileIO:
 
 
 def entries_of(path: Path) -> list[dict[str, Any]]:
-    """Return every line of a file that is an entry."""
+    """Return every entry in a file."""
     with open_source(path) as source:
         return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]

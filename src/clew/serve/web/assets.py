@@ -54,11 +54,11 @@ KINDS = {
 @cache
 def list_assets() -> dict[str, tuple[bytes, str]]:
     """Return the content and hash of each file, by name."""
-    found = {}
+    contents = {}
     for file in files("clew.serve.web").joinpath("static").iterdir():
         data = file.read_bytes()
-        found[file.name] = (data, hashlib.sha256(data).hexdigest()[:32])
-    return found
+        contents[file.name] = (data, hashlib.sha256(data).hexdigest()[:32])
+    return contents
 
 
 @cache

@@ -22,19 +22,19 @@ SNIPPET_BEFORE, SNIPPET_CHARACTERS = 60, 200
 def list_all(transaction: Transaction, owner: str, limit: int) -> list[Json]:
     """Return an owner's sessions: those with open questions first, then the newest."""
     waiting = find_waiting(transaction, owner)
-    shown = [
-        show_session(found)
-        | dict(zip(("waiting", "asks"), waiting.get(found["id"], (0, "")), strict=True))
-        for found in log.list_sessions(transaction, owner, limit)
+    sessions = [
+        show_session(row)
+        | dict(zip(("waiting", "asks"), waiting.get(row["id"], (0, "")), strict=True))
+        for row in log.list_sessions(transaction, owner, limit)
     ]
-    return sorted(shown, key=lambda session: session["waiting"] == 0)
+    return sorted(sessions, key=lambda session: session["waiting"] == 0)
 
 
 def show_one(transaction: Transaction, session: str, owner: str) -> Json:
-    found = log.find_session(transaction, session, owner)
-    asked = read_open_questions(transaction, found["id"])
-    about = describe_question(asked[0].body) if asked else ""
-    return show_session(found) | {"waiting": len(asked), "asks": about}
+    row = log.find_session(transaction, session, owner)
+    questions = read_open_questions(transaction, row["id"])
+    about = describe_question(questions[0].body) if questions else ""
+    return show_session(row) | {"waiting": len(questions), "asks": about}
 
 
 def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, str]]:
@@ -45,21 +45,21 @@ def find_waiting(transaction: Transaction, owner: str) -> dict[str, tuple[int, s
         " WHERE question.answer='' AND session.owner=? GROUP BY question.session",
         owner,
     )
-    found = {}
+    waiting = {}
     for session, count, seq in rows:
-        [asked] = log.read_events(transaction, session, int(seq) - 1, 1)
-        found[str(session)] = (int(count), describe_question(asked.body))
-    return found
+        [event] = log.read_events(transaction, session, int(seq) - 1, 1)
+        waiting[str(session)] = (int(count), describe_question(event.body))
+    return waiting
 
 
 def describe_question(body: bytes) -> str:
     request = object_of(msgspec.json.decode(body, type=dict).get("request"))
-    given = object_of(request.get("input"))
-    questions = given.get("questions")
+    arguments = object_of(request.get("input"))
+    questions = arguments.get("questions")
     first = object_of(questions[0]) if isinstance(questions, list) and questions else {}
-    named = [given.get(name) for name in ("command", "file_path", "url", "description")]
-    named.append(first.get("question"))
-    text = next((value for value in named if isinstance(value, str) and value), None)
+    candidates = [arguments.get(name) for name in ("command", "file_path", "url", "description")]
+    candidates.append(first.get("question"))
+    text = next((value for value in candidates if isinstance(value, str) and value), None)
     return " ".join(str(text or request.get("tool_name") or "").split())[:SNIPPET_CHARACTERS]
 
 
@@ -158,6 +158,6 @@ def find_snippet(payload: Json, words: str) -> str:
             at = text.lower().find(words.lower()) if isinstance(text, str) else -1
             if at >= 0:
                 start = max(0, at - SNIPPET_BEFORE)
-                shown = " ".join(text[start : start + SNIPPET_CHARACTERS].split())
-                return ("… " if start else "") + shown
+                snippet = " ".join(text[start : start + SNIPPET_CHARACTERS].split())
+                return ("… " if start else "") + snippet
     return ""

@@ -37,11 +37,11 @@ SHARED_PATHS = frozenset({"/v1/web/me", "/v1/web/sessions"})
 
 def check_share(device: Device, request: Request) -> None:
     """Refuse a link's token for anything except its session."""
-    named = request.path_params.get("session") or request.query_params.get("session", "")
-    is_list = not named and request.url.path == "/v1/web/stream"
+    session_id = request.path_params.get("session") or request.query_params.get("session", "")
+    is_list = not session_id and request.url.path == "/v1/web/stream"
     if not device.session or is_list or request.url.path in SHARED_PATHS:
         return
-    if not named or parse_uuid(named.removeprefix(SESSION_PREFIX)) != device.session:
+    if not session_id or parse_uuid(session_id.removeprefix(SESSION_PREFIX)) != device.session:
         raise RefusedError(403, "other_session", "this link opens only one session")
 
 

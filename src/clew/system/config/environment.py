@@ -34,7 +34,7 @@ class Variable(Struct, frozen=True, kw_only=True):
         return self.field in ("api_key", "auth_token") or self.field.startswith(SERVICE_KEY)
 
 
-# The fields for the keys of services begin like this.
+# Fields for keys of services begin with this.
 SERVICE_KEY = "key of "
 
 
@@ -47,7 +47,7 @@ def variable(
 
 
 def variables_of_services(known: frozenset[str]) -> tuple[Variable, ...]:
-    """Return the variables that the table of services names, except those that are known."""
+    """Return the variables in the table of services, except those listed here."""
     variables: dict[str, Variable] = {}
     for row in SERVICES:
         named = [
@@ -98,7 +98,7 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("remote_url", "text", "CLEW_REMOTE_URL",
         "Address of the clew server for --remote and clew attach"),
     variable("remote_token", "secret", "CLEW_REMOTE_TOKEN",
-        "Token of this device at that server"),
+        "Token that identifies this device to the server"),
     # Models and responses.
     variable("model", "text", "CLEW_MODEL ANTHROPIC_MODEL CLAUDE_MODEL", "Model ID or alias"),
     variable("small_model", "text",
@@ -130,12 +130,12 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "With --prompt-suggestions, suggest prompts regardless of the settings"),
     variable("tool_summaries", "switch",
         "CLEW_EMIT_TOOL_USE_SUMMARIES CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES",
-        "Send hosts a frame that says what each group of tool calls did", "0"),
+        "Send hosts a summary of each group of tool calls", "0"),
     # Time limits and retries.
     variable("api_timeout_ms", "number", "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS",
         "Time limit for a response that is not streamed", "300000"),
     variable("wait_hint_ms", "number", "CLEW_WAIT_HINT_MS",
-        "Silence after which clew says that it is still waiting", "20000"),
+        "Silence after which clew reports that it is still waiting", "20000"),
     variable("bytes_timeout_ms", "number", "CLEW_BYTES_TIMEOUT_MS",
         "Silence on the connection after which an attempt is abandoned", "90000"),
     variable("events_timeout_ms", "number", "CLEW_EVENTS_TIMEOUT_MS",
@@ -213,16 +213,16 @@ AMBIENT: tuple[Variable, ...] = (
     variable("no_colours", "text", "NO_COLOR", "Disable colors"),
     variable("ssh", "text", "SSH_TTY", "Set in SSH sessions; shown by clew doctor"),
     variable("aws_keys", "secret", "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN",
-        "Credentials of AWS"),
+        "AWS credentials"),
     variable("aws_profile", "text",
         "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE",
-        "Profile of the AWS tools, and the files of profiles"),
+        "AWS profile, and the files with profiles"),
     variable("aws_container", "text",
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_CREDENTIALS_FULL_URI "
         "AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE "
-        "AWS_EC2_METADATA_DISABLED", "Where a container or an instance of AWS finds credentials"),
+        "AWS_EC2_METADATA_DISABLED", "Source of credentials in an AWS container or instance"),
     variable("google_credentials", "text", "GOOGLE_APPLICATION_CREDENTIALS",
-        "File with credentials of Google Cloud"),
+        "File with Google Cloud credentials"),
     variable("displays", "text", "WAYLAND_DISPLAY DISPLAY", "Set where pictures can be pasted"),
 )
 # fmt: on
@@ -280,7 +280,7 @@ def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     hidden = set((environment.text("hidden_from_programs") or "").split(","))
     if environment.switch("keeps_keys_from_programs"):
         hidden |= {name for field in KEYS for name in BY_FIELD[field].names}
-        # Programs may need the keys of other services, but not the one that this session uses.
+        # Commands may need keys of other services, but not the key that this session uses.
         row = find_keyed_row(ROWS, environ, lambda row: has_variable(row, environ))
         if row is not None and not environment.text("api_key"):
             hidden |= set(row.key_variables)

@@ -77,7 +77,7 @@ def find_service_key(
 
 
 def account_of(service: str) -> str:
-    """Return the name of a service's key in the keyring. Anthropic's has no name of a service."""
+    """Return the name of a service's key in the keyring. Anthropic's has no service name."""
     return f"{ACCOUNT}:{service}" if service else ACCOUNT
 
 

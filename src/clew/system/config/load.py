@@ -53,7 +53,7 @@ def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
 
 
 class TrustRecord(Struct, frozen=True, kw_only=True):
-    """What the user trusts: folders, and by folder the allow rules that the user saved there.
+    """The user's trust: trusted folders, and by folder the allow rules that the user saved there.
 
     A rule is in this list because the user chose it in a permission prompt. Any other rule in the same
     settings file may have come with the folder.

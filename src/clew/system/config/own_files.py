@@ -1,7 +1,7 @@
-"""JSON files of clew's own in the config home: trust, keys, plugins, MCP logins and the like.
+"""clew's own JSON files in the config home, such as trust, keys, plugins and MCP logins.
 
-Each has the version of its format. A file of a newer version can be read but not changed, because an
-older clew would lose what it does not know.
+Each file contains its format version. A file with a newer version can be read but not changed,
+because an older clew would lose data that it does not know.
 """
 
 import errno
@@ -16,12 +16,12 @@ KEY = "version"
 
 
 def read_own(path: Path) -> Json:
-    """Return the object in a file, without its version. What cannot be read is empty."""
+    """Return the object in a file, without its version; empty if the file can't be read."""
     return {name: value for name, value in read_whole(path).items() if name != KEY}
 
 
 def read_version(path: Path) -> int:
-    """Return the version of a file's format; 0 if there is no file, or a file without a version."""
+    """Return the version of a file's format, or 0 without a file or a version."""
     version = read_whole(path).get(KEY)
     return version if isinstance(version, int) else 0
 
@@ -47,4 +47,7 @@ def write_own(path: Path, data: Json) -> None:
 
 def describe_newer(found: int) -> str:
     """Return the reason why a file of a newer version is not changed."""
-    return f"a newer clew wrote this file (format {found}; this clew knows {VERSION}); update clew"
+    return (
+        f"a newer clew wrote this file (format {found}; this version supports up to {VERSION});"
+        " update clew"
+    )

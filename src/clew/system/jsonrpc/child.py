@@ -124,7 +124,7 @@ class ChildLine:
             return
         self._unsent += self._frame(encode(message))
         if len(self._unsent) > MAX_UNREAD_BYTES:
-            self._lose("the server does not read what is sent to it")
+            self._lose("the server does not read its input")
         elif not self._is_writing:
             self._write()
 

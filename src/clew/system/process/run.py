@@ -51,7 +51,7 @@ SETTLE_S = 0.05
 
 
 class FinishedCommand(Struct, frozen=True, kw_only=True):
-    """How a command ended.
+    """The end of a command.
 
     `left` is the number of processes that the command left running, which end with clew.
     `called_off` means that the command was kept and the user ended it from another process.
@@ -146,7 +146,7 @@ class Stream:
             self.write_end = -1
 
     def settle(self) -> None:
-        """Read what has been written so far. Do not wait for processes that still hold the pipe."""
+        """Read the output so far, without waiting for processes that still hold the pipe."""
         waiting = array.array("i", [0])
         if self.read_end >= 0:
             fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)

@@ -109,7 +109,7 @@ class Launcher:
         descriptors: Mapping[int, int],
         walls: Walls | None = None,
     ) -> Child:
-        """Start `argv` in a session of its own.
+        """Start `argv` in a new process session.
 
         `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
         those that are not mapped become the null device. `walls` restrict the child (see
@@ -246,7 +246,7 @@ class Launcher:
             await self._end_keeper()
 
     async def _end_keeper(self) -> None:
-        """Let the keeper end what killed watchers left behind, then end the keeper."""
+        """Let the keeper end the processes of killed watchers, then end the keeper."""
         if self._control is None:
             return
         self._control.shutdown(socket.SHUT_WR)

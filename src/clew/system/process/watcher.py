@@ -90,7 +90,7 @@ def drain(descriptor: int) -> None:
 def keep(control: _socket.socket, *, adopts: bool) -> None:
     """Run as the keeper: fork a watcher for each socket until clew is gone.
 
-    Also end what killed watchers leave behind.
+    Also end the processes that killed watchers leave behind.
     """
     watchers: set[int] = set()
     wake = wake_on_child()

@@ -85,7 +85,7 @@ class Box:
 
     @property
     def weakness(self) -> str:
-        """What the working backend cannot enforce on this machine, or an empty string."""
+        """A restriction that the backend can't enforce on this machine, or an empty string."""
         if self._kind != "bubblewrap" or self._unprivileged == backends.UNPRIVILEGED[0]:
             return ""
         return f"bubblewrap only supports {' '.join(self._unprivileged)} here"

@@ -161,8 +161,8 @@ async def open_channel(
     except ssl.SSLCertVerificationError as error:
         raise TransportError(
             "tls",
-            f"the certificate of {where} was rejected ({error.verify_message}); if a proxy or server of "
-            "yours signed it, name its certificates in CLEW_CA_FILE or SSL_CERT_FILE",
+            f"the certificate of {where} was rejected ({error.verify_message}); if your own proxy"
+            f" or server signed it, set CLEW_CA_FILE or SSL_CERT_FILE to its certificates",
         ) from error
     except ssl.SSLEOFError as error:
         raise TransportError(

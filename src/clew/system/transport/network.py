@@ -231,7 +231,7 @@ def read_proxy(text: str) -> Proxy:
         raise TransportError(
             "configuration",
             f"unsupported scheme {url.scheme}:// of the proxy {url.host_and_port}; "
-            "name an http://, https:// or socks5:// proxy or add the host to NO_PROXY",
+            "use an http://, https:// or socks5:// proxy, or add the host to NO_PROXY",
         )
     return Proxy(scheme=url.scheme, host=url.host, port=url.port, login=login_of(url.credentials))
 

@@ -184,7 +184,7 @@ class WebSocket:
         self._channel.send(encode_frame(kind, payload, os.urandom(4)))
 
     async def receive(self) -> bytes | WebSocketClosed:
-        """Return the next message, or why there are no more."""
+        """Return the next message, or the reason why there are no more."""
         async with self._reading:
             while self._closed is None:
                 while self._events:

@@ -59,12 +59,12 @@ def _usual(part: Json) -> Json:
     if part.get("type") != "tool_result" or "content" in part:
         return part
     run = object_of(part.get("run"))
-    found: Any = run.get("result")
-    if found is None:
-        found = object_of(run.get("error")).get("message") or run.get("error") or run.get("reason")
-    if found is None:
-        found = text_of(run.get("status"))
-    content = found if type(found) is str else encode_text(found)
+    result: Any = run.get("result")
+    if result is None:
+        result = object_of(run.get("error")).get("message") or run.get("error") or run.get("reason")
+    if result is None:
+        result = text_of(run.get("status"))
+    content = result if type(result) is str else encode_text(result)
     failed = run.get("status") in ("error", "rejected-by-user", "cancelled")
     return part | {"content": content, "is_error": failed}
 

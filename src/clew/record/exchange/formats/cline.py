@@ -72,10 +72,10 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 def _read_times(source: Source) -> list[Any]:
     """Return the time of the screen's first message, for tasks whose messages have no times."""
     try:
-        shown = list_of(decode(source.beside("ui_messages.json") or b""))
+        screen = list_of(decode(source.beside("ui_messages.json") or b""))
     except ValueError:
         return []
-    return [object_of(item).get("ts") for item in shown[:1]]
+    return [object_of(item).get("ts") for item in screen[:1]]
 
 
 class _Screen:
@@ -132,13 +132,13 @@ class _Screen:
 
 
 def _usage(found: Json) -> Json | None:
-    named = {
+    fields = {
         "input_tokens": found.get("tokensIn"),
         "output_tokens": found.get("tokensOut"),
         "cache_read_input_tokens": found.get("cacheReads"),
         "cache_creation_input_tokens": found.get("cacheWrites"),
     }
-    counts = {key: n for key, n in named.items() if type(n) is int and n >= 0}
+    counts = {key: n for key, n in fields.items() if type(n) is int and n >= 0}
     return {"input_tokens": 0, "output_tokens": 0} | counts if counts else None
 
 

@@ -77,18 +77,18 @@ def _payload(line: Json) -> Json:
 
 def _find_repeated(lines: Iterable[Json]) -> frozenset[str]:
     """Return the kinds of events that only repeat items; some rollouts have no items."""
-    found: set[str] = set()
+    kinds: set[str] = set()
     for line in lines:
         item = _payload(line)
         if _kind(line) != "response_item":
             continue
         if item.get("type") == "reasoning":
-            found.add("agent_reasoning")
+            kinds.add("agent_reasoning")
         elif item.get("role") == "assistant":
-            found.add("agent_message")
+            kinds.add("agent_message")
         elif item.get("role") == "user" and not _INJECTED.match(_words(item.get("content"))):
-            found.add("user_message")
-    return frozenset(found)
+            kinds.add("user_message")
+    return frozenset(kinds)
 
 
 class _Rollout:

@@ -162,8 +162,8 @@ class Builder:
         if self._is_elsewhere and entries:
             self.out.parents[entries[0]["uuid"]] = self._follows
             self._is_elsewhere = False
-        named = {"sourceId": self._item_id} if self._item_id else {}
-        self.out.messages += [entry | named for entry in entries]
+        origin = {"sourceId": self._item_id} if self._item_id else {}
+        self.out.messages += [entry | origin for entry in entries]
         self._is_kept = True
 
     # -- the content
@@ -256,7 +256,7 @@ class Builder:
     ) -> None:
         """Add a response; `origins` has the record of origin of each block."""
         fields = {"costUSD": float(cost_usd)} if type(cost_usd) in (int, float) else {}
-        said, records = [], []
+        content, records = [], []
         for index, block in enumerate(blocks):
             if block["type"] == "tool_use":
                 if block["id"] in self._open:
@@ -264,14 +264,14 @@ class Builder:
                     continue
             elif not (block.get("text") or block.get("thinking") or block.get("signature")):
                 continue
-            said.append(block)
+            content.append(block)
             records.append(origins[index] if origins else None)
-        if said and all(block["type"] == "thinking" for block in said) and usage is None:
-            self._thoughts += said  # The next response begins with them.
+        if content and all(block["type"] == "thinking" for block in content) and usage is None:
+            self._thoughts += content  # The next response begins with them.
             self._origins += records
             self._is_kept = True
-        elif said:
-            self._respond(said, records, at, model, usage, fields)
+        elif content:
+            self._respond(content, records, at, model, usage, fields)
 
     def _respond(
         self, said: list[Json], records: list[Any], at: str, model: str, usage: Any, fields: Json

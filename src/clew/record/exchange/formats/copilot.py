@@ -135,10 +135,10 @@ class _Events:
         if data.get("reasoningOpaque") or data.get("encryptedContent"):
             build.lose("encrypted reasoning")
         blocks.append(make_text(text_of(data.get("content"))))
-        for made in map(object_of, list_of(data.get("toolRequests"))):
-            arguments = read_arguments(made.get("arguments"))
+        for request in map(object_of, list_of(data.get("toolRequests"))):
+            arguments = read_arguments(request.get("arguments"))
             blocks.append(
-                call(text_of(made.get("toolCallId")), text_of(made.get("name")), arguments)
+                call(text_of(request.get("toolCallId")), text_of(request.get("name")), arguments)
             )
         tokens = data.get("outputTokens")
         usage = {"input_tokens": 0, "output_tokens": tokens} if type(tokens) is int else None

@@ -106,8 +106,8 @@ def _message(build: Builder, row: Json, parts: list[Json], at: str) -> None:
     if role == "assistant" and row.get("is_summary_message") in (1, True):
         build.compact("\n".join(b["text"] for b in blocks if b["type"] == "text"), at)
     elif role == "assistant":
-        said = [block for block in blocks if block["type"] != "image"]
-        build.answer(said, at, model=text_of(row.get("model")))
+        content = [block for block in blocks if block["type"] != "image"]
+        build.answer(content, at, model=text_of(row.get("model")))
     else:
         build.user([b for b in blocks if b["type"] in ("text", "image")], at)
 

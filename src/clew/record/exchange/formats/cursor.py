@@ -105,11 +105,11 @@ def _convert_editor(source: Source, begin: Begin) -> Iterator[Converted]:
             elif kind == "bubbleId":
                 composer, _, bubble = rest.partition(":")
                 bubbles.setdefault(composer, {})[bubble] = _read_value(row.get("value"))
-    found = False
+    has_messages = False
     for own, data in composers.items():
         build = begin(own)
         _composer(build, data, bubbles.get(own, {}))
-        found = found or bool(build.out.messages)
+        has_messages = has_messages or bool(build.out.messages)
         if build.out.messages:
             yield build.finished()
     if "ItemTable" in source.tables:
@@ -118,10 +118,10 @@ def _convert_editor(source: Source, begin: Begin) -> Iterator[Converted]:
                 for tab in map(object_of, list_of(_read_value(row.get("value")).get("tabs"))):
                     build = begin(text_of(tab.get("tabId")))
                     _tab(build, tab)
-                    found = found or bool(build.out.messages)
+                    has_messages = has_messages or bool(build.out.messages)
                     if build.out.messages:
                         yield build.finished()
-    if not found:
+    if not has_messages:
         raise SessionError(
             f"{source.name}: the database of Cursor or VS Code contains no conversation"
         )
@@ -165,18 +165,18 @@ def _bubble(build: Builder, bubble: Json) -> None:
     tool = object_of(bubble.get("toolFormerData"))
     name, call_id = text_of(tool.get("name")), text_of(tool.get("toolCallId"))
     arguments = object_of(read_arguments(tool.get("params"))) or read_arguments(tool.get("rawArgs"))
-    made = None
+    use = None
     if name:
-        made = call(call_id, name, arguments) if call_id else build.make_call(name, arguments)
-        blocks.append(made)
+        use = call(call_id, name, arguments) if call_id else build.make_call(name, arguments)
+        blocks.append(use)
     tokens = object_of(bubble.get("tokenCount"))
     used = {"input_tokens": tokens.get("inputTokens"), "output_tokens": tokens.get("outputTokens")}
     usage = {key: n for key, n in used.items() if type(n) is int and n > 0} or None
     model = text_of(object_of(bubble.get("modelInfo")).get("modelName"))
     build.answer(blocks, at, model=model, usage=usage)
-    if made and (tool.get("result") is not None or tool.get("error")):
+    if use and (tool.get("result") is not None or tool.get("error")):
         result = text_of(tool.get("result")) or text_of(tool.get("error"))
-        build.result(made["id"], result, at, is_error=tool.get("status") == "error")
+        build.result(use["id"], result, at, is_error=tool.get("status") == "error")
 
 
 def _folder(uri: str) -> str:

@@ -174,19 +174,19 @@ def _message(build: Builder, message: Json) -> None:
         build.user(blocks, at, is_meta=is_context)
     elif kind in ("gemini", "model"):
         thoughts = [make_thinking(t) for t in map(_thought, list_of(message.get("thoughts"))) if t]
-        said = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
-        calls = [object_of(made) for made in list_of(message.get("toolCalls"))]
-        named = [(made, text_of(made.get("name"))) for made in calls]
-        blocks = [build.make_call(name, made.get("args")) if not made.get("id")
-                  else call(text_of(made["id"]), name, made.get("args")) for made, name in named]  # fmt: skip
+        prose = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
+        calls = [object_of(item) for item in list_of(message.get("toolCalls"))]
+        items = [(item, text_of(item.get("name"))) for item in calls]
+        blocks = [build.make_call(name, item.get("args")) if not item.get("id")
+                  else call(text_of(item["id"]), name, item.get("args")) for item, name in items]  # fmt: skip
         usage = _usage(object_of(message.get("tokens")))
         build.answer(
-            [*thoughts, *said, *blocks], at, model=text_of(message.get("model")), usage=usage
+            [*thoughts, *prose, *blocks], at, model=text_of(message.get("model")), usage=usage
         )
-        for made, block in zip(calls, blocks, strict=True):
-            if (result := made.get("result")) is not None:
+        for item, block in zip(calls, blocks, strict=True):
+            if (result := item.get("result")) is not None:
                 content = [b for part in _parts(result) for b in read_response(build, part)]
-                is_error = made.get("status") in ("error", "cancelled")
+                is_error = item.get("status") in ("error", "cancelled")
                 build.result(block["id"], plain(content), at, is_error=is_error)
     else:
         build.lose(NOTICE)
@@ -297,11 +297,11 @@ class Contents:
         build.user(others, at, is_meta=is_meta)
 
     def _said(self, part: Json) -> Json | None:
-        made = part.get("functionCall")
-        if type(made) is dict:
-            name, arguments = text_of(made.get("name")), made.get("args")
-            if type(made.get("id")) is str and made["id"]:
-                return call(made["id"], name, arguments)
+        function_call = part.get("functionCall")
+        if type(function_call) is dict:
+            name, arguments = text_of(function_call.get("name")), function_call.get("args")
+            if type(function_call.get("id")) is str and function_call["id"]:
+                return call(function_call["id"], name, arguments)
             block = self._build.make_call(name, arguments)
             self._unanswered.setdefault(name, []).append(block["id"])
             return block

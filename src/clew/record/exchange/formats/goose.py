@@ -120,8 +120,8 @@ def _convert(build: Builder, head: Json, messages: Iterable[Json], *, is_line: b
 def _said(build: Builder, part: Json) -> Json | None:
     match part.get("type"):
         case "toolRequest" | "frontendToolRequest":
-            made = object_of(part.get("toolCall"))
-            value = object_of(made.get("value")) or made
+            tool_call = object_of(part.get("toolCall"))
+            value = object_of(tool_call.get("value")) or tool_call
             if name := text_of(value.get("name")):
                 return call(text_of(part.get("id")), name, value.get("arguments"))
             build.lose("invalid tool call, with its error")

@@ -86,8 +86,8 @@ def _read_state(source: Source, name: str) -> str:
             state = object_of(decode(source.beside(file) or b""))
         except ValueError:
             continue
-        if found := text_of(state.get(name)):
-            return found
+        if value := text_of(state.get(name)):
+            return value
     return ""
 
 

@@ -97,9 +97,9 @@ def read_block(build: Builder, part: Json) -> Json | None:
     if text_of(part.get("type")) in _TEXTS and type(part.get("text")) is str:
         return make_text(part["text"])
     url = part.get("image_url") or part.get("imageUrl")
-    found = _DATA.fullmatch(text_of(object_of(url).get("url")) or text_of(url))
-    if found:
-        return make_picture(found[1], "".join(found[2].split()))
+    match = _DATA.fullmatch(text_of(object_of(url).get("url")) or text_of(url))
+    if match:
+        return make_picture(match[1], "".join(match[2].split()))
     source = object_of(part.get("source"))
     media, data = text_of(source.get("media_type")), text_of(source.get("data"))
     if part.get("type") == "image" and media and data:
@@ -173,9 +173,9 @@ def _said(build: Builder, message: Json) -> Iterator[Json]:
 
 
 def _calls(message: Json) -> Iterable[Json]:
-    for made in map(object_of, list_of(message.get("tool_calls"))):
-        function = object_of(made.get("function")) or made
+    for item in map(object_of, list_of(message.get("tool_calls"))):
+        function = object_of(item.get("function")) or item
         name = text_of(function.get("name"))
         value = function.get("arguments", function.get("args", function.get("input")))
         if name:
-            yield call(text_of(made.get("id")) or name, name, read_arguments(value))
+            yield call(text_of(item.get("id")) or name, name, read_arguments(value))

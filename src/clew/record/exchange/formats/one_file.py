@@ -34,8 +34,8 @@ def recognizes(source: Source) -> bool:
 
 
 def _are_messages(values: list[Any]) -> bool:
-    known = sum(is_message(value) or _is_entry(value) for value in values)
-    return known > 0 and 2 * known >= len(values)
+    count = sum(is_message(value) or _is_entry(value) for value in values)
+    return count > 0 and 2 * count >= len(values)
 
 
 def _is_entry(value: Any) -> bool:
@@ -43,8 +43,8 @@ def _is_entry(value: Any) -> bool:
 
 
 def _has_place(kind: Any) -> bool:
-    known = KINDS.get(kind) if type(kind) is str else None
-    return known is not None and known.place == CHAIN
+    kind_row = KINDS.get(kind) if type(kind) is str else None
+    return kind_row is not None and kind_row.place == CHAIN
 
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:

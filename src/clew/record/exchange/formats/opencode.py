@@ -147,18 +147,18 @@ def _convert_all(
 
     def build(own: str) -> Builder:
         info = sessions[own]
-        made = begin(own)
-        made.item()
-        made.keep()
-        made.out.title = text_of(info.get("title"))
-        made.out.cwd = text_of(info.get("directory"))
-        reader = _MessageReader(made)
+        result = begin(own)
+        result.item()
+        result.keep()
+        result.out.title = text_of(info.get("title"))
+        result.out.cwd = text_of(info.get("directory"))
+        reader = _MessageReader(result)
         for message, parts in messages(own):
             reader.take(message, parts)
-        return made
+        return result
 
     for own in children.get("", []):
-        made = build(own)
+        converted = build(own)
         waiting = list(children.get(own, []))
         while waiting:
             child = waiting.pop(0)
@@ -167,8 +167,8 @@ def _convert_all(
                 "agentType": text_of(sessions[child].get("agent")) or "task",
                 "description": text_of(sessions[child].get("title")),
             }
-            made.add_agent(child.replace("_", "-"), build(child), about)
-        yield made.finished()
+            converted.add_agent(child.replace("_", "-"), build(child), about)
+        yield converted.finished()
 
 
 class _MessageReader:
@@ -196,14 +196,14 @@ class _MessageReader:
     def _user(self, parts: list[Json], at: str) -> None:
         build = self._build
         typed: list[Json] = []
-        given: list[Json] = []
+        content: list[Json] = []
         for part in parts:
             build.item(part.get("id"))
             build.keep()
             match part.get("type"):
                 case "text":
                     block = make_text(text_of(part.get("text")))
-                    (given if part.get("synthetic") is True else typed).append(block)
+                    (content if part.get("synthetic") is True else typed).append(block)
                 case "file":
                     if picture := _file(build, part):
                         typed.append(picture)
@@ -212,7 +212,7 @@ class _MessageReader:
                 case kind:
                     build.lose(f"part of type {text_of(kind) or 'none'}")
         build.user(typed, at)
-        build.user(given, at, is_meta=True)
+        build.user(content, at, is_meta=True)
 
     def _assistant(self, info: Json, parts: list[Json], at: str) -> None:
         build = self._build
@@ -292,13 +292,13 @@ def _file(build: Builder, part: Json) -> Json | None:
 def _usage(info: Json) -> tuple[Json | None, Any]:
     tokens = object_of(info.get("tokens"))
     cache = object_of(tokens.get("cache"))
-    found = {
+    usage = {
         "input_tokens": tokens.get("input"),
         "output_tokens": tokens.get("output"),
         "cache_read_input_tokens": cache.get("read"),
         "cache_creation_input_tokens": cache.get("write"),
     }
-    counts = {key: n for key, n in found.items() if type(n) is int and n >= 0}
+    counts = {key: n for key, n in usage.items() if type(n) is int and n >= 0}
     if type(reasoning := tokens.get("reasoning")) is int:
         counts["output_tokens"] = counts.get("output_tokens", 0) + reasoning
     cost = info.get("cost")

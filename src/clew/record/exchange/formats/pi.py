@@ -54,9 +54,9 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
             build.follow(follows)
         count = len(build.out.messages)
         if entry.get("type") == "compaction":
-            kept = starts.get(text_of(entry.get("firstKeptEntryId")))
+            first_kept = starts.get(text_of(entry.get("firstKeptEntryId")))
             at = build.time(entry.get("timestamp"))
-            build.compact(text_of(entry.get("summary")), at, kept_from=kept)
+            build.compact(text_of(entry.get("summary")), at, kept_from=first_kept)
         else:
             _entry(build, entry)
         is_new = len(build.out.messages) > count

@@ -37,10 +37,10 @@ TITLES = {item.name: item.title for item in FORMATS}
 
 def find_format(source: Source) -> Format | None:
     """Return the format that recognizes a source. Raise an error if several do."""
-    found = [item for item in FORMATS if item.recognizes(source)]
-    if len(found) > 1:
-        names = " and ".join(item.title for item in found)
+    matching = [item for item in FORMATS if item.recognizes(source)]
+    if len(matching) > 1:
+        names = " and ".join(item.title for item in matching)
         raise SessionError(f"the format is ambiguous: {names}")
-    if not found and one_file.FORMAT.recognizes(source):
+    if not matching and one_file.FORMAT.recognizes(source):
         return one_file.FORMAT
-    return found[0] if found else None
+    return matching[0] if matching else None

@@ -61,13 +61,13 @@ def _message(build: Builder, match: re.Match[str], text: str) -> None:
     for part in _PART.finditer(text):
         blocks.append(make_text(text[last : part.start()].strip()))
         last = part.end()
-        shown = _TAGS.sub("", part["thinking"] or part["shown"] or "").strip()
+        text_shown = _TAGS.sub("", part["thinking"] or part["shown"] or "").strip()
         if part["name"] is None:
-            blocks.append(make_thinking(shown))
+            blocks.append(make_thinking(text_shown))
             continue
         call = build.make_call(part["name"], {})
         build.answer([*blocks, call], when, model=model)
-        build.result(call["id"], shown, when)
+        build.result(call["id"], text_shown, when)
         build.lose(SHOWN)
         blocks = []
     build.answer([*blocks, make_text(text[last:].strip())], when, model=model)

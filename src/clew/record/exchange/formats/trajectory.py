@@ -42,9 +42,9 @@ def _is_swe_agent(value: Json) -> bool:
 
 
 def _is_mini(value: Json) -> bool:
-    named = text_of(value.get("trajectory_format"))
+    format_name = text_of(value.get("trajectory_format"))
     messages = value.get("messages")
-    return named.startswith("mini-swe-agent") and type(messages) is list
+    return format_name.startswith("mini-swe-agent") and type(messages) is list
 
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
@@ -80,18 +80,18 @@ def _step(build: Builder, step: Json, model: str) -> None:
         case "user":
             build.user(blocks, at)
         case "agent":
-            made = [object_of(item) for item in list_of(step.get("tool_calls"))]
+            items = [object_of(item) for item in list_of(step.get("tool_calls"))]
             if words := text_of(step.get("reasoning_content")):
                 blocks = [make_thinking(words), *blocks]
             calls = [
                 call(text_of(item.get("tool_call_id")), text_of(item.get("function_name")),
-                     item.get("arguments")) for item in made
+                     item.get("arguments")) for item in items
             ]  # fmt: skip
             model = text_of(step.get("model_name")) or model
             metrics = object_of(step.get("metrics"))
-            said = [block for block in blocks if block["type"] != "image"]
+            content = [block for block in blocks if block["type"] != "image"]
             build.answer(
-                [*said, *calls],
+                [*content, *calls],
                 at,
                 model=model,
                 usage=_usage(metrics),

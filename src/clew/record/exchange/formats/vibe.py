@@ -55,8 +55,8 @@ def _is_own(message: object) -> bool:
 
 def _read_metadata(source: Source) -> Json:
     try:
-        found = source.beside("meta.json") or source.beside("../meta.json") or b""
-        metadata = object_of(decode(found))
+        data = source.beside("meta.json") or source.beside("../meta.json") or b""
+        metadata = object_of(decode(data))
     except ValueError:
         return {}
     return metadata if "session_id" in metadata and "environment" in metadata else {}
@@ -107,8 +107,8 @@ def _read_journal(source: Source) -> Iterator[Json]:
 
 def _step(build: Builder, line: Json, model: str) -> None:
     payload = object_of(line.get("payload"))
-    begun = object_of(object_of(payload.get("input")).get("determinism"))
-    at = build.time(begun.get("time_unix_ms"))
+    determinism = object_of(object_of(payload.get("input")).get("determinism"))
+    at = build.time(determinism.get("time_unix_ms"))
     params = object_of(payload.get("params"))
     result = object_of(payload.get("result"))
     inner = object_of(result.get("result"))
@@ -117,13 +117,16 @@ def _step(build: Builder, line: Json, model: str) -> None:
         blocks = [b for part in parts if (b := read_block(build, part))]
         build.user(blocks, at, is_meta=params.get("injected") is True)
     elif line.get("type") == "action_result" and result.get("type") == "completion_succeeded":
-        said = [_said(object_of(part)) for part in list_of(inner.get("parts"))]
+        content = [_said(object_of(part)) for part in list_of(inner.get("parts"))]
         used = object_of(inner.get("usage"))
-        cached, given = used.get("cached_input_tokens"), used.get("input_tokens")
+        cached, input_tokens = used.get("cached_input_tokens"), used.get("input_tokens")
         usage = read_usage(used)
-        if usage is not None and isinstance(cached, int) and isinstance(given, int):
-            usage |= {"input_tokens": max(0, given - cached), "cache_read_input_tokens": cached}
-        build.answer([block for block in said if block], at, model=model, usage=usage)
+        if usage is not None and isinstance(cached, int) and isinstance(input_tokens, int):
+            usage |= {
+                "input_tokens": max(0, input_tokens - cached),
+                "cache_read_input_tokens": cached,
+            }
+        build.answer([block for block in content if block], at, model=model, usage=usage)
     elif line.get("type") == "action_result" and text_of(result.get("call_id")):
         _result(build, result, inner, at)
     else:
@@ -147,12 +150,12 @@ def _said(part: Json) -> Json | None:
 def _result(build: Builder, result: Json, inner: Json, at: str) -> None:
     parts = [object_of(part) for part in list_of(inner.get("content"))]
     content = plain([b for part in parts if (b := read_block(build, part))])
-    found = object_of(inner.get("structured_content"))
-    if not content and type(found.get("stdout")) is str:
-        content = found["stdout"] + text_of(found.get("stderr"))
+    structured = object_of(inner.get("structured_content"))
+    if not content and type(structured.get("stdout")) is str:
+        content = structured["stdout"] + text_of(structured.get("stderr"))
     elif not content:
-        content = encode(found or inner).decode("utf-8", "replace")
-    failed = inner.get("type") != "success" or found.get("returncode") not in (None, 0)
+        content = encode(structured or inner).decode("utf-8", "replace")
+    failed = inner.get("type") != "success" or structured.get("returncode") not in (None, 0)
     build.result(text_of(result["call_id"]), content, at, is_error=failed)
 
 

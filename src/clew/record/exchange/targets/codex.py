@@ -27,11 +27,11 @@ def codex_id(session: ExportedSession) -> str:
 
 
 def _lines(session: ExportedSession) -> Iterator[Json]:
-    begun = session.turns[0].at if session.turns else ""
+    started_at = session.turns[0].at if session.turns else ""
     identifier = codex_id(session)
     head: Json = {
         "id": identifier,
-        "timestamp": begun,
+        "timestamp": started_at,
         "cwd": session.cwd,
         "originator": "clew",
         "cli_version": CLI_VERSION,
@@ -39,7 +39,7 @@ def _lines(session: ExportedSession) -> Iterator[Json]:
     }
     if session.branch:
         head["git"] = {"branch": session.branch}
-    yield {"timestamp": begun, "type": "session_meta", "payload": head}
+    yield {"timestamp": started_at, "type": "session_meta", "payload": head}
     total = _usage({})
     for turn in session.turns:
         for event in _events(turn):
@@ -117,12 +117,12 @@ def _events(turn: ExportedTurn) -> Iterator[Json]:
 def _usage(usage: Json) -> dict[str, int]:
     cached = count_tokens(usage, "cache_read_input_tokens")
     written = count_tokens(usage, "cache_creation_input_tokens")
-    given = count_tokens(usage, "input_tokens") + cached + written
+    input_tokens = count_tokens(usage, "input_tokens") + cached + written
     output = count_tokens(usage, "output_tokens")
     return {
-        "input_tokens": given,
+        "input_tokens": input_tokens,
         "cached_input_tokens": cached,
         "output_tokens": output,
         "reasoning_output_tokens": 0,
-        "total_tokens": given + output,
+        "total_tokens": input_tokens + output,
     }

@@ -50,8 +50,8 @@ def _chat(turn: ExportedTurn) -> list[Json]:
         message: Json = {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
         pictures = [block for block in turn.blocks if block["type"] == "image"]
         # Tool results in this API contain only text, so images follow them.
-        shown = [{"role": "user", "content": _parts(pictures)}] if pictures else []
-        return [message, *shown]
+        images = [{"role": "user", "content": _parts(pictures)}] if pictures else []
+        return [message, *images]
     if turn.role == "user":
         is_plain = all(block["type"] == "text" for block in turn.blocks)
         return [{"role": "user", "content": turn.text if is_plain else _parts(turn.blocks)}]

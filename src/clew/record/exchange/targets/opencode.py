@@ -65,7 +65,7 @@ def encode_opencode(session: ExportedSession, version: str) -> bytes:
 
 def _messages(session: ExportedSession, own: str) -> Iterator[Json]:
     results = {turn.call_id: turn for turn in session.turns if turn.role == "result"}
-    asked, order = "", 0
+    prompt_id, order = "", 0
     for turn in session.turns:
         if turn.role == "result":
             continue
@@ -73,7 +73,7 @@ def _messages(session: ExportedSession, own: str) -> Iterator[Json]:
         message_id = _id(session, "msg", turn.at_ms + order, order)
         place = {"sessionID": own, "messageID": message_id}
         if turn.role == "user":
-            asked = message_id
+            prompt_id = message_id
             model = next((t.model for t in session.turns if t.model), "unknown")
             info: Json = {
                 "id": message_id, "sessionID": own, "role": "user",
@@ -82,7 +82,7 @@ def _messages(session: ExportedSession, own: str) -> Iterator[Json]:
             }  # fmt: skip
             parts = [_given(block, is_meta=turn.is_meta) for block in turn.blocks]
         else:
-            info = _assistant(turn, session, own, message_id, asked)
+            info = _assistant(turn, session, own, message_id, prompt_id)
             parts = [_said(block, turn, results) for block in turn.blocks]
         yield {
             "info": info,

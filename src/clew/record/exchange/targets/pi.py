@@ -21,9 +21,9 @@ def pi_id(session: ExportedSession) -> str:
 
 
 def _lines(session: ExportedSession) -> Iterator[Json]:
-    begun = session.turns[0].at if session.turns else ""
+    started_at = session.turns[0].at if session.turns else ""
     yield {
-        "type": "session", "version": 3, "id": pi_id(session), "timestamp": begun,
+        "type": "session", "version": 3, "id": pi_id(session), "timestamp": started_at,
         "cwd": session.cwd,
     }  # fmt: skip
     parent: str | None = None
@@ -33,7 +33,7 @@ def _lines(session: ExportedSession) -> Iterator[Json]:
         parent = own
     if session.title:
         own = session.derive_id("pi", "title")[:8]
-        at = session.turns[-1].at if session.turns else begun
+        at = session.turns[-1].at if session.turns else started_at
         yield {"type": "session_info", "id": own, "parentId": parent, "timestamp": at,
                "name": session.title}  # fmt: skip
 

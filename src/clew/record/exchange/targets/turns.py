@@ -132,18 +132,18 @@ def _response(entries: list[Json]) -> ExportedTurn:
         for entry in entries
         for block in _blocks(entry["message"].get("content"))
     ]
-    known = {
+    origin_keys = {
         "text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name"),
     }  # fmt: skip
-    whole = [
+    content = [
         (b, origin) for b, origin in blocks
-        if b["type"] in known and all(type(b.get(key)) is str for key in known[b["type"]])
+        if b["type"] in origin_keys and all(type(b.get(key)) is str for key in origin_keys[b["type"]])
     ]  # fmt: skip
     cost = first.get("costUSD")
     return ExportedTurn(
         role="assistant",
-        blocks=tuple(block for block, _ in whole),
-        origins=tuple(origin for _, origin in whole),
+        blocks=tuple(block for block, _ in content),
+        origins=tuple(origin for _, origin in content),
         at=text_of(first.get("timestamp")),
         uuid=text_of(first.get("uuid")),
         model=text_of(body.get("model")),
