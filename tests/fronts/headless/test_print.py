@@ -202,7 +202,7 @@ def test_a_refused_request_is_an_error_result(tmp_path: Path) -> None:
     assert said["api_error_status"] == 400
 
 
-@requirement("R256")
+@requirement("R256", "R069", "R084")
 def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path) -> None:
     plan = scenario(
         {
@@ -225,6 +225,8 @@ def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=30)
         assert child.returncode == 130
+        last = [e for e in entries(transcripts(tmp_path)[0]) if e["type"] == "user"][-1]
+        assert "[Request interrupted by user]" in json.dumps(last["message"])
         done = clew(tmp_path, server.url, "-p", "go on", "--continue")
     assert done.stdout == "Here again.\n"
 

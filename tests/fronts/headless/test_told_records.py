@@ -252,3 +252,34 @@ def test_a_call_that_was_whole_before_the_connection_broke_runs_once(tmp_path: P
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
     assert done.stdout.endswith("Gone on.\n"), done.stderr
     assert (tmp_path / "work" / "log").read_text("utf-8") == "once\n"
+
+
+@requirement("R135", "R138", "W1")
+def test_an_edit_needs_the_file_as_it_was_read_and_the_text_to_replace(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\n", "utf-8")
+
+    def edit(old: str) -> Json:
+        given = {"file_path": "a.txt", "old_string": old, "new_string": "two"}
+        return {"content": [{"tool": "Edit", "input": given}]}
+
+    read = {"content": [{"tool": "Read", "input": {"file_path": "a.txt"}}]}
+    touched = {"content": [{"tool": "Bash", "input": {"command": "echo more >> a.txt"}}]}
+    plan = {
+        "scenario": 1,
+        "answers": [edit("one"), read, edit("three"), touched, edit("one"), {"text": "Done."}],
+    }
+    with serving(plan, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Edit")
+        results = [
+            block
+            for message in server.requests[-1].body["messages"]
+            if message["role"] == "user" and isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        ]
+    unread, _, missing, _, changed = results
+    assert [bool(r.get("is_error")) for r in (unread, missing, changed)] == [True] * 3
+    assert "three" in str(missing["content"]) or "not found" in str(missing["content"])
+    assert (work / "a.txt").read_text("utf-8") == "one\nmore\n"
