@@ -117,7 +117,8 @@ async def ask_about(service: str, model: str, endpoint: Endpoint, transport: Tra
         case "llamacpp":
             return read_llamacpp(entry, await ask("/props"))
         case "lmstudio":
-            return read_lmstudio(entry, await ask("/api/v0/models"))
+            newer, older = await asyncio.gather(ask("/api/v1/models"), ask("/api/v0/models"))
+            return read_lmstudio(entry, newer, older)
         case _:
             listed = read_list(await ask("/v1/models"))
             window = next((item.window for item in listed if item.id == model), None)
@@ -179,9 +180,26 @@ def read_llamacpp(entry: Model, props: Json) -> Model:
     )
 
 
-def read_lmstudio(entry: Model, listed: Json) -> Model:
-    """Read LM Studio's own list of models."""
-    for item in map(object_of, list_of(listed.get("data"))):
+def read_lmstudio(entry: Model, listed: Json, older: Json) -> Model:
+    """Read LM Studio's own list of models, or the list of its first API.
+
+    The server itself describes tools in text to models that were not trained for them.
+    """
+    for item in map(object_of, list_of(listed.get("models"))):
+        if item.get("key") == entry.id:
+            loaded = map(object_of, list_of(item.get("loaded_instances")))
+            windows = (
+                _count(object_of(each.get("config")).get("context_length")) for each in loaded
+            )
+            can = object_of(item.get("capabilities"))
+            return replace(
+                entry,
+                context_window=next(filter(None, windows), None),
+                images=can.get("vision") is True,
+                pdfs=False,
+                tools=True if can.get("trained_for_tool_use") is True else None,
+            )
+    for item in map(object_of, list_of(older.get("data"))):
         if item.get("id") == entry.id:
             abilities = item.get("capabilities")
             return replace(
