@@ -13,7 +13,7 @@ PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge dist lock secret-rules check clean
+.PHONY: help setup demo test laws e2e e2e-local crash fuzz compat bench soak lint type imports fmt docs-check docs engine golden site screenshots parity gauge dist lock secret-rules check clean
 
 help: ## print this list of targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,11 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 e2e: $(VENV)/.published $(VENV)/.dist ## run end-to-end tests with published programs
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
-	@CLEW_TESTS_EXEC=1 $(PYTEST) -m e2e tests --timeout 900
+	@CLEW_TESTS_EXEC=1 $(PYTEST) -m "e2e and not local" tests --timeout 900
+
+e2e-local: $(READY) ## run tool turns against a real llama.cpp server (built once)
+	@$(PY) -m scripts.llama_server
+	@$(PYTEST) -m local tests/providers --timeout 3600
 
 crash: $(READY) ## test crashes, full disks and damaged files
 	@CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 -m crash tests --timeout 900
