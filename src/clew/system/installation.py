@@ -86,7 +86,7 @@ def find_source(installed: Distribution) -> InstallSource | None:
 
 
 def find_tool(prefix: Path, installed: Distribution, origin: str) -> Installation:
-    """Return the installer that made this environment. `origin` is empty for a package index."""
+    """Return the installer that created this environment. `origin` is empty for a package index."""
     python = sys.executable
     name = origin or "clew"
     query: tuple[str, ...]

@@ -290,7 +290,7 @@ async def agents(session: Session, arguments: str) -> Outcome:
     groups = [pairs(rows)]
     if catalog.shadowed:
         hidden = [(spec.name, origin(spec)) for spec in catalog.shadowed]
-        groups.append(pairs(hidden, "Hidden by another agent of the same name"))
+        groups.append(pairs(hidden, "Hidden by another agent with the same name"))
     if faults := session.parts.agents.faults:
         groups.append(pairs([(f"! {fault}", "") for fault in faults], "Errors"))
     hints = ("/agents NAME shows one", "/agents merge | discard ID ends a worktree")

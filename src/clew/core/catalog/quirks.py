@@ -236,7 +236,7 @@ def _service_at(base_url: str) -> str:
 
 
 def _is_at(host: str, part: str) -> bool:
-    """Return whether a host is, or is below, a domain; a partial name matches a label's start."""
+    """Return whether a host belongs to a domain; a partial name matches the start of a label."""
     if part.endswith(".") or "." not in part:
         return any(label.startswith(part.rstrip(".")) for label in host.split("."))
     return host == part or host.endswith(f".{part}")

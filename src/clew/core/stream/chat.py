@@ -68,7 +68,7 @@ class _Call:
 
 
 class _Words:
-    """A block of text or thinking that is still growing, and how the service spells it."""
+    """A block of text or thinking in progress, and the service's spelling of it."""
 
     __slots__ = ("field", "index", "kind", "pieces", "signature")
 

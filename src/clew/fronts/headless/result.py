@@ -146,7 +146,7 @@ def result_of(
 ) -> Json:
     """Return the result of a turn.
 
-    `began_s` is its start on the monotonic clock, and `before` is what turns had cost by then.
+    `began_s` is its start on the monotonic clock, and `before` is the cost of earlier turns.
     """
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)

@@ -58,7 +58,7 @@ IMAGE_MARK = re.compile(r"\[Image #\d+\]")
 
 
 def as_submitted(contents: Iterable[str | list[Json]]) -> SubmittedText:
-    """Return one prompt for the contents of several messages; their images are numbered anew."""
+    """Return one prompt for the contents of several messages, with new numbers for images."""
     texts: list[str] = []
     pasted: list[Pasted] = []
     for content in contents:
