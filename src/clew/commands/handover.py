@@ -22,7 +22,6 @@ from clew.record.exchange.targets.registry import IDS, TARGETS
 from clew.record.exchange.targets.turns import ExportedSession
 from clew.record.transcript.choose import find_newest
 from clew.system.command_groups import Group, GroupWord, argument, switch
-from clew.version import VERSION
 
 AGENTS = ("claude", "codex", "opencode", "pi")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)")
@@ -58,7 +57,7 @@ def hand_over(agent: str, name: str | None, *, is_raw: bool = False) -> str:
     session = session_of(path, None if is_raw else SECRETS)
     if not session.turns:
         raise UserError("the session has no messages")
-    data = TARGETS[agent](session, VERSION)
+    data = TARGETS[agent](session)
     target, command = _WAYS[agent](session, IDS[agent](session))
     target.parent.mkdir(parents=True, exist_ok=True)
     write(target, data)

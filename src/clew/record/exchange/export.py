@@ -30,7 +30,6 @@ from clew.record.transcript.load import load
 from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.siblings import with_siblings
 from clew.record.transcript.source import TranscriptSource
-from clew.version import VERSION as PROGRAM_VERSION
 
 # The account of a session: the live conversation and its subagents. Never writes.
 
@@ -270,7 +269,7 @@ def export_session(
     if form == "json":
         return encode(whole(path, redaction, subagents=subagents, is_all=is_all)) + b"\n"
     if form in TARGETS:
-        return TARGETS[form](session_of(path, redaction, is_all=is_all), PROGRAM_VERSION)
+        return TARGETS[form](session_of(path, redaction, is_all=is_all))
     account = account_of(path, redaction, subagents=subagents, is_all=is_all)
     if form == "html":
         from clew.record.exchange.pages import render_html

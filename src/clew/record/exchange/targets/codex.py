@@ -9,6 +9,7 @@ from clew.record.exchange.targets.turns import (
     ExportedSession,
     ExportedTurn,
     count_tokens,
+    encode_lines,
     picture_url,
 )
 
@@ -16,14 +17,12 @@ from clew.record.exchange.targets.turns import (
 CLI_VERSION = "0.100.0"
 
 
-def encode_codex(session: ExportedSession, version: str) -> bytes:
-    del version
-    return b"".join(encode(line) + b"\n" for line in _lines(session))
+def encode_codex(session: ExportedSession) -> bytes:
+    return encode_lines(_lines(session))
 
 
 def codex_id(session: ExportedSession) -> str:
-    last = session.turns[-1].uuid if session.turns else ""
-    return session.derive_id("codex", last)
+    return session.derive_id("codex", session.last_uuid)
 
 
 def _lines(session: ExportedSession) -> Iterator[Json]:

@@ -10,13 +10,13 @@ from clew.record.exchange.targets.turns import (
     count_tokens,
     picture_url,
 )
+from clew.version import VERSION
 
 ATIF = "ATIF-v1.4"
 
 
-def encode_anthropic(session: ExportedSession, version: str) -> bytes:
+def encode_anthropic(session: ExportedSession) -> bytes:
     """Return `messages` in the format of the Messages API, without thinking signatures."""
-    del version
     messages: list[Json] = []
     for turn in session.turns:
         if turn.role == "result":
@@ -33,9 +33,8 @@ def encode_anthropic(session: ExportedSession, version: str) -> bytes:
     return encode({"model": _model(session), "messages": messages}) + b"\n"
 
 
-def encode_openai(session: ExportedSession, version: str) -> bytes:
+def encode_openai(session: ExportedSession) -> bytes:
     """Return `messages` in the format of chat completions."""
-    del version
     messages = [message for turn in session.turns for message in _chat(turn)]
     return encode({"model": _model(session), "messages": messages}) + b"\n"
 
@@ -83,7 +82,7 @@ def _parts(blocks: Any) -> list[Json]:
     ]
 
 
-def encode_atif(session: ExportedSession, version: str) -> bytes:
+def encode_atif(session: ExportedSession) -> bytes:
     """Return the session as a trajectory, in which a response and its results are one step."""
     steps: list[Json] = []
     by_call: dict[str, Json] = {}
@@ -119,7 +118,7 @@ def encode_atif(session: ExportedSession, version: str) -> bytes:
         {
             "schema_version": ATIF,
             "session_id": session.session_id,
-            "agent": {"name": "clew", "version": version, "model_name": _model(session)},
+            "agent": {"name": "clew", "version": VERSION, "model_name": _model(session)},
             "steps": steps,
             "final_metrics": {
                 f"total_{name}": sum(metric[name] for metric in metrics) for name in names

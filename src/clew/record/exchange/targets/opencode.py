@@ -28,8 +28,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def opencode_id(session: ExportedSession) -> str:
-    last = session.turns[-1].uuid if session.turns else ""
-    return _id(session, "ses", 0, "session", last)
+    return _id(session, "ses", 0, "session", session.last_uuid)
 
 
 def _id(session: ExportedSession, kind: str, at_ms: int, *names: int | str) -> str:
@@ -46,8 +45,7 @@ def _id(session: ExportedSession, kind: str, at_ms: int, *names: int | str) -> s
     return f"{kind}_{at_ms * 4096 + place & 0xFFFFFFFFFFFF:012x}{letters}"
 
 
-def encode_opencode(session: ExportedSession, version: str) -> bytes:
-    del version
+def encode_opencode(session: ExportedSession) -> bytes:
     times = [turn.at_ms for turn in session.turns] or [0]
     own = opencode_id(session)
     info = {

@@ -3,21 +3,23 @@
 from collections.abc import Iterator
 
 from clew.core.json_object import Json, object_of, text_of
-from clew.core.messages.encoding import encode
 from clew.record.exchange.formats.pi import TOOLS
-from clew.record.exchange.targets.turns import ExportedSession, ExportedTurn, count_tokens
+from clew.record.exchange.targets.turns import (
+    ExportedSession,
+    ExportedTurn,
+    count_tokens,
+    encode_lines,
+)
 
 _THEIRS = {ours: (name, {b: a for a, b in keys.items()}) for name, (ours, keys) in TOOLS.items()}
 
 
-def encode_pi(session: ExportedSession, version: str) -> bytes:
-    del version
-    return b"".join(encode(line) + b"\n" for line in _lines(session))
+def encode_pi(session: ExportedSession) -> bytes:
+    return encode_lines(_lines(session))
 
 
 def pi_id(session: ExportedSession) -> str:
-    last = session.turns[-1].uuid if session.turns else ""
-    return session.derive_id("pi", last)
+    return session.derive_id("pi", session.last_uuid)
 
 
 def _lines(session: ExportedSession) -> Iterator[Json]:

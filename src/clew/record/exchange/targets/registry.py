@@ -9,7 +9,7 @@ from clew.record.exchange.targets.opencode import encode_opencode, opencode_id
 from clew.record.exchange.targets.pi import encode_pi, pi_id
 from clew.record.exchange.targets.turns import ExportedSession
 
-Encode: TypeAlias = Callable[[ExportedSession, str], bytes]
+Encode: TypeAlias = Callable[[ExportedSession], bytes]
 
 TARGETS: dict[str, Encode] = {
     "anthropic": encode_anthropic,

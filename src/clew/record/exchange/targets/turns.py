@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.messages.encoding import encode
 from clew.core.messages.messages import AssistantMessage
 from clew.record.exchange.formats.conversion import make_text
 
@@ -28,6 +29,14 @@ class ExportedSession(Struct, frozen=True, kw_only=True):
     cwd: str
     branch: str
     turns: tuple["ExportedTurn", ...]
+
+    @property
+    def begun_at(self) -> str:
+        return self.turns[0].at if self.turns else ""
+
+    @property
+    def last_uuid(self) -> str:
+        return self.turns[-1].uuid if self.turns else ""
 
     def derive_id(self, *names: object) -> str:
         """Return an ID for a part of the session that is the same in every export."""
@@ -190,3 +199,7 @@ def picture_url(block: Json) -> str:
 def count_tokens(usage: Json, name: str) -> int:
     value = usage.get(name)
     return value if type(value) is int else 0
+
+
+def encode_lines(lines: Iterable[Json]) -> bytes:
+    return b"".join(encode(line) + b"\n" for line in lines)
