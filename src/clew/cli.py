@@ -105,6 +105,12 @@ def run_link(argv: list[str]) -> int:
     return main(argv)
 
 
+def run_auth(argv: list[str]) -> int:
+    from clew.commands.auth import main
+
+    return main(argv)
+
+
 def run_login(argv: list[str]) -> int:
     from clew.commands.login import main
 
@@ -194,6 +200,7 @@ def run_web(argv: list[str]) -> int:
 COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "acp": (run_acp, "Serve an editor over the Agent Client Protocol"),
     "attach": (run_attach, "Follow and use a session on another machine"),
+    "auth": (run_auth, "Show where the credentials come from (auth status)"),
     "completion": (run_completion, "Print a shell completion script (bash, zsh, fish)"),
     "config": (run_config, "Show, explain and change settings; trust folders"),
     "context": (run_context, "Show what a session's next request contains"),
@@ -230,7 +237,6 @@ _UNINSTALL = (
 )
 ELSEWHERE = {
     "agents": "use /agents in a session",
-    "auth": "use clew login",
     "compact": "use /compact in a session",
     "export": "use clew sessions export, or /export in a session",
     "daemon": "use clew serve",
@@ -261,6 +267,7 @@ A coding agent for your terminal.
 commands:
   acp          Serve an editor over the Agent Client Protocol
   attach       Follow and use a session on another machine
+  auth         Show where the credentials come from (auth status)
   completion   Print a shell completion script (bash, zsh, fish)
   config       Show, explain and change settings; trust folders
   context      Show what a session's next request contains

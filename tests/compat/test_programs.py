@@ -1,0 +1,476 @@
+"""Published programs that read clew's sessions or drive clew, unchanged.
+
+Each is installed in the version that the table of docs/extending/compatibility.md names, against a
+scripted service on this machine; every other address is out of reach. The table is written by a run
+with CLEW_DRAW=1, and every other run compares its row.
+"""
+
+import contextlib
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import httpx2
+import pyte
+import pytest
+
+from clew.testing.server import LoopbackServer, serving
+from tests.compat.sdk_plugin import executable
+from tests.fronts.headless.clew_process import until
+from tests.fronts.terminal.screen import COLUMNS, PLAIN, ROWS, Glass, OnScreen
+
+Json = dict[str, Any]
+UV = str(Path(sys.executable).parent / "uv")
+TABLE = Path(__file__).parents[2] / "docs" / "extending" / "compatibility.md"
+NOWHERE = "http://127.0.0.1:9"
+# The packages of each program; the first names the version.
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "ccusage 18": ("ccusage@18.0.11",),
+    "ccusage 20": ("ccusage@20.0.24", "@ccusage/ccusage-linux-x64@20.0.24"),
+    "ccstatusline": ("ccstatusline@2.2.30",),
+    "claude-agent-acp": ("@agentclientprotocol/claude-agent-acp@0.101.0",),
+    "ai-sdk-provider-claude-code": ("ai-sdk-provider-claude-code@4.1.0",),
+    "happy": ("happy@1.2.5",),
+    "claude-monitor": ("claude-monitor==4.0.0",),
+    "claude-code-log": ("claude-code-log==1.7.0",),
+    "claude-code-transcripts": ("claude-code-transcripts==0.6",),
+    "claude-code-tools": ("claude-code-tools==1.30.2",),
+    "sniffly": ("sniffly==0.1.5",),
+    "openinference": (
+        "openinference-instrumentation-claude-agent-sdk==0.1.22",
+        "claude-agent-sdk==0.2.189",
+        "opentelemetry-sdk",
+    ),
+    "mlflow": (
+        "mlflow-skinny==3.17.2",
+        "claude-agent-sdk==0.2.189",
+        "anthropic",
+        "python-dateutil",
+    ),
+}
+MAKES = {
+    "scenario": 1,
+    "answers": [
+        {"content": ["I make it.", {"tool": "Bash", "input": {"command": "mkdir gold"}}]},
+        {"text": "It is done."},
+        {"text": "Once more.", "times": "always"},
+    ],
+}
+pytestmark = pytest.mark.e2e
+
+
+class Program:
+    """A published program with a home folder of its own, in which clew has its sessions too."""
+
+    def __init__(self, name: str, programs: Path, home: Path) -> None:
+        self.name = name
+        self.home = home
+        self.work = home / "work"
+        self.work.mkdir(parents=True)
+        # No first start, which would ask questions.
+        (home / ".claude" / "clew").mkdir(parents=True)
+        self.folder = install(name, programs)
+        self.environ = {
+            "PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "CI": "1",
+            "HTTPS_PROXY": NOWHERE, "HTTP_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost",
+            "ANTHROPIC_API_KEY": "sk-ant-test-0000", "CLEW": executable(), "WORK": str(self.work),
+        }  # fmt: skip
+
+    def command(self, name: str) -> str:
+        is_npm = (self.folder / "node_modules").exists()
+        return str(self.folder / ("node_modules/.bin" if is_npm else "bin") / name)
+
+    def run(self, *words: str, data: str = "") -> str:
+        done = subprocess.run(
+            words, cwd=self.work, env=self.environ, input=data, capture_output=True,
+            encoding="utf-8", timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @contextlib.contextmanager
+    def using(self, server: LoopbackServer) -> Iterator[None]:
+        self.environ["ANTHROPIC_BASE_URL"] = server.url
+        yield
+
+    def hold_session(self) -> tuple[Path, Json]:
+        """Let clew write a session of two turns; return its transcript and the last result."""
+        with serving(MAKES) as server, self.using(server):
+            flags = ("--output-format", "json", "--allowedTools", "Bash")
+            self.run(executable(), "-p", "Make it", *flags)
+            result = json.loads(self.run(executable(), "-p", "Again", "-c", *flags))
+        (path,) = (self.home / ".claude" / "projects").glob("*/*.jsonl")
+        return path, result
+
+    def enter(self, driven: str) -> None:
+        """Compare this program's row of the table, or write it with CLEW_DRAW=1."""
+        version = PACKAGES[self.name][0].rpartition("@")[2].rpartition("==")[2]
+        begin = f"| {self.name} | {version} | "
+        lines = TABLE.read_text("utf-8").splitlines(keepends=True)
+        old = next((line for line in lines if line.startswith(f"| {self.name} |")), "")
+        if os.environ.get("CLEW_DRAW") == "1":
+            new = f"{begin}{datetime.now(UTC):%Y-%m-%d} | {driven} |\n"
+            TABLE.write_text(
+                "".join(lines).replace(old, new) if old else "".join(lines) + new, "utf-8"
+            )
+        else:
+            assert old.startswith(begin), old
+            assert old.endswith(f" | {driven} |\n"), old
+
+
+def install(name: str, programs: Path) -> Path:
+    """Install a program unless an earlier run with PROGRAMS did; return its folder."""
+    folder = programs / name.replace(" ", "-")
+    if (folder / "installed").exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = PACKAGES[name]
+    if any("==" in package for package in packages):
+        subprocess.run([UV, "venv", "--quiet", "--clear", str(folder)], check=True, timeout=300)
+        words = [UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
+    else:
+        npm = shutil.which("npm")
+        assert npm is not None, "npm is needed to install published programs"
+        words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+        words += ["--prefix", str(folder)]
+    subprocess.run([*words, *packages], check=True, timeout=900)
+    (folder / "installed").touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(os.environ.get("PROGRAMS") or tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def begin(programs: Path, tmp_path: Path) -> Callable[[str], Program]:
+    return lambda name: Program(name, programs, tmp_path)
+
+
+# -- programs that read sessions
+
+
+@pytest.mark.parametrize("name", ["ccusage 18", "ccusage 20"])
+def test_ccusage(begin: Callable[[str], Program], name: str) -> None:
+    program = begin(name)
+    _, result = program.hold_session()
+    report = json.loads(program.run(program.command("ccusage"), "daily", "--json", "--offline"))
+    totals = report["totals"]
+    assert totals["inputTokens"] == 300
+    assert totals["totalCost"] == pytest.approx(result["total_cost_usd"])
+    program.enter("tokens and cost of a day, the same as clew's own")
+
+
+def test_claude_monitor(begin: Callable[[str], Program]) -> None:
+    program = begin("claude-monitor")
+    _, result = program.hold_session()
+    words = ("--view", "daily", "--output", "json", "--once")
+    report = json.loads(program.run(program.command("claude-monitor"), *words))
+    spent = sum(
+        model["inputTokens"] + model["outputTokens"] for model in result["modelUsage"].values()
+    )
+    assert report["limits"]["five_hour"]["tokens_used"] >= spent > 0
+    program.enter("the tokens of the current five hours, each response once")
+
+
+@pytest.mark.parametrize("name", ["claude-code-log", "claude-code-transcripts"])
+def test_pages_of_a_session(begin: Callable[[str], Program], name: str) -> None:
+    program = begin(name)
+    path, _ = program.hold_session()
+    page = program.home / "page"
+    if name == "claude-code-log":
+        program.run(program.command(name), str(path.parent), "-o", f"{page}.html")
+        text = Path(f"{page}.html").read_text("utf-8")
+    else:
+        program.run(program.command(name), "json", str(path), "-o", str(page))
+        text = "".join(file.read_text("utf-8") for file in page.glob("*.html"))
+    for said in ("Make it", "I make it.", "mkdir gold", "It is done.", "Again", "Once more."):
+        assert said in text
+    program.enter("a session as a page: prompts, calls, results")
+
+
+def test_claude_code_tools(begin: Callable[[str], Program]) -> None:
+    program = begin("claude-code-tools")
+    path, _ = program.hold_session()
+    text = program.home / "session.txt"
+    program.run(program.command("aichat"), "export", str(path), "--output", str(text))
+    assert "Bash(mkdir gold)" in text.read_text("utf-8")
+    assert path.stem in program.run(program.command("aichat"), "info", str(path))
+    program.enter("`aichat export` and `aichat info` of a session")
+
+
+def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
+    program = begin("sniffly")
+    path, _ = program.hold_session()
+    words = [program.command("sniffly"), "init", "--no-browser", "--port", "18199"]
+    with (
+        (tmp_path / "sniffly.log").open("w", encoding="utf-8") as log,
+        running(program, words, log),
+    ):
+        ask = httpx2.Client(base_url="http://127.0.0.1:18199", trust_env=False)
+        until(lambda: is_up(ask), within_s=60)
+        chosen = ask.post("/api/project-by-dir", json={"dir_name": path.parent.name})
+        assert chosen.status_code == 200, chosen.text
+        stats = ask.get("/api/stats").json()
+        ask.close()
+    # It counts each line of a response, in sessions of the other product too.
+    assert stats["overview"]["total_tokens"]["input"] == 400
+    assert stats["tools"]["usage_counts"] == {"Bash": 1}
+    program.enter("its dashboard: tokens and tools of a project")
+
+
+def is_up(client: httpx2.Client) -> bool:
+    try:
+        return client.get("/api/health").status_code == 200
+    except httpx2.TransportError:
+        time.sleep(0.1)
+        return False
+
+
+@contextlib.contextmanager
+def running(program: Program, words: list[str], log: IO[str], **more: Any) -> Iterator[Any]:
+    pipes = {"stdout": log} | more
+    with subprocess.Popen(
+        words, cwd=program.work, env=program.environ, stderr=log, **pipes
+    ) as child:
+        try:
+            yield child
+        finally:
+            child.terminate()
+
+
+def test_ccstatusline(begin: Callable[[str], Program]) -> None:
+    program = begin("ccstatusline")
+    seen = program.home / "seen.json"
+    line = {"type": "command", "command": f"tee {seen} | {program.command('ccstatusline')}"}
+    (program.home / ".claude" / "settings.json").write_text(
+        json.dumps({"statusLine": line}), "utf-8"
+    )
+    environ = program.environ | {"CLEW_CONFIG_DIR": str(program.home / ".claude")}
+    with (
+        serving(MAKES) as server,
+        OnScreen(
+            program.home, server.url, "--allowedTools", "Bash", env=environ, columns=120
+        ) as screen,
+    ):
+        screen.type("go\r")
+        screen.expect("It is done.")
+        screen.expect("Ctx")
+        assert "Sonnet" in screen.text
+    program.enter("its default widgets, below clew's prompt")
+
+
+# -- programs that drive clew
+
+
+def test_claude_agent_acp(begin: Callable[[str], Program], tmp_path: Path) -> None:
+    program = begin("claude-agent-acp")
+    program.environ["CLAUDE_CODE_EXECUTABLE"] = executable()
+    words = ["node", program.command("claude-agent-acp")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with (
+        serving(MAKES) as server,
+        program.using(server),
+        (tmp_path / "acp.log").open("w", encoding="utf-8") as log,
+        running(program, words, log, **pipes) as child,
+    ):
+        editor = AcpEditor(child)
+        editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        session = editor.ask("session/new", cwd=str(program.work), mcpServers=[])["sessionId"]
+        prompt = [{"type": "text", "text": "go"}]
+        ended = editor.ask("session/prompt", sessionId=session, prompt=prompt)
+        editor.ask("session/set_mode", sessionId=session, modeId="plan")
+    assert ended["stopReason"] == "end_turn"
+    assert (ended["usage"]["inputTokens"], editor.permissions) == (200, ["mkdir gold"])
+    assert (program.work / "gold").is_dir()
+    assert "I make it.It is done." in editor.text
+    program.enter("a prompt, a permission prompt, a change of the mode")
+
+
+class AcpEditor:
+    """The editor's end of the Agent Client Protocol, which approves every call once."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child = child
+        self._asked = 0
+        self.text = ""
+        self.permissions: list[str] = []
+
+    def _send(self, **message: Any) -> None:
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self._child.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> Json:
+        self._asked += 1
+        self._send(id=self._asked, method=method, params=params)
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            message = json.loads(line)
+            if message.get("id") == self._asked and "method" not in message:
+                assert "result" in message, message
+                result: Json = message["result"]
+                return result
+            self._hear(message)
+        raise AssertionError("the agent ended")
+
+    def _hear(self, message: Json) -> None:
+        match message.get("method"):
+            case "session/update":
+                update = message["params"]["update"]
+                if update["sessionUpdate"] == "agent_message_chunk":
+                    self.text += update["content"]["text"]
+            case "session/request_permission":
+                self.permissions.append(message["params"]["toolCall"]["title"])
+                option = next(
+                    one["optionId"]
+                    for one in message["params"]["options"]
+                    if one["kind"] == "allow_once"
+                )
+                outcome = {"outcome": "selected", "optionId": option}
+                self._send(id=message["id"], result={"outcome": outcome})
+
+
+AI_SDK = """
+import { createRequire } from 'module';
+const require = createRequire(process.env.FOLDER + '/x.js');
+const { createClaudeCode } = await import(require.resolve('ai-sdk-provider-claude-code'));
+const settings = { pathToClaudeCodeExecutable: process.env.CLEW, cwd: process.env.WORK,
+  allowedTools: ['Bash'] };
+const model = createClaudeCode({ defaultSettings: settings })('sonnet');
+const prompt = [{ role: 'user', content: [{ type: 'text', text: 'go' }] }];
+const { content, usage } = await model.doGenerate({ prompt });
+const { stream } = await model.doStream({ prompt });
+let streamed = '';
+for await (const part of stream) if (part.type === 'text-delta') streamed += part.delta;
+console.log(JSON.stringify({ content, usage, streamed }));
+"""
+
+
+def test_ai_sdk_provider(begin: Callable[[str], Program]) -> None:
+    program = begin("ai-sdk-provider-claude-code")
+    program.environ["FOLDER"] = str(program.folder)
+    with serving(MAKES) as server, program.using(server):
+        seen = json.loads(program.run("node", "--input-type=module", "-e", AI_SDK))
+    assert [part["type"] for part in seen["content"]][-2:] == ["tool-result", "text"]
+    assert seen["content"][-1]["text"] == "It is done."
+    assert seen["usage"]["inputTokens"]["total"] == 200
+    assert seen["streamed"] == "Once more."
+    program.enter("`doGenerate` with a tool call, and `doStream`")
+
+
+QUERY = """
+import asyncio, os, claude_agent_sdk as sdk
+options = sdk.ClaudeAgentOptions(
+    cli_path=os.environ["CLEW"], cwd=os.environ["WORK"], allowed_tools=["Bash"])
+async def main():
+    async with sdk.ClaudeSDKClient(options) as client:
+        await client.query("go")
+        async for _ in client.receive_response():
+            pass
+"""
+OPENINFERENCE = f"""
+import json
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from openinference.instrumentation.claude_agent_sdk import ClaudeAgentSDKInstrumentor
+spans, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+ClaudeAgentSDKInstrumentor().instrument(tracer_provider=provider)
+{QUERY}
+asyncio.run(main())
+found = spans.get_finished_spans()
+print(json.dumps({{span.name: dict(span.attributes) for span in found}}))
+"""
+MLFLOW = f"""
+import json, os
+os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
+import claude_agent_sdk, mlflow
+mlflow.set_tracking_uri("file:" + os.environ["WORK"] + "/mlruns")
+mlflow.anthropic.autolog()
+{QUERY}
+asyncio.run(main())
+(trace,) = mlflow.search_traces(return_type="list")
+print(json.dumps([[span.name for span in trace.data.spans], trace.info.token_usage]))
+"""
+
+
+def test_openinference(begin: Callable[[str], Program]) -> None:
+    program = begin("openinference")
+    with serving(MAKES) as server, program.using(server):
+        spans = json.loads(program.run(program.command("python"), "-c", OPENINFERENCE))
+    assert spans.pop("Bash")["tool.parameters"] == '{"command": "mkdir gold"}'
+    (agent,) = spans.values()
+    assert (agent["output.value"], agent["llm.token_count.prompt"]) == ("It is done.", 200)
+    program.enter("a span for the turn with its tokens, and one for the tool call")
+
+
+def test_mlflow(begin: Callable[[str], Program]) -> None:
+    program = begin("mlflow")
+    with serving(MAKES) as server, program.using(server):
+        said = program.run(program.command("python"), "-c", MLFLOW).splitlines()[-1]
+    names, usage = json.loads(said)
+    assert "tool_Bash" in names
+    assert usage["input_tokens"] == 200
+    program.enter("`autolog`: a trace with the tool call and the tokens")
+
+
+class ProgramOnScreen(OnScreen):
+    """A program on a terminal of its own, which starts clew there."""
+
+    def __init__(self, program: Program, *words: str, **environ: str) -> None:
+        self._fd, theirs = pty.openpty()
+        self.resize(COLUMNS, ROWS)
+        self.child = subprocess.Popen(
+            ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(theirs), *words],
+            cwd=program.work,
+            env=program.environ | {"TERM": "xterm-256color"} | environ,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.glass = Glass(COLUMNS, ROWS)
+        self._stream = pyte.ByteStream(self.glass)
+        self._answers = dict(PLAIN)
+        self.raw = self._unfinished = b""
+
+
+def test_happy(begin: Callable[[str], Program]) -> None:
+    program = begin("happy")
+    happy = program.home / ".happy"
+    happy.mkdir()
+    # An account of a service that is out of reach: local mode needs none that answers.
+    key = {"secret": "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg=", "token": "none"}
+    (happy / "access.key").write_text(json.dumps(key), "utf-8")
+    settings = {"machineId": "m", "onboardingCompleted": True, "schemaVersion": 2}
+    (happy / "settings.json").write_text(json.dumps(settings), "utf-8")
+    environ = {
+        "HAPPY_HOME_DIR": str(happy), "HAPPY_SERVER_URL": NOWHERE, "HAPPY_CLAUDE_PATH": executable(),
+    }  # fmt: skip
+    try:
+        with (
+            serving(MAKES) as server,
+            program.using(server),
+            ProgramOnScreen(program, program.command("happy"), **environ) as screen,
+        ):
+            screen.expect("default mode", within_s=90)
+            assert "HAPPY_CLAUDE_PATH" in screen.text
+            screen.type("go\r")
+            screen.expect("Run this command?")
+            screen.type("y")
+            screen.expect("It is done.")
+    finally:
+        program.run(program.command("happy"), "daemon", "stop")
+    assert (program.work / "gold").is_dir()
+    program.enter("local mode: a prompt and a permission prompt in its terminal")
