@@ -153,7 +153,7 @@ def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
     done = run(tmp_path, {}, "-p", "hi", "--settings", settings)
     assert 'services.a: like: unknown service "nobody"' in done.stderr
     assert 'services.b: key: must be "env:NAME"' in done.stderr
-    assert "services.c/d: invalid name" in done.stderr
+    assert "services.c/d: invalid service name" in done.stderr
     assert "sk-secret" not in done.stderr
 
 
