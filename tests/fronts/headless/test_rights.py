@@ -154,7 +154,7 @@ def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Ho
     done = clew(home.folder, home.server.url, "--linear", input=typed)
     assert done.returncode == 0, done.stderr
     told = done.stdout + done.stderr
-    assert f"/resume: {home.sessions} cannot be read: Permission denied; so the other files" in told
+    assert f"/resume: {home.sessions} cannot be read: Permission denied, so the other files" in told
     assert "third" in home.heard()
     assert "fourth" in home.heard()
     # Its own copy is its own to bring home, the other waits for who resumes it.

@@ -237,8 +237,15 @@ def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
 
 
 def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the task ID and the stored metadata of each remote agent in the session."""
-    for path in sorted((place.folder / _REMOTE).glob("*.meta.json")):
+    """Yield the task ID and the stored metadata of each remote agent in the session.
+
+    A folder that can't be read has none: the session continues without them.
+    """
+    try:
+        paths = sorted((place.folder / _REMOTE).glob("*.meta.json"))
+    except OSError:
+        return
+    for path in paths:
         fields = _read(path)
         if fields:
             yield path.name.removesuffix(".meta.json"), fields
