@@ -49,6 +49,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "claude-agent-sdk==0.2.189",
         "opentelemetry-sdk",
     ),
+    "inspect-swe": ("inspect-swe==0.2.72", "inspect-ai==0.3.285", "anthropic"),
     "mlflow": (
         "mlflow-skinny==3.17.2",
         "claude-agent-sdk==0.2.189",
@@ -424,6 +425,40 @@ def test_mlflow(begin: Callable[[str], Program]) -> None:
     assert "tool_Bash" in names
     assert usage["input_tokens"] == 200
     program.enter("`autolog`: a trace with the tool call and the tokens")
+
+
+INSPECT = """
+import json, tiktoken
+class Words:
+    # Its tables would be downloaded.
+    def encode(self, text, **_):
+        return text.split()
+tiktoken.get_encoding = tiktoken.encoding_for_model = lambda _: Words()
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, get_model
+from inspect_swe import claude_code
+name = "mockllm/model"
+outputs = [ModelOutput.for_tool_call(name, "Bash", {"command": "mkdir gold"})]
+outputs += [ModelOutput.from_content(name, "It is done.")] * 6
+task = Task(dataset=[Sample(input="go", target="x")], solver=claude_code(version="sandbox"),
+    sandbox="local")
+(log,) = eval(task, model=get_model(name, custom_outputs=outputs), display="none")
+messages = log.samples[0].messages if log.samples else []
+print(json.dumps([log.status, [message.role for message in messages], messages[-1].text]))
+"""
+
+
+def test_inspect_swe(begin: Callable[[str], Program]) -> None:
+    program = begin("inspect-swe")
+    (program.home / "bin").mkdir()
+    (program.home / "bin" / "claude").symlink_to(executable())
+    program.environ["PATH"] = f"{program.home / 'bin'}:{program.environ['PATH']}"
+    said = program.run(program.command("python"), "-c", INSPECT).splitlines()[-1]
+    status, roles, last = json.loads(said)
+    assert (status, last) == ("success", "It is done.")
+    assert roles[-3:] == ["assistant", "tool", "assistant"]
+    program.enter("`claude_code` with mockllm in the local sandbox; its tokenizer replaced")
 
 
 class ProgramOnScreen(OnScreen):
