@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,19 +24,22 @@ from clew.core.messages.encoding import decode
 from clew.core.messages.history import History
 from clew.core.messages.text import format_count, wrap_in_tag
 from clew.parts.context import Ground
-from clew.parts.ide.review import CLOSE_TAB, OPEN, ProposedChange, propose, read_answer
 from clew.parts.lsp.part import Code, edited
-from clew.parts.lsp.protocol import Found, LspProblem, find_new_problems, problem_of
 from clew.parts.mcp.config import IdeServer, ServerConfig
 from clew.parts.mcp.part import Connected
-from clew.parts.mcp.server import McpServer
 from clew.parts.part import Part, PartContext
 from clew.permissions.decision import Allow
 from clew.system.config.mask import remove_secrets
 from clew.system.config.settings import read_switch
 from clew.system.ide_locks import IdeLock, find_ides
-from clew.system.jsonrpc.peer import Outcome, PeerAnswer
 from clew.system.jsonrpc.wire import as_list, as_object, as_text, path_of
+
+# The machinery of connections is imported where it is used, because most sessions have no editor.
+if TYPE_CHECKING:
+    from clew.parts.ide.review import ProposedChange
+    from clew.parts.lsp.protocol import Found, LspProblem
+    from clew.parts.mcp.server import McpServer
+    from clew.system.jsonrpc.peer import Outcome
 
 SERVER = "ide"
 CONNECT_S = 10.0
@@ -188,7 +191,7 @@ class IdePart(Part):
             self._announce()
 
     @property
-    def server(self) -> McpServer | None:
+    def server(self) -> "McpServer | None":
         """The connected editor."""
         servers = None if self.lock is None else self._mcp.servers
         server = None if servers is None else servers.get(SERVER)
@@ -224,7 +227,7 @@ class IdePart(Part):
             self._may_read = isinstance(self._context.judge(call), Allow)
         self._announce()
 
-    async def _ask_selection(self, server: McpServer) -> None:
+    async def _ask_selection(self, server: "McpServer") -> None:
         """Request the selection that existed before clew connected."""
         for tool in ("getLatestSelection", "getCurrentSelection"):
             outcome = await server.call(
@@ -305,6 +308,8 @@ class IdePart(Part):
             return []
         now = await self._problems(server)
         seen: Found = {path: now.get(path, ()) for path in self._changed}
+        from clew.parts.lsp.protocol import find_new_problems
+
         news = find_new_problems({path: self._before.get(path, ()) for path in seen}, seen)
         self._before |= {path: now[path] for path in news}
         from clew.parts.lsp.servers import fact_of
@@ -312,7 +317,7 @@ class IdePart(Part):
         fact = fact_of(news, self._ground.cwd, head=HEAD)
         return [] if fact is None else [fact]
 
-    async def _problems(self, server: McpServer) -> dict[str, tuple[LspProblem, ...]]:
+    async def _problems(self, server: "McpServer") -> "dict[str, tuple[LspProblem, ...]]":
         """Return the problems that the editor knows of, by file."""
         outcome = await server.call(
             "tools/call", {"name": "getDiagnostics", "arguments": {}}, patience_s=ASIDE_S
@@ -333,6 +338,8 @@ class IdePart(Part):
                 return await ask(question)
             context = self._context
             call = context.tools.bind(question.block)
+            from clew.parts.ide.review import propose
+
             change = propose(question, call, context.tool_session)
             if change is None:
                 return await ask(question)
@@ -342,12 +349,14 @@ class IdePart(Part):
         return asking
 
     async def _ask_both(
-        self, ask: AskPerson, question: Question, change: ProposedChange, server: McpServer
+        self, ask: AskPerson, question: Question, change: "ProposedChange", server: "McpServer"
     ) -> Verdict:
         async def ask_here() -> Verdict:
             return await ask(question)
 
         async def ask_ide() -> Verdict | None:
+            from clew.parts.ide.review import OPEN, read_answer
+
             params = {"name": OPEN, "arguments": change.to_arguments()}
             return read_answer(await server.call("tools/call", params), question, change)
 
@@ -369,10 +378,12 @@ class IdePart(Part):
         finally:
             self._close_later(server, change, stamp if is_written else ())
 
-    def _close_later(self, server: McpServer, change: ProposedChange, stamp: Stamp) -> None:
+    def _close_later(self, server: "McpServer", change: "ProposedChange", stamp: Stamp) -> None:
         """Close the diff in the editor; with `stamp`, not before the change is on the disk."""
 
         async def close() -> None:
+            from clew.parts.ide.review import CLOSE_TAB
+
             if stamp != ():
                 await wait_for_change(change.path, stamp)
             params = {"name": CLOSE_TAB, "arguments": {"tab_name": change.tab}}
@@ -421,8 +432,10 @@ def make_mention(params: Json, cwd: str, folders: Sequence[str]) -> str:
     return f'@"{mention}"' if " " in mention else f"@{mention}"
 
 
-def texts_of(outcome: Outcome) -> list[str]:
+def texts_of(outcome: "Outcome") -> list[str]:
     """Return the texts of a tool's result."""
+    from clew.system.jsonrpc.peer import PeerAnswer
+
     result = as_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
     return [as_text(as_object(block).get("text")) for block in as_list(result.get("content"))]
 
@@ -435,8 +448,10 @@ def decode_text(text: str) -> object:
         return None
 
 
-def read_problems(text: str) -> Iterator[tuple[str, tuple[LspProblem, ...]]]:
+def read_problems(text: str) -> "Iterator[tuple[str, tuple[LspProblem, ...]]]":
     """Yield the files and their problems in a result of the editor's `getDiagnostics`."""
+    from clew.parts.lsp.protocol import problem_of
+
     for file in map(as_object, as_list(decode_text(text))):
         path = path_of(as_text(file.get("uri")))
         if path:
