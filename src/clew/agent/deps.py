@@ -28,7 +28,7 @@ from clew.permissions.decision import Decision, Finding, NeedsReview, make_decis
 from clew.permissions.modes import apply_review
 from clew.permissions.request import PermissionRequest
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
-from clew.providers.base import ModelRequest
+from clew.providers.base import Failure, ModelRequest
 
 if TYPE_CHECKING:
     from clew.agent.spending_cap import SpendingCap
@@ -299,6 +299,8 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     catalog: ModelCatalog
     # Returns a warning if the service read much less than was sent, or an empty string.
     find_flaw: Callable[[ModelRequest, Json], str] = lambda *_: ""
+    # Returns what the user can do about a failed request to a model; empty if nothing is known.
+    advise: Callable[[Failure, str], str] = lambda *_: ""
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):
@@ -324,6 +326,8 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     take_messages: Callable[[], Sequence[Json]]
     # Waits a limited time for what a request depends on; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
+    # Returns what the user should know about that, once.
+    take_notices: Callable[[], tuple[str, ...]] = tuple
     # Returns entries for the model after a round's results: memory files of the folders that it
     # used.
     after_results: Callable[[Sequence[Json]], Sequence[Json]]

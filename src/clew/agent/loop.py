@@ -186,6 +186,8 @@ async def emptied(deps: Deps, emit: Emit) -> bool:
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
     """Wait for everything that the next request depends on, and add the news for the model."""
     entries = list(await deps.arrivals.await_late())
+    if notices := deps.arrivals.take_notices():
+        await emit(Noticed(messages=notices))
     if entries:
         deps.story.add(entries)
         await emit(Recorded(entries=entries))

@@ -322,7 +322,8 @@ class Response:
                 )
             case GaveUp():
                 self._note_failed(ended.failure)
-                words = with_advice(ended, self._deps.clock.now())
+                advice = self._deps.model.advise(ended.failure, self._request.model)
+                words = with_advice(ended, self._deps.clock.now(), advice)
                 return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
             case HeldRequest():
                 failure = Failure(

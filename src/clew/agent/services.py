@@ -9,6 +9,7 @@ Decision: docs/decisions/332-services.md
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from http import HTTPStatus
 from uuid import uuid4
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ from clew.core.ledger.spending import tokens_of
 from clew.core.normalize.target import Target
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.base import Cap, ModelRequest, ProviderFunction
+from clew.providers.base import Cap, Failure, ModelRequest, ProviderFunction
 from clew.providers.credentials import (
     make_endpoint,
     open_memory,
@@ -32,6 +33,7 @@ from clew.providers.credentials import (
     with_version,
 )
 from clew.providers.endpoint import Endpoint
+from clew.providers.failure_kinds import is_missing_model, is_unauthenticated
 from clew.providers.message_threads import Threads
 from clew.providers.opening import (
     CLOUDS,
@@ -55,6 +57,15 @@ from clew.system.transport.seam import Transport
 PLATFORMS = {"bedrock": "bedrock-runtime", "vertex": "vertex", "foundry": "foundry"}
 SMALL_MODEL = "haiku"
 DEFAULT_MODEL = "sonnet"
+LOGIN = "run `clew login` or set ANTHROPIC_API_KEY"
+MODEL_ADVICE = "Choose another model with /model or --model; `clew models` lists them."
+# The protocols, as advice names them.
+APIS = {
+    "messages": "the Messages API",
+    "chat": "chat completions",
+    "responses": "OpenAI's responses",
+    "gemini": "Gemini's API",
+}
 
 
 class Service(Struct, frozen=True, kw_only=True):
@@ -138,6 +149,20 @@ class Service(Struct, frozen=True, kw_only=True):
         return describe_cut(
             counted, estimate_input_tokens(request), row.title, row.kind or row.name
         )
+
+    def advise(self, failure: Failure, name: str) -> str:
+        """Return what the user can do about a failed request to a model; empty if nothing is known."""
+        endpoint = self.provider.endpoint_for(name)
+        if is_unauthenticated(failure):
+            row = self.catalog.services.get(endpoint.service)
+            return f"Check the API key: {LOGIN if row is None else row.described_key}."
+        if is_missing_model(failure):
+            return MODEL_ADVICE
+        is_elsewhere = failure.kind == "content" or failure.status == HTTPStatus.NOT_FOUND
+        if endpoint.is_default or not is_elsewhere:
+            return ""
+        api = APIS[endpoint.dialect]
+        return f"Check the base URL {endpoint.shown}: clew expects {api} there (see CLEW_DIALECT)."
 
     def choose_small(self, main: str) -> str:
         """Return the model for small tasks in a session with this main model.

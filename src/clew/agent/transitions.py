@@ -81,8 +81,6 @@ class Repetition:
 
 # A later time is not useful advice, and the calendar may not include it.
 LONGEST_WAIT_S = 366 * 86_400.0
-UNAUTHORIZED = 401
-KEY_ADVICE = "Run `clew login`, or check ANTHROPIC_API_KEY."
 
 
 def describe_api_error(failure: Failure) -> str:
@@ -94,16 +92,16 @@ def describe_api_error(failure: Failure) -> str:
     return f"API Error: {failure.status} {text}"
 
 
-def with_advice(ended: GaveUp, now: str) -> str:
-    """Return the failure's message, and when to try again or why waiting does not help."""
+def with_advice(ended: GaveUp, now: str, advice: str) -> str:
+    """Return the failure's message, and when to try again, why waiting does not help, or advice."""
     words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
         until = format_local(datetime.fromisoformat(now).timestamp() + wait_s)
         return f"{words} ({ended.why}: try again at {until})"
-    if ended.failure.status == UNAUTHORIZED:
-        return f"{words}. {KEY_ADVICE}"
-    return words if why_no_credit(ended.failure) is None else f"{words} ({ended.why})"
+    if why_no_credit(ended.failure) is not None:
+        return f"{words} ({ended.why})"
+    return f"{words.rstrip('.')}. {advice}" if advice else words
 
 
 # Statuses that reject a request because of its content.

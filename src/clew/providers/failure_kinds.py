@@ -194,7 +194,10 @@ def is_unnamed(failure: Failure) -> bool:
 
 
 def is_missing_model(failure: Failure) -> bool:
-    return find_effective_status(failure) == 404 and simple(failure.error_type) == "notfound"
+    """Return whether the service does not have the model. Only some name the cause in a field."""
+    if find_effective_status(failure) != 404:
+        return False
+    return simple(failure.error_type) == "notfound" or "model" in failure.message.lower()
 
 
 def why_no_credit(failure: Failure) -> str | None:

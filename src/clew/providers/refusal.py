@@ -161,6 +161,8 @@ def error_object(body: bytes) -> tuple[Json, Json]:
 
 
 EXCERPT_CHARACTERS = 300
+# A body is not text if more than one character in this many can't be decoded.
+UNREADABLE_SHARE = 10
 # Header names of Anthropic, OpenAI, Azure, Bedrock and Mistral.
 REQUEST_ID_HEADERS = (
     "request-id",
@@ -186,6 +188,8 @@ def make_response_failure(
     error, document = error_object(body)
     report = reported(error)
     text = report.message or words_of(body)
+    # Web servers repeat the status in their pages.
+    text = text.removeprefix(str(status)).lstrip()
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
         # A key is only ever sent to the address that the user configured.
         text = f"redirects to {elsewhere}; if that is the service, use it as the base URL"
@@ -264,6 +268,8 @@ def make_content_failure(
 def words_of(body: bytes) -> str:
     """Return a short excerpt of a body: a web page's title, or the beginning of the text."""
     text = body[:65_536].decode("utf-8", "replace")
+    if text.count("\ufffd") > len(text) // UNREADABLE_SHARE:
+        return "data that is not text"
     if "<" in text[:1000]:
         title = _TITLE.search(text)
         text = title[1] if title is not None and title[1].strip() else _TAGS.sub(" ", text)

@@ -224,6 +224,7 @@ def session_of(
             put=thread.side.put,
             cache=parts.cache,
             key_source=endpoint.credentials,
+            find_address=lambda name: ground.service.provider.endpoint_for(name).shown,
             offers=partial(find_offers, ground),
             lacks_key=not ground.service.can_ask(thread.model.id),
         ),
@@ -293,6 +294,7 @@ def model_of(
         cache=parts.cache,
         catalog=service.catalog,
         find_flaw=service.find_flaw,
+        advise=service.advise,
     )
 
 
@@ -331,6 +333,7 @@ def arrivals_of(
     return Arrivals(
         take_messages=lambda: [*inbox.take(), *find_news(tool_session)],
         await_late=await_late,
+        take_notices=parts.mcp.take_failures,
         after_results=after_results,
         refresh_settings=parts.refresh,
     )

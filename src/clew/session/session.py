@@ -59,6 +59,8 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
     cache: CacheWatch
     # The source of the API key, in the terms of the host protocol.
     key_source: str
+    # The address of the service that answers a model's requests, without a password.
+    find_address: Callable[[str], str]
     lacks_key: bool
     # Returns the available models.
     offers: Callable[[], Awaitable[list["ServiceOffer"]]]

@@ -3,6 +3,7 @@
 The decisions themselves are the table of `tests/providers/refused.py`.
 """
 
+import base64
 import json
 import re
 import subprocess
@@ -303,3 +304,46 @@ def test_each_failed_request_stands_in_the_transcript_and_in_no_request(tmp_path
         tmp_path, "http://127.0.0.1:9", "sessions", "check", str(transcripts(tmp_path)[0])
     )
     assert checked.returncode == 0, checked.stdout
+
+
+HTML = {"content-type": "text/html"}
+ADVISED: list[tuple[str, Json, tuple[str, ...]]] = [
+    ("a key that was revoked", {"status": 401}, ("API Error: 401", "clew login")),
+    (
+        "a model that does not exist",
+        {"status": 404, "error": {"type": "not_found_error", "message": "model: opux"}},
+        ("404 model: opux. Choose another model", "clew models"),
+    ),
+    (
+        "an address without the API",
+        {"status": 404, "body": "404 page not found"},
+        ("API Error: 404 page not found. Check the base URL http://127.0.0.1", "Messages API"),
+    ),
+    (
+        "the login page of a proxy",
+        {"body": "<title>Sign in</title>", "headers": HTML},
+        ("text/html instead of an API response: Sign in. Check the base URL",),
+    ),
+    (
+        "the error page of a proxy",
+        {"status": 502, "body": "<title>502 Bad Gateway</title>", "headers": HTML},
+        ("API Error: 502 Bad Gateway\n",),
+    ),
+    (
+        "bytes that mean nothing",
+        {"body_base64": base64.b64encode(bytes(range(128, 256))).decode()},
+        ("API response: data that is not text",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("_", "answer", "words"), ADVISED, ids=[row[0] for row in ADVISED])
+def test_an_error_says_once_what_failed_and_what_to_do(
+    tmp_path: Path, _: str, answer: Json, words: tuple[str, ...]
+) -> None:
+    with serving({"scenario": 1, "answers": [answer | {"times": "always"}]}) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", environ={"CLEW_MAX_RETRIES": "1"})
+    assert done.returncode == 1
+    for text in words:
+        assert text in done.stdout
+    assert "in 0 s" not in done.stderr

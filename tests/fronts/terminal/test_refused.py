@@ -66,7 +66,7 @@ def test_a_rejected_key_is_named_once_with_the_next_step(tmp_path: Path) -> None
         screen.expect(READY)
         screen.type("hi\r")
         screen.expect("API Error: 401 invalid x-api-key")
-        screen.expect("Run `clew login`, or check ANTHROPIC_API_KEY")
+        screen.expect("run `clew login` or set ANTHROPIC_API_KEY")
         assert screen.text.count("401") == 1
     with serving(plan) as server:
         done = clew(tmp_path, server.url, "-p", "hi")

@@ -262,7 +262,7 @@ def noted(event: EngineEvent) -> list[str]:
         case Doubted(is_held=False):
             return ["request sent, but the API may reject it"]
         case Retrying():
-            return [f"{event.failure.message}; retrying in {event.delay_s:.0f} s"]
+            return [f"{event.failure.message}; retrying in {max(1, event.delay_s):.0f} s"]
         case FellBack():
             return [f"{event.failure.message}; switching to {event.model}"]
         case Compacting():

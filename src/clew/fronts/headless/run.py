@@ -266,7 +266,7 @@ class PrintView(FrontView):
                 print("clew: request sent, but the API may reject it", file=sys.stderr)
             case Retrying() if not self._quiet:
                 print(
-                    f"clew: {event.failure.message}; retrying in {event.delay_s:.0f} s",
+                    f"clew: {event.failure.message}; retrying in {max(1, event.delay_s):.0f} s",
                     file=sys.stderr,
                 )
 

@@ -161,7 +161,7 @@ def describe_failure(failure: Failure) -> str:
 
 def describe_retry(why: str, delay_s: float, attempts: str = "") -> str:
     """Describe the wait before a request is sent again."""
-    return f"{why}. Retrying in {delay_s:.0f} s{attempts}"
+    return f"{why}. Retrying in {max(1, delay_s):.0f} s{attempts}"
 
 
 def format_attempt(event: Retrying) -> str:

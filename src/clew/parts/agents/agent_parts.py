@@ -253,6 +253,7 @@ def deps_of(
             for_fallback=requests.for_fallback,
             cache=CacheWatch(thread.story.history, catalog=service.catalog),
             catalog=service.catalog,
+            advise=service.advise,
         ),
         tools=tools.tools,
         approval=replace(
