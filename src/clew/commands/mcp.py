@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -337,7 +338,7 @@ def run_list(options: argparse.Namespace, places: Places) -> int:
 def shown(server: ServerConfig) -> str:
     match server.reach:
         case StdioServer():
-            return mask(" ".join([server.reach.command, *server.reach.args]))
+            return mask(shlex.join([server.reach.command, *server.reach.args]))
         case HttpServer():
             return mask(f"{server.reach.url} ({server.kind})")
         case _:

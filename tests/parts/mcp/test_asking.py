@@ -320,7 +320,7 @@ def test_structured_content_is_recorded_for_programs(tmp_path: Path) -> None:
 
 def test_mcp_shows_servers_and_what_they_offer(tmp_path: Path) -> None:
     _, shown = said_to_model(tmp_path, "/mcp", memo=entry("honest"))
-    assert "memo  ready" in shown
+    assert "memo  connected: " in shown
     _, shown = said_to_model(tmp_path, "/mcp nobody", memo=entry("honest"))
     assert 'Unknown server "nobody"' in shown
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.test_screen import READY
 from tests.parts.mcp.yard import entry
 
 
@@ -119,3 +121,33 @@ def test_a_config_that_cannot_be_read_is_said_before_anything_is_asked(tmp_path:
         wrong = given(memo={"comand": "x"})
         done = clew(tmp_path, server.url, "-p", "go", "--mcp-config", wrong)
     assert 'unknown field "comand"' in done.stderr
+
+
+BROKEN = {"gone": {"command": "/no/such/program"}, "dead": entry("dies_at_once")}
+
+
+def test_a_session_says_once_which_servers_it_does_without(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+    listed = json.dumps({"mcpServers": BROKEN | {"mute": entry("silent")}})
+    waits = {"CLEW_MCP_WAIT_MS": "1500"}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--mcp-config", listed, environ=waits)
+        assert (done.returncode, done.stdout) == (0, "Fine.\n")
+        lines = [line for line in done.stderr.splitlines() if "MCP server" in line]
+        assert len(lines) == 3
+        assert "MCP server gone: failed: cannot be started: program not found" in done.stderr
+        assert "MCP server dead: " in done.stderr
+        assert "MCP server mute: still starting (see /mcp)" in done.stderr
+        options = ("--mcp-config", listed)
+        with OnScreen(tmp_path, server.url, *options, columns=120, env=waits) as screen:
+            screen.expect(READY)
+            # The page of servers does not wait for those that do not answer.
+            screen.type("/mcp\r")
+            screen.expect("still starting")
+            assert "failed - failed" not in screen.text
+            screen.type("hi\r")
+            screen.expect("Fine.")
+            screen.expect("MCP server gone: failed")
+            screen.type("again\r")
+            screen.expect(lambda text: text.count("Fine.") == 2)
+            assert screen.text.count("MCP server gone") == 1

@@ -27,7 +27,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     word, _, name = arguments.partition(" ")
     if not word:
         rows = [
-            (server.name, f"{server.state} {probe_server(server).line}") for server in mcp.clients()
+            (server.name, probe_server(server).line.removeprefix("- ")) for server in mcp.clients()
         ]
         rows += [(entry.name, entry.held) for entry in mcp.found.held]
         hints = ("/mcp SERVER shows its tools", "/mcp reconnect | enable | disable | log SERVER")

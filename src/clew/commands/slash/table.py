@@ -57,8 +57,9 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     """
     if not session.options.has_commands:
         return None
-    if typed.name.startswith("mcp"):
-        # The command may belong to a server that is still connecting.
+    if typed.name.startswith("mcp__") or (typed.name == "mcp" and session.options.is_print):
+        # The command may belong to a server that is still connecting. `/mcp` at a terminal shows
+        # what it waits for instead.
         await session.parts.mcp.settled()
     commands = collect_commands(session)
     command = commands.find(typed.name)

@@ -106,6 +106,9 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
         async with asyncio.TaskGroup() as group:
             for server in servers.all():
                 group.create_task(servers.connected(server.name, LOOK_S))
+        for server in servers.all():
+            if not server.is_settled and not server.problem:
+                server.problem = f"no answer within {LOOK_S:g} s"
         return {server.name: probe_server(server) for server in servers.all()}
     finally:
         await servers.aclose()
@@ -116,9 +119,7 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
 def probe_server(server: McpServer) -> Seen:
     offers = server.offers
     if server.state != "ready":
-        words = {"needs-auth": f"needs login: clew mcp login {server.name}"}
-        state = words.get(server.state, f"failed: {server.problem or server.state}")
-        return Seen(is_well=False, line=f"- {state}")
+        return Seen(is_well=False, line=f"- {server.hindrance}")
     counts = (
         (len(offers.tools), "tools"),
         (len(offers.prompts), "prompts"),

@@ -76,6 +76,7 @@ class Connected(Part):
         )
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
+        self._failures: tuple[str, ...] = ()
         self._told_revision = 0
         # The servers whose instructions were sent. None until the first request.
         self._instructed: set[str] | None = None
@@ -245,6 +246,11 @@ class Connected(Part):
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
             await self.servers.settled(most_s)
+            self._failures = tuple(
+                f"MCP server {server.name}: {server.hindrance} (see /mcp)"
+                for server in self.clients()
+                if server.state not in ("ready", "disabled")
+            )
             self._is_open = True
             self._gather()
         facts = [*self._instructions(history), make_changed_fact(self._changed())]
@@ -254,6 +260,11 @@ class Connected(Part):
                 make_tool_listing_fact(find_listed_tools(history), self._toolbox.deferred())
             )
         return [fact for fact in facts if fact is not None]
+
+    def take_failures(self) -> tuple[str, ...]:
+        """Return the servers that the first request did without, and why. Only the first time."""
+        failures, self._failures = self._failures, ()
+        return failures
 
     def _instructions(self, history: History) -> list[Fact | None]:
         """Return the instructions that servers provided and that the model has not received yet."""

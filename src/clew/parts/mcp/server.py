@@ -92,6 +92,16 @@ class McpServer:
         return "" if agreement is None else shorten(agreement.instructions, MAX_INSTRUCTIONS)
 
     @property
+    def hindrance(self) -> str:
+        """Why the server can't be used now. Meaningless while it is ready."""
+        match self.state:
+            case "needs-auth":
+                return f"needs login: clew mcp login {self.name}"
+            case "disabled":
+                return "disabled"
+        return f"failed: {self.problem}" if self.problem else "still starting"
+
+    @property
     def is_settled(self) -> bool:
         """True if the state will not change soon by itself."""
         return self.state not in ("disconnected", "connecting", "initializing", "waiting")
