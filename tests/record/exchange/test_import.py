@@ -712,3 +712,20 @@ def test_no_line_of_any_shape_breaks_an_import(found: list[dict[str, Any]]) -> N
 def assert_sound(messages: Iterable[dict[str, Any]]) -> None:
     for message in messages:
         assert not [f for f in find_faults(message) if "said by" not in f], message
+
+
+def test_an_imported_session_is_as_old_as_its_last_message(tmp_path: Path) -> None:
+    """Otherwise `--continue` would continue what another program did months ago."""
+    plan = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+    with serving(plan) as server:
+        assert clew(tmp_path, server.url, "-p", "my own work").stdout == "Fine.\n"
+        other = tmp_path / "rollout.jsonl"
+        other.write_bytes(lines(*rollout(str(tmp_path / "work"))))
+        done = clew(tmp_path, server.url, "sessions", "import", str(other))
+        assert done.returncode == 0, done.stderr
+        listed = clew(tmp_path, server.url, "sessions", "list").stdout.splitlines()
+        assert [line.split()[1] for line in listed][1:] == [AT[:10]]
+        assert listed[0].endswith("my own work")
+        done = clew(tmp_path, server.url, "-p", "--continue", "more")
+        assert done.stdout == "Fine.\n"
+        assert "my own work" in json.dumps(server.requests[-1].body["messages"])

@@ -4,10 +4,13 @@ The file is only read. A session is written completely to a staging folder, read
 renamed. An existing session is never changed.
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from hashlib import sha256
 from itertools import count
 from pathlib import Path, PurePath
@@ -185,6 +188,18 @@ class KnownSessionError(SessionError):
         self.path = path
 
 
+def _date(path: Path) -> None:
+    """Give an imported session the time of its last message.
+
+    Otherwise, every list would show it as the newest, and `--continue` would continue it.
+    """
+    ends = light.read_ends(path)
+    at = None if ends is None else light.find_string_field(ends.tail, "timestamp", last=True)
+    with contextlib.suppress(ValueError, OverflowError):
+        moment_s = datetime.fromisoformat(at or "").timestamp()
+        os.utime(path, (moment_s, moment_s))
+
+
 def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
     """Add the messages that a source session received since its import; return None if none.
 
@@ -210,6 +225,7 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
     _record(recorder, new, converted.parents, converted.tally)
     for trouble in log.close().troubles:
         raise OSError(str(trouble))
+    _date(path)
     outline = light.read_outline(path)
     return ImportedSession(
         session_id=path.stem,
@@ -484,6 +500,7 @@ def _settle(
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
     if is_folder(staged.folder):
         staged.folder.rename(target.folder)
+    _date(staged.transcript)
     staged.transcript.rename(target.transcript)
     files.sync_folder(folder)
     outline = light.read_outline(target.transcript)
