@@ -164,11 +164,20 @@ def test_attach_shows_each_call_with_its_result(tmp_path: Path) -> None:
         viewer.until(lambda line: line == "● Bash: sleep 60; ls")
         viewer.type("/stop")
         viewer.until(lambda line: line == "Interrupted")
+        # What is typed has an answer; commands of a terminal are no prompts for the model.
+        viewer.type("/mode bypassPermissions")
+        refused = viewer.until(lambda line: line.startswith("/mode bypassPermissions: "))
+        assert not refused.endswith("done")
+        viewer.type("/mode plan")
+        viewer.until(lambda line: line == "/mode plan: done")
+        viewer.type("/compact")
+        viewer.until(lambda line: line.startswith("unknown command /compact"))
         viewer.type("once more")
         viewer.until(lambda line: line == "clew: Done.")
         assert viewer.end() == 0
+        assert "/compact" not in str(yard.entries())
         shown = "\n".join(viewer.lines)
         assert "✗ Bash: touch not-made" in viewer.lines
         assert shown.count("Interrupted") == 1
         assert "remains in effect" not in shown
-        assert "error" not in shown
+        assert "error:" not in shown

@@ -20,6 +20,7 @@ from clew.core.messages.text import (
     INTERRUPTED_WHILE_RUNNING,
     replace_unprintable,
 )
+from clew.core.regex import lazy_pattern
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.headless.channel import Input
 from clew.fronts.line.telling import LineWriter, Paper
@@ -41,6 +42,8 @@ from clew.system.command_groups import show
 HELP = (
     "y or n [reason] answers a question; /stop interrupts; /mode MODE; /model MODEL; /quit leaves"
 )
+# A word that is meant as a command, and not the path at the beginning of a prompt.
+COMMAND = lazy_pattern(r"/[a-z][a-z-]*")
 YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
 SHOWN_CHARACTERS = 2_000
 
@@ -181,6 +184,8 @@ class RemoteViewer:
         self._questions: dict[str, Json] = {}
         self._typed: asyncio.Queue[Json] = asyncio.Queue()
         self._own: set[str] = set()
+        # What was typed to send a request that has no answer yet, by request ID.
+        self._asked: dict[str, str] = {}
         self.hides_own = self._is_told = False
         self._left = asyncio.Event()
         self._code = 0
@@ -245,8 +250,11 @@ class RemoteViewer:
             case "control_cancel_request":
                 self._questions.pop(request_id, None)
             case "control_response":
-                answered = object_of(payload.get("response")).get("request_id")
-                self._questions.pop(str(answered), None)
+                response = object_of(payload.get("response"))
+                answered = str(response.get("request_id"))
+                self._questions.pop(answered, None)
+                if asked := self._asked.pop(answered, ""):
+                    self._note(f"{asked}: {response.get('error') or 'done'}")
             case "user" if self.hides_own and payload.get("uuid") in self._own:
                 return  # The screen already shows it as it was typed.
         self._show(about)
@@ -277,16 +285,20 @@ class RemoteViewer:
             answer = wire.make_success(request_id, verdict)
             self._typed.put_nowait(answer | {"uuid": make_id()})
             return
-        payload: Json
+        payload: Json = {"type": "user", "message": {"role": "user", "content": text}}
+        request_id = make_id()
         match word:
             case "/stop":
-                payload = wire.make_request(make_id(), "interrupt", {})
+                payload = wire.make_request(request_id, "interrupt", {})
             case "/mode":
-                payload = wire.make_request(make_id(), "set_permission_mode", {"mode": rest})
+                payload = wire.make_request(request_id, "set_permission_mode", {"mode": rest})
             case "/model":
-                payload = wire.make_request(make_id(), "set_model", {"model": rest})
-            case _:
-                payload = {"type": "user", "message": {"role": "user", "content": text}}
+                payload = wire.make_request(request_id, "set_model", {"model": rest})
+            case _ if COMMAND.fullmatch(word):
+                self._note(f"unknown command {word}; {HELP}")
+                return
+        if payload["type"] == "control_request" and word != "/stop":
+            self._asked[request_id] = text
         self._own.add(name := make_id())
         self._typed.put_nowait(payload | {"uuid": name})
 
