@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from clew.core.catalog.services import ROWS, ServiceRow, read_services
 from clew.core.messages.errors import UserError
+from clew.core.nearest import suggest_nearest
 from clew.permissions.session_rules import load_current_rules
 from clew.providers.endpoint import DEFAULT_BASE_URL, Endpoint, read_endpoint
 from clew.providers.opening import make_row_endpoint
@@ -108,7 +109,8 @@ def find_row(name: str, environ: Mapping[str, str]) -> ServiceRow:
     current = load_current_rules(environ, Path.cwd())
     rows, _ = read_services(read_object(current.settings, "services"))
     if name not in rows:
-        raise UserError(f"unknown service {name!r}; expected one of {', '.join(rows)}")
+        near = suggest_nearest(name, rows) or f"; expected one of {', '.join(rows)}"
+        raise UserError(f'unknown service "{name}"{near}')
     return rows[name]
 
 

@@ -248,6 +248,7 @@ def test_commands_typed_during_a_turn_are_done_and_the_model_does_not_hear_them(
         terminal.expect("● Bash")
         terminal.type("/status\n")
         terminal.expect("claude-sonnet")
+        terminal.expect(server.url)
         terminal.type("/model\n")
         terminal.expect("[will run when the turn ends]")
         (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")

@@ -8,6 +8,7 @@ from clew.commands.login import KEYS_URL, RejectedKeyError, check_key, check_sav
 from clew.providers.endpoint import read_endpoint
 from clew.system.config.environment import freeze
 from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.terminal import Terminal
@@ -27,6 +28,7 @@ def saved(tmp_path: Path) -> Path:
 def test_a_key_is_typed_hidden_saved_and_used_by_the_session_at_once(tmp_path: Path) -> None:
     with OnScreen(tmp_path, "", env=OFFLINE, columns=160) as screen:
         screen.expect("No model configured")
+        screen.expect("type /login")
         screen.expect(READY)
         screen.type("/login\r")
         screen.expect("Esc to cancel")
@@ -86,6 +88,12 @@ def test_clew_login_names_where_keys_come_from_and_hides_what_is_typed(tmp_path:
         assert "cannot be reached" in screen.text
         assert KEY.encode() not in screen.raw
     assert KEY in saved(tmp_path).read_text("utf-8")
+
+
+def test_clew_login_suggests_the_service_that_was_meant(tmp_path: Path) -> None:
+    done = clew(tmp_path, "", "login", "opnai", input="sk-x")
+    assert done.returncode == 2
+    assert done.stderr == 'clew login: unknown service "opnai" (did you mean "openai"?)\n'
 
 
 async def test_a_key_is_checked_with_a_request_that_asks_no_model() -> None:

@@ -32,6 +32,9 @@ def test_the_first_start_offers_it_once_and_keeps_the_answer(
         with OnScreen(tmp_path, server.url, is_first=True) as screen:
             if WORKS:
                 screen.expect(QUESTION)
+                rows = screen.rows
+                text = rows[rows.index(QUESTION) + 1 : rows.index("")]
+                assert all(row.startswith("  ") for row in text), rows
                 screen.type(key)
                 screen.expect_gone(QUESTION)
             screen.type("hi\r")

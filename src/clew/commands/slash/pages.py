@@ -364,6 +364,7 @@ async def status(session: Session, _: str) -> Outcome:
             pairs(
                 [
                     ("Model", session.model.id),
+                    ("Service", session.model_access.find_address(session.model.id)),
                     ("Effort", describe_effort(session)),
                     ("Mode", describe_mode(session.mode)),
                     ("Tools", f"{len(session.tools.toolbox)} ({deferred} loaded on demand)"),

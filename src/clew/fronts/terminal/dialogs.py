@@ -19,8 +19,8 @@ from clew.fronts.render.rows import (
     chop_spans,
     escape_controls,
     format_row,
+    hang_lines,
     join_lines,
-    wrap_spans,
 )
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
@@ -191,8 +191,7 @@ class Dialogs(Questions):
         return body
 
     def _lines(self, text: str, width: int, style: str) -> list[Line]:
-        spans = [Span(text, self._stage.theme[style])]
-        return [format_row(row) for row in wrap_spans(spans, width)]
+        return [format_row(row) for row in hang_lines(text, self._stage.theme[style], width)]
 
 
 PARTS = {"ask": "notice", "review": "notice", "deny": "error", "allow": "done"}

@@ -14,7 +14,7 @@ from clew.system.files import is_there
 
 MISSING = """\
 No model configured. Choose one of these:
-  API key:      run clew login, or set ANTHROPIC_API_KEY
+  API key:      {login}, or set ANTHROPIC_API_KEY
   Other keys:   run clew login SERVICE (openai, gemini, openrouter ...), or set its variable
   Local model:  {what}
   Demo:         run clew demo (scripted, offline)"""
@@ -27,7 +27,9 @@ async def show_ways(session: Session, say: Callable[[str], None]) -> None:
     servers = await find_local_servers(list_usual_servers(freeze(environ).text("ollama")))
     models = [f"{server.service}/{model}" for server in servers for model in server.models]
     what = f"run clew --model {models[0]}" if models else NONE
-    say(MISSING.format(what=what))
+    # Linear mode without a terminal has no place to type a key.
+    can_log_in = any(command.name == "login" for command in session.commands)
+    say(MISSING.format(login="type /login" if can_log_in else "run clew login", what=what))
 
 
 # The offer of a sandbox at the first interactive start; the answer is saved in user settings.

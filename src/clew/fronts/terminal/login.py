@@ -4,7 +4,7 @@ from clew.commands.login import KEYS_URL
 from clew.core.input import Outcome
 from clew.fronts.dialog import Choice
 from clew.fronts.login import use_key
-from clew.fronts.render.rows import Line, Span, clip_spans, format_row, wrap_spans
+from clew.fronts.render.rows import Line, Span, clip_spans, format_row, hang_lines
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.app import TerminalFront
 from clew.fronts.terminal.choosing import Chooser
@@ -29,10 +29,9 @@ class SecretField(Chooser):
         self, width: int, rows: int, theme: Theme
     ) -> tuple[list[Line], tuple[int, int] | None]:
         hidden = BULLET * min(len(self.field.text), width - 4)
-        text = [Span("  "), Span(ABOUT, theme["quiet"])]
         drawn = [
             [Span(self.title, theme["heading"])],
-            *wrap_spans(text, width),
+            *hang_lines(f"  {ABOUT}", theme["quiet"], width),
             [Span("> ", theme["marker"]), Span(hidden)],
             [Span(f"  {LEGEND}", theme["quiet"])],
         ]

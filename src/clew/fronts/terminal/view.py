@@ -19,7 +19,14 @@ from clew.fronts.dialog import Choice, Dialog, DialogAnswer
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.leaving import may_exit
 from clew.fronts.render.markdown import get_ready
-from clew.fronts.render.rows import Span, escape_controls, format_row, join_lines, wrap_spans
+from clew.fronts.render.rows import (
+    Span,
+    escape_controls,
+    format_row,
+    hang_lines,
+    join_lines,
+    wrap_spans,
+)
 from clew.fronts.render.stories import describe_turn
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
@@ -335,15 +342,11 @@ class TerminalView(FrontView):
 
     async def _choose(self, dialog: Dialog) -> DialogAnswer | None:
         """Show a dialog that the user opened."""
-        text = dialog.text.split("\n")
+        text = escape_controls(dialog.text)
         chooser = Chooser(
             dialog.title,
             dialog.choices,
-            body=lambda width: [
-                format_row(row)
-                for line in text
-                for row in wrap_spans([Span(escape_controls(line))], width)
-            ],
+            body=lambda width: [format_row(row) for row in hang_lines(text, "", width)],
             at=dialog.at,
             escape=dialog.escape,
         )
