@@ -89,7 +89,7 @@ def test_a_session_on_a_screen_is_shared_with_viewers(tmp_path: Path) -> None:
             viewer.result()
             assert not list(yard.work.glob("made-[23]"))
             # A viewer's prompt runs here; nothing in it is a command.
-            viewer.type("/exit")
+            send(yard, {"type": "user", "message": {"role": "user", "content": "/exit"}})
             screen.expect("> /exit")
             viewer.result()
             screen.expect_rest()
