@@ -196,7 +196,7 @@ def test_a_host_is_told_of_lines_that_a_full_disk_cost(
         # Neither the transcript nor a recovery file can be written.
         laid_below(monkeypatch, tmp_path / "shim", Failing, 1, "/", str(tmp_path / "calls"), **full)
         done = clew(tmp_path, server.url, "-p", "go", *flags)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     *_, result, last = map(json.loads, done.stdout.splitlines())
     assert result["subtype"] == "success"
     assert {name: last[name] for name in ("subtype", "error_code", "lost")} == {

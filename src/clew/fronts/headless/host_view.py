@@ -211,9 +211,12 @@ class HostView(FrontView):
         if options.suggests:
             self._suggestions = Suggestions(session, self._channel.post)
 
-    async def close(self) -> None:
-        """Finish or drop a pending suggestion when the session ends, or is not shown any more."""
+    def leave(self) -> None:
+        """Report nothing more about a session that continues without this view."""
         self.session.parts.tasks.watchers.remove(self._task)
+
+    async def close(self) -> None:
+        """Finish or drop a pending suggestion. The ends of background tasks are still reported."""
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)
