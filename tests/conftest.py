@@ -4,12 +4,10 @@ import asyncio
 import inspect
 import os
 import signal
-import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "quick", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -32,19 +30,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         counted.update({name: n for name, n in report.user_properties if type(n) is int})
     for name, number in counted.items():
         terminalreporter.write_line(f"{number:,} {name}")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Measures no coverage in property tests: it doubles their time, and examples cover every line."""
-    tracer = sys.gettrace()
-    if tracer is None or not is_hypothesis_test(getattr(item, "function", None)):
-        return (yield)
-    sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(tracer)
 
 
 @pytest.hookimpl(tryfirst=True)

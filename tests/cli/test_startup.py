@@ -107,7 +107,6 @@ def test_a_file_that_is_not_there_is_said_without_its_error_number(
         ("replay", "clew -- replay"),
         ("server", 'did you mean "serve"'),
         ("ps", "use clew tasks"),
-        ("auth status", "clew -- auth status"),
         ("install", "clew doctor"),
         ("mpc list", 'did you mean "mcp"'),
     ],

@@ -20,7 +20,7 @@ PLACES = {"config_dir"}
 # The command line looks for it before anything is loaded; see tests/fronts/headless/test_keys_hidden.py.
 AT_THE_DOOR = {"dumpable"}
 # A first run at a terminal looks for a local service; see tests/fronts/terminal/test_first_run.py.
-AT_A_TERMINAL = {"ollama", "side_requests_disabled"}
+AT_A_TERMINAL = {"ide_port", "ollama", "side_requests_disabled"}
 # Read by their names where a host listens, and where a store is at a URL; tests/gates/test_tables.py sees it.
 OF_HOSTS = {"prompt_suggestions", "entrypoint", "emits_state", "reads_state", "tool_summaries"}
 OF_STORES = {"store_token"}

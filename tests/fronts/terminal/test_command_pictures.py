@@ -28,7 +28,7 @@ def shown(text: str, line: str) -> str:
 
 def told(text: str, line: str) -> str:
     """What a command shows. An error is one line, however long the folder that it names."""
-    rows = shown(text, line)
+    rows = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:PORT", shown(text, line))
     return f"{' '.join(rows.split())}\n" if rows.startswith("!") else rows
 
 
