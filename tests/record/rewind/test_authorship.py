@@ -141,3 +141,16 @@ def test_parts_that_say_nothing_are_skipped(state: Any) -> None:
     authors.read({"fileStates": {"f": state}})
     assert not authors.spans("f", "x")
     assert authors.total() == LineCounts()
+
+
+def test_neighbors_of_one_author_are_one_span_and_a_removed_file_has_none() -> None:
+    assert compare_lines(b"a\n", b"a\n") == ()
+    spans = move_spans((), ((0, 0, 1),), "t1")
+    assert move_spans(spans, ((1, 0, 2),), "t1") == ((0, 3, "t1"),)
+    gone = encode_file("", (), LineCounts())
+    assert gone == {"contentHash": ""}
+    authors = Authorship()
+    authors.edit("a", edit_of("t1", b"", b"x\n"))
+    assert authors.count("a").agent == 1
+    authors.read({"fileStates": {"a": gone}})
+    assert authors.count("a").agent == 0
