@@ -211,7 +211,7 @@ class HostView(FrontView):
         if options.suggests:
             self._suggestions = Suggestions(session, self._channel.post)
 
-    def leave(self) -> None:
+    def unwatch_tasks(self) -> None:
         """Report nothing more about a session that continues without this view."""
         self.session.parts.tasks.watchers.remove(self._task)
 

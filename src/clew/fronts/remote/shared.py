@@ -88,7 +88,7 @@ class SharedSession(BridgeEnd):
             self._host.end(request_id)
         for task in self._answering:
             task.cancel()
-        self.view.leave()
+        self.view.unwatch_tasks()
         await self.view.close()
         if not self._bridge.is_refused:
             self._bridge.note("closed", "off")
