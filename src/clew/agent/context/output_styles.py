@@ -135,7 +135,7 @@ def get_commit_credit(settings: Mapping[str, Any]) -> str:
 
 
 def cut_share(text: str) -> str:
-    """Return a credit as the model is told it: without the share, which is known at the commit.
+    """Return a credit as the model gets it: without the share, which is known at the commit.
 
     So the message of a commit that clew does not see is still well formed.
     """

@@ -105,7 +105,7 @@ async def start_session(service: SessionService, host: Json, folder: str, prompt
     refusal = await ask_host(service, str(host["session_id"]), request)
     if refusal:
         raise UserError(f"{clean(host.get('title'))}: {clean(refusal)}")
-    # With a key, the server is told nothing of what the session is about.
+    # With a key, the server does not learn what the session is about.
     title = SEALED_TITLE if service.sealer is not None else clean(prompt)[:80]
     about = {"session_id": session, "title": title}
     await until_sent(lambda: service.ask("POST", CODE, about))

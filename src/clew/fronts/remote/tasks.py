@@ -1,7 +1,7 @@
 """Remote tasks of a session: begun on another machine, watched, answered and ended from here.
 
 A task is a session that a host (`clew host`) runs. Here it is a background task: its output, its
-questions and its result arrive while the user works on something else, and the model is told how it
+questions and its result arrive while the user works on something else, and the model learns how it
 ended. It does not depend on this clew: it continues when clew exits, and the next run of this
 session finds it by its record.
 
