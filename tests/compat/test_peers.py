@@ -79,16 +79,16 @@ class Peer:
 
     def run(self, *args: str, **environ: str) -> str:
         done = subprocess.run(
-            [*self.program, *args], cwd=self.work, env=self.environ | environ, text=True,
-            capture_output=True, stdin=subprocess.DEVNULL, timeout=180, check=False,
+            [*self.program, *args], cwd=self.work, env=self.environ | environ,
+            encoding="utf-8", capture_output=True, stdin=subprocess.DEVNULL, timeout=180, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def clew(self, *args: str) -> Any:
         done = subprocess.run(
-            [CLEW, *args], cwd=self.work, env=self.environ, capture_output=True, text=True,
-            timeout=60, check=False,
+            [CLEW, *args], cwd=self.work, env=self.environ, capture_output=True,
+            encoding="utf-8", timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

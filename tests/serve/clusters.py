@@ -27,9 +27,6 @@ class Cluster:
         folder.mkdir(mode=0o700)
         if self._user is not None:
             shutil.chown(folder, self._user)
-            for parent in (*folder.parents,):
-                if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-                    parent.chmod(parent.stat().st_mode | 0o011)
         self._folder = folder
         about = ("-U", "clew", "--auth=trust", "-E", "UTF8", "--no-sync")
         self._run("initdb", "-D", str(self._data), *about)
@@ -37,6 +34,11 @@ class Cluster:
         self.start()
 
     def _run(self, program: str, *args: str) -> None:
+        if self._user is not None:
+            # Each time, because every pytest that starts closes its folder of temporary folders.
+            for parent in self._folder.parents:
+                if parent.stat().st_uid == os.getuid() and parent != Path("/"):
+                    parent.chmod(parent.stat().st_mode | 0o011)
         command = [str(self._bin / program), *args]
         environ = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
         subprocess.run(
