@@ -131,14 +131,15 @@ def open_holes(options: argparse.Namespace) -> int:
             check=False,
         )
         took = time.monotonic() - started
-        line = found.stdout.split("\n", 1)[0] or found.stderr[-200:]
+        # A traceback also ends with 1, but prints no finding.
+        line = found.stdout.split("\n", 1)[0]
         sys.stdout.write(
             f"{name}: {line} ({took:.0f} s)\n"
-            if found.returncode == 1
-            else f"{name}: NOT FOUND {line}\n"
+            if found.returncode == 1 and line
+            else f"{name}: NOT FOUND {found.stderr[-200:]}\n"
         )
         sys.stdout.flush()
-        if found.returncode != 1:
+        if found.returncode != 1 or not line:
             lost.append(name)
     sys.stdout.write(f"{len(names) - len(lost)} of {len(names)} holes found\n")
     return 1 if lost else 0

@@ -198,7 +198,7 @@ class Box:
         for name in writes:
             path = Path(name)
             kept = self.folder / "copy" / path.relative_to(self.world.root)
-            if is_folder(path) or is_folder(kept):
+            if is_folder(path) or is_folder(kept) or not is_folder(path.parent):
                 self.fresh()
                 return
             path.unlink(missing_ok=True)
