@@ -11,7 +11,6 @@ _HOMES = {
     "core.messages.errors": ("SessionError",),
     "fronts.headless.permission": ("HostError",),
     "fronts.sdk.client": ("ClewClient", "ClientTurn", "query", "run_sync"),
-    "fronts.sdk.functions": ("Function", "tool"),
     "fronts.sdk.messages": (
         "Assistant", "Block", "Message", "Other", "OtherBlock", "Result", "StreamEvent", "System",
         "Text", "Thinking", "ToolResult", "ToolUse", "User",
@@ -22,6 +21,8 @@ _HOMES = {
         "fork_session", "list_sessions", "rename_session", "session_messages", "tag_session",
     ),
     "fronts.sdk.stored_session": ("Session", "sessions"),
+    "parts.mcp.functions": ("Function", "tool"),
+    "parts.packages": ("PackagePart", "PartSession"),
     "permissions.request": ("Mode",),
     "providers.base": (
         "Adaptive", "Effort", "Failure", "ModelRequest", "Off", "PrepareFunction",

@@ -10,8 +10,6 @@ from clew.fronts.sdk.client import ClewClient as ClewClient
 from clew.fronts.sdk.client import ClientTurn as ClientTurn
 from clew.fronts.sdk.client import query as query
 from clew.fronts.sdk.client import run_sync as run_sync
-from clew.fronts.sdk.functions import Function as Function
-from clew.fronts.sdk.functions import tool as tool
 from clew.fronts.sdk.messages import Assistant as Assistant
 from clew.fronts.sdk.messages import Block as Block
 from clew.fronts.sdk.messages import Message as Message
@@ -39,6 +37,10 @@ from clew.fronts.sdk.sessions import session_messages as session_messages
 from clew.fronts.sdk.sessions import tag_session as tag_session
 from clew.fronts.sdk.stored_session import Session as Session
 from clew.fronts.sdk.stored_session import sessions as sessions
+from clew.parts.mcp.functions import Function as Function
+from clew.parts.mcp.functions import tool as tool
+from clew.parts.packages import PackagePart as PackagePart
+from clew.parts.packages import PartSession as PartSession
 from clew.permissions.request import Mode as Mode
 from clew.providers.base import Adaptive as Adaptive
 from clew.providers.base import Effort as Effort

@@ -1,15 +1,19 @@
-"""Providers and stores of installed packages: found by entry points, used by the real programs."""
+"""Providers, stores and parts of installed packages: found by entry points, used by the real programs."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from clew.core.json_object import Json
+from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 
 PACKAGE = """
-import asyncio, json, pathlib
+import asyncio, clew, json, pathlib
 
 async def echo(request):
     yield f"{request.model} got {request.messages[-1]['content'][0]['text']}"
@@ -25,12 +29,74 @@ class Files:
     async def load(self, key):
         path = self.folder / key["session_id"]
         return list(map(json.loads, path.read_text("utf-8").splitlines())) if path.exists() else None
+
+@clew.tool
+async def weigh(item: str) -> str:
+    "Weigh an item."
+    if item == "air":
+        raise LookupError("air weighs nothing")
+    return f"{item}: 3 kg"
+
+class Audit(clew.PackagePart):
+    events = ("SessionStart", "PreToolUse")
+
+    def __init__(self, options):
+        if "file" not in options:
+            raise ValueError("file is missing")
+        self.file, self.refuses = pathlib.Path(options["file"]), options.get("refuses")
+
+    def write(self, *words):
+        with self.file.open("a", encoding="utf-8") as file:
+            print(*words, file=file)
+
+    async def open(self, session):
+        self.write("open", session.model, len(session.session_id), pathlib.Path(session.cwd).name)
+
+    async def aclose(self):
+        self.write("closed")
+        raise RuntimeError("not quite")
+
+    def functions(self):
+        return [weigh]
+
+    def commands(self):
+        return {"audit": self.audit}
+
+    async def audit(self, arguments):
+        "Show what was written."
+        if arguments == "loudly":
+            raise ValueError("not loudly")
+        return self.file.read_text("utf-8")
+
+    def notices(self):
+        return ["everything is written down"]
+
+    async def on_event(self, event):
+        name = event["hook_event_name"]
+        self.write(name, event.get("tool_name", ""))
+        if name == "PreToolUse" and self.refuses == "all":
+            return {"decision": "block", "reason": "nothing today"}
+        if name == "PreToolUse" and self.refuses == "broken":
+            raise RuntimeError("no scales")
+        return {}
+
+class Late(clew.PackagePart):
+    async def open(self, session):
+        raise OSError("too late")
+
+class Odd(clew.PackagePart):
+    events = ("Lunch",)
 """
 POINTS = """[clew.providers]
 echo = echo_package:echo
 broken = echo_package:missing
 [clew.stores]
 files = echo_package:Files
+[clew.parts]
+audit = echo_package:Audit
+late = echo_package:Late
+odd = echo_package:Odd
+stranger = builtins:dict
 """
 PROGRAM = """
 import clew, sys
@@ -95,3 +161,129 @@ def test_a_url_may_name_the_store_of_a_package(tmp_path: Path, package: Path) ->
     assert again.stdout.startswith(f"{session} echo:small got"), again.stderr
     failed = run("other://x")
     assert "session_store: no installed package offers 'other' stores" in failed.stderr
+
+
+def run_with_parts(
+    folder: Path, package: Path, parts: object, *arguments: str, answers: Sequence[Json] = ()
+) -> subprocess.CompletedProcess[str]:
+    settings = json.dumps({"parts": parts})
+    with serving({"scenario": 1, "answers": [*answers, {"text": "Done."}]}) as server:
+        return clew(
+            folder,
+            server.url,
+            *("-p", "Weigh it.", "--settings", settings, *arguments),
+            environ={"PYTHONPATH": str(package)},
+        )
+
+
+def weigh(item: str) -> Json:
+    return {"content": [{"tool": "mcp__audit__weigh", "input": {"item": item}}]}
+
+
+def results_of(ran: subprocess.CompletedProcess[str]) -> list[Json]:
+    frames = [json.loads(line) for line in ran.stdout.splitlines()]
+    return [
+        block
+        for frame in frames
+        if frame["type"] == "user"
+        for block in frame["message"]["content"]
+        if block["type"] == "tool_result"
+    ]
+
+
+FRAMES = ("--output-format", "stream-json", "--verbose")
+
+
+def test_a_part_of_a_package_adds_a_tool_and_sees_events(tmp_path: Path, package: Path) -> None:
+    log = tmp_path / "log"
+    ran = run_with_parts(
+        tmp_path,
+        package,
+        {"audit": {"file": str(log)}, "late": False},
+        *FRAMES,
+        *("--allowedTools", "mcp__audit"),
+        answers=[weigh("lead"), weigh("air")],
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines() == [
+        "clew: audit: everything is written down",
+        "parts.audit: can't stop: not quite",
+    ]
+    first, second = results_of(ran)
+    assert first["content"][0]["text"] == "lead: 3 kg"
+    assert second["is_error"]
+    assert "air weighs nothing" in json.dumps(second)
+    opened, *lines = log.read_text("utf-8").splitlines()
+    assert opened.split()[0::2] == ["open", "36"]
+    assert lines == [
+        "SessionStart ",
+        "PreToolUse mcp__audit__weigh",
+        "PreToolUse mcp__audit__weigh",
+        "closed",
+    ]
+
+
+def test_rules_apply_to_the_functions_of_a_part(tmp_path: Path, package: Path) -> None:
+    parts = {"audit": {"file": str(tmp_path / "log")}}
+    ran = run_with_parts(tmp_path, package, parts, *FRAMES, answers=[weigh("lead")])
+    (refused,) = results_of(ran)
+    assert refused["is_error"]
+    assert "3 kg" not in ran.stdout
+
+
+@pytest.mark.parametrize(("refuses", "words"), [("all", "nothing today"), ("broken", "no scales")])
+def test_a_part_that_refuses_or_fails_blocks_the_call(
+    tmp_path: Path, package: Path, refuses: str, words: str
+) -> None:
+    ran = run_with_parts(
+        tmp_path,
+        package,
+        {"audit": {"file": str(tmp_path / "log"), "refuses": refuses}},
+        *FRAMES,
+        answers=[{"content": [{"tool": "Bash", "input": {"command": "ls"}}]}],
+    )
+    (refused,) = results_of(ran)
+    assert refused["is_error"]
+    assert words in json.dumps(refused)
+
+
+def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
+    log = tmp_path / "log"
+
+    def type_line(line: str) -> subprocess.CompletedProcess[str]:
+        settings = json.dumps({"parts": {"audit": {"file": str(log)}}})
+        return clew(
+            tmp_path,
+            "http://127.0.0.1:9",
+            *("-p", line, "--settings", settings),
+            environ={"PYTHONPATH": str(package)},
+        )
+
+    assert type_line("/audit").stdout.startswith("open ")
+    failed = type_line("/audit loudly")
+    assert "not loudly" in failed.stdout + failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "Show what was written (audit)" in type_line("/help").stdout
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"audit": True}, "parts.audit: file is missing"),
+        ({"audit": 3}, "parts.audit: expected true, false or an object"),
+        ({"missing": True}, "parts.missing: no installed package offers this part"),
+        ({"late": True}, "parts.late: can't start: too late"),
+        ({"odd": True}, "parts.odd: unknown event Lunch"),
+        ({"stranger": True}, "parts.stranger: dict is no clew.PackagePart"),
+        ({"a/b": True}, "parts.a/b: use up to 64 letters"),
+    ],
+)
+def test_a_part_that_cannot_be_made_ends_the_start(
+    tmp_path: Path, package: Path, parts: Json, words: str
+) -> None:
+    failed = run_with_parts(tmp_path, package, parts)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert words in failed.stderr
+    assert "Traceback" not in failed.stderr
+    # Programs that must work in any environment start without parts.
+    assert run_with_parts(tmp_path, package, parts, "--bare").stdout == "Done.\n"

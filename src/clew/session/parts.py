@@ -41,6 +41,11 @@ from clew.parts.toolset import is_lasting
 from clew.parts.warming import SessionCache
 from clew.parts.web import WebPart
 from clew.system.config.environment import for_programs
+from clew.system.config.settings import read_object
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.parts.packages import PackageParts
 
 
 class SessionParts(Struct, frozen=True, kw_only=True):
@@ -67,6 +72,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     tasks: BackgroundTasks
     title: SessionTitle
     remembering: Remembering
+    packages: Part
     reloading: Reloading
 
     def __iter__(self) -> Iterator[Part]:
@@ -128,6 +134,10 @@ def make_parts(
         hidden=ground.secrets,
         aside=thread.recorder.paths.results / "set-aside",
     )
+    packages = load_packages(ground)
+    has_host = brought is not NOTHING
+    if packages is not None:
+        brought = packages.beside(brought)
     mcp = servers_of(options, began, ground.environment, brought, plugins.servers())
     skills = SessionSkills(ground, thread.session_id, plugins.skills(), mcp, brought.skills)
     file_history = FileHistory(ground, thread)
@@ -163,7 +173,7 @@ def make_parts(
         web=WebPart(ground),
         skills=skills,
         language_servers=code,
-        ide=IdePart(ground, mcp, code, has_person=brought is NOTHING and not options.is_print),
+        ide=IdePart(ground, mcp, code, has_person=not has_host and not options.is_print),
         schedules=Schedules(
             tasks, spent=spent_usd, prepared=skills.prepared, is_offered=is_lasting(options)
         ),
@@ -175,6 +185,7 @@ def make_parts(
         tasks=tasks,
         title=SessionTitle(ground, thread),
         remembering=Remembering(ground),
+        packages=packages or Part(),
         reloading=Reloading(
             ground,
             plugins=plugins,
@@ -187,3 +198,13 @@ def make_parts(
             brought=brought,
         ),
     )
+
+
+def load_packages(ground: Ground) -> "PackageParts | None":
+    """Return the parts of installed packages that the settings name, if any."""
+    if ground.options.is_bare or not read_object(ground.began.settings, "parts"):
+        return None
+    # Imported here, because few sessions have such parts.
+    from clew.parts.packages import load_package_parts
+
+    return load_package_parts(ground.began.settings)

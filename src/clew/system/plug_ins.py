@@ -8,7 +8,7 @@ from typing import Any
 
 from clew.core.messages.errors import UserError
 
-PROVIDERS, STORES = "clew.providers", "clew.stores"
+PROVIDERS, STORES, PARTS = "clew.providers", "clew.stores", "clew.parts"
 
 
 def load_plug_in(group: str, name: str) -> Any | None:

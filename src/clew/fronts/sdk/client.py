@@ -23,11 +23,11 @@ from clew.core.messages.errors import SessionError, find_first_error
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.permission import HostError, HostRequests
-from clew.fronts.sdk.functions import answer_message
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
 from clew.fronts.sdk.options import Call, ClewOptions, Defer, Deny, Permit
 from clew.parts.context import HostParts
+from clew.parts.mcp.functions import answer_message
 from clew.system.clock import make_id
 from clew.system.config.paths import find_config_home
 

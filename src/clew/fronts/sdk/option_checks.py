@@ -15,7 +15,7 @@ from clew.agent import option_values as values
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Flag, Options, Sdk, notes
 from clew.core.nearest import suggest_nearest
-from clew.fronts.sdk.functions import SERVER, Function
+from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.modes import unknown_tool
 from clew.providers.base import Thinking
 

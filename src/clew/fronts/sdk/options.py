@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from clew.agent.options import Options, Sdk, notes
 from clew.core.json_object import Json
-from clew.fronts.sdk.functions import SERVER, Function
 from clew.fronts.sdk.option_checks import check_hook, check_options
+from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.request import Mode
 from clew.providers.base import Effort, PrepareFunction, ProviderFunction, Thinking
 

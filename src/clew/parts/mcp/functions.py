@@ -142,7 +142,9 @@ def blocks_of(result: Any) -> list[Json]:
     return [{"type": "text", "text": msgspec.json.encode(result).decode()}]
 
 
-async def answer_message(functions: Sequence[Function], message: Json) -> Json:
+async def answer_message(
+    functions: Sequence[Function], message: Json, *, name: str = SERVER
+) -> Json:
     """Answer one MCP message in the role of the server that offers the functions."""
     if "id" not in message:
         return {"jsonrpc": "2.0", "result": {}}
@@ -153,7 +155,7 @@ async def answer_message(functions: Sequence[Function], message: Json) -> Json:
             result: Json = {
                 "protocolVersion": PROTOCOL,
                 "capabilities": {"tools": {}},
-                "serverInfo": {"name": SERVER, "version": "1"},
+                "serverInfo": {"name": name, "version": "1"},
             }
         case "tools/list":
             result = {"tools": [function.listed() for function in functions]}
