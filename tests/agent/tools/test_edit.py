@@ -343,7 +343,7 @@ def test_far_apart_changes_are_hunks_of_their_own_and_large_ones_are_one(
     changed = text.replace("\n100\n", "\nx\n").replace("\n900\n", "\ny\n")
     assert [h["oldStart"] for h in diff_texts(text, changed)] == [98, 898]
     assert diff_texts(text, text) == []
-    monkeypatch.setattr("clew.agent.tools.patch.DIFF_MAX_PAIRS", 10)
+    monkeypatch.setattr("clew.core.line_diff.PAIRS_MAX", 10)
     assert len(diff_texts(text, changed)) == 1
 
 

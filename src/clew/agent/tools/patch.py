@@ -3,15 +3,11 @@
 from typing import Any
 
 from clew.agent.tools.files import lines_of
+from clew.core.line_diff import Change, diff_lines
 
 CONTEXT_LINES = 3
-# Above this many pairs of lines the difference becomes one hunk; a finer diff takes too long.
-DIFF_MAX_PAIRS = 1_000_000
-
 NO_LAST_NEWLINE = "\\ No newline at end of file"
 
-# Old lines [i1, i2) became new lines [j1, j2).
-Change = tuple[int, int, int, int]
 # Old characters [o1, o2) became new characters [n1, n2).
 Region = tuple[int, int, int, int]
 
@@ -112,25 +108,7 @@ def changed_lines(old: str, new: str, regions: list[Region]) -> list[Change]:
 
 
 def diff_texts(old: str, new: str) -> list[dict[str, Any]]:
-    a, b = lines_of(old), lines_of(new)
-    first = 0
-    while first < min(len(a), len(b)) and a[first] == b[first]:
-        first += 1
-    last = 0
-    while last < min(len(a), len(b)) - first and a[-1 - last] == b[-1 - last]:
-        last += 1
-    middle_a, middle_b = a[first : len(a) - last], b[first : len(b) - last]
-    changes: list[Change] = [(first, len(a) - last, first, len(b) - last)]
-    if len(middle_a) * len(middle_b) <= DIFF_MAX_PAIRS:
-        from difflib import SequenceMatcher
-
-        opcodes = SequenceMatcher(None, middle_a, middle_b, autojunk=False).get_opcodes()
-        changes = [
-            (i1 + first, i2 + first, j1 + first, j2 + first)
-            for kind, i1, i2, j1, j2 in opcodes
-            if kind != "equal"
-        ]
-    return hunks(old, new, changes)
+    return hunks(old, new, diff_lines(lines_of(old), lines_of(new)))
 
 
 def hunks(old: str, new: str, changes: list[Change]) -> list[dict[str, Any]]:

@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json, list_of, object_of, text_of
+from clew.core.line_diff import diff_lines
 
 # The author of lines that no call wrote: the user, an editor, a hook.
 OTHERS = "others"
 # Larger files are not compared.
 COMPARED_MAX_BYTES = 1 << 20
-# Above this many pairs of lines a difference counts as one change; a finer one takes too long.
-PAIRS_MAX = 1_000_000
 # Beyond the last line of any file.
 END = 1 << 60
 # The newest contents of a file whose authors are kept.
@@ -53,24 +52,7 @@ def compare_lines(before: bytes, after: bytes) -> tuple[Hunk, ...] | None:
     if max(len(before), len(after)) > COMPARED_MAX_BYTES or b"\0" in before or b"\0" in after:
         return None
     a, b = split_lines(before), split_lines(after)
-    first = 0
-    while first < min(len(a), len(b)) and a[first] == b[first]:
-        first += 1
-    last = 0
-    while last < min(len(a), len(b)) - first and a[-1 - last] == b[-1 - last]:
-        last += 1
-    old, new = a[first : len(a) - last], b[first : len(b) - last]
-    if not old and not new:
-        return ()
-    if len(old) * len(new) > PAIRS_MAX or not old or not new:
-        return ((first, len(old), len(new)),)
-    from difflib import SequenceMatcher
-
-    return tuple(
-        (first + i1, i2 - i1, j2 - j1)
-        for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if kind != "equal"
-    )
+    return tuple((i1, i2 - i1, j2 - j1) for i1, i2, j1, j2 in diff_lines(a, b))
 
 
 def split_lines(data: bytes) -> list[bytes]:
