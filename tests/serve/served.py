@@ -49,6 +49,10 @@ class Served:
         revoke = partial(devices.revoke_device, device=device, now_ms=time.time_ns() // 1_000_000)
         await self._database.write(revoke)
 
+    async def expire_workers(self) -> None:
+        """Let the tokens of all workers expire."""
+        await self._database.write(lambda t: t.run("UPDATE worker SET expires_at=0"))
+
     async def ask(
         self,
         method: str,

@@ -382,7 +382,7 @@ class SessionServer:
     async def _bridge(self, device: Device, request: Request) -> Response:
         session, body = read_session_id(request), await parse_object(request)
         await self._database.look(partial(log.find_session, session=session, owner=device.owner))
-        token = secrets.token_urlsafe(32)
+        token, worker = secrets.token_urlsafe(32), body.get("worker_id")
         epoch = await self._database.write(
             partial(
                 log.register_worker,
@@ -391,6 +391,7 @@ class SessionServer:
                 expected=body.get("expected_epoch"),
                 now_ms=now_ms(),
                 device=device.id,
+                worker=worker[:100] if isinstance(worker, str) else "",
             )
         )
         return JSONResponse(

@@ -295,7 +295,7 @@ def create_session(
 ) -> None:
     """Create a session, unless it exists."""
     transaction.run(
-        "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?, ?)"
+        "INSERT INTO session VALUES (?, ?, ?, 0, 0, '{}', 0, ?, ?, ?, ?, '')"
         " ON CONFLICT (id) DO NOTHING",
         session,
         title,
@@ -364,19 +364,24 @@ def register_worker(
     expected: object,
     now_ms: int,
     device: str = "",
+    worker: str = "",
 ) -> int:
     """Begin a new epoch for the worker with this token, and return it.
 
-    The token is valid as long as the device that requested it.
+    A worker that names itself keeps its epoch, so a repeated registration changes nothing. The
+    token is valid as long as the device that requested it.
     """
     transaction.lock(session)
-    session_row = find_session(transaction, session)
-    if expected is not None:
-        require_epoch(transaction, session, expected)
-    epoch = int(session_row["worker_epoch"]) + 1
+    epoch = int(find_session(transaction, session)["worker_epoch"])
+    [[holder]] = transaction.run("SELECT worker FROM session WHERE id=?", session)
+    if not worker or worker != holder:
+        if expected is not None:
+            require_epoch(transaction, session, expected)
+        epoch += 1
     transaction.run(
-        "UPDATE session SET epoch=?, beat_at=?, updated_at=? WHERE id=?",
+        "UPDATE session SET epoch=?, worker=?, beat_at=?, updated_at=? WHERE id=?",
         epoch,
+        worker,
         now_ms,
         now_ms,
         session,

@@ -70,6 +70,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # What a pairing hands to the new device, sealed.
     ("ALTER TABLE pairing ADD COLUMN gift TEXT NOT NULL DEFAULT ''",),
+    # The worker that has the session's epoch, by the name that it gives itself.
+    ("ALTER TABLE session ADD COLUMN worker TEXT NOT NULL DEFAULT ''",),
 )
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 

@@ -169,6 +169,7 @@ class Havoc:
             self._proxy.chance = 0.0
             await self._prompt("say the last")
             await self._until_answered("say the last")
+            self._require_worker()
             self._worker.process.terminate()
             await asyncio.to_thread(self._worker.process.wait, 60)
             found = await self._compare(transport)
@@ -179,6 +180,7 @@ class Havoc:
     async def _strike(self, viewer: Watching) -> Watching | None:
         """Kill one of the processes, or part the network."""
         yard = self._yard
+        self._require_worker()
         victims = ["worker", "server", "viewer", "network"]
         if self._database is not None:
             victims.append("database")
@@ -210,6 +212,11 @@ class Havoc:
         self.kills[victim] += 1
         return viewer
 
+    def _require_worker(self) -> None:
+        """No fault looks like a takeover: a worker ends only when it is killed."""
+        code = self._worker.process.poll()
+        assert code is None, f"the worker ended by itself: {code}, {self._worker.rest()}"
+
     async def _prompt(self, text: str) -> None:
         name = str(uuid.uuid4())
         self.prompts[name] = text
@@ -221,6 +228,7 @@ class Havoc:
         """Wait until the transcript has an answer to the prompt, and nothing is open."""
 
         def is_done() -> bool:
+            self._require_worker()
             entries = self._yard.entries() if self._yard.has_transcript else []
             asked = [n for n, e in enumerate(entries) if content_of(e) == text]
             return bool(asked) and any(e["type"] == "assistant" for e in entries[asked[-1] :])

@@ -47,6 +47,13 @@ class Running:
             if holds(line):
                 return line
 
+    def rest(self) -> list[str]:
+        """Return the last lines of the output, also those that nothing waited for."""
+        while not self._queue.empty():
+            if (line := self._queue.get()) is not None:
+                self.lines.append(line)
+        return self.lines[-5:]
+
     def type(self, line: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())

@@ -4,19 +4,30 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from random import random
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.core.stream.sse import ServerSentEvent
 from clew.fronts.remote.service import CODE, ServiceError, SessionService, delay_s, session_path
+from clew.system.clock import make_id
+
+
+class ExpiredTokenError(ServiceError):
+    """The server no longer accepts a worker's token; the next request gets a new one."""
 
 
 class WorkerLink:
-    """The link of one session to its server. `epoch` is 0 before the first connection."""
+    """The link of one session to its server. `epoch` is 0 before the first connection.
+
+    A request may reach the server twice, late, or without its response coming back. So each
+    registration says who sends it and which epoch it follows: a repeated one changes nothing, and
+    one that a killed worker sent does not replace its successor.
+    """
 
     def __init__(self, service: SessionService, session: str, title: str, config: Json) -> None:
         self._service = service
         self._session = session
         self._about = {"session_id": session, "title": title, "config": config}
         self.path = session_path(session)
+        self._worker_id = make_id()
         self._token, self.epoch = "", 0
         self._renewing = asyncio.Lock()
 
@@ -25,22 +36,50 @@ class WorkerLink:
         async with self._renewing:
             if self._token:
                 return
-            await self._service.ask("POST", CODE, self._about)
-            expected = {"expected_epoch": self.epoch} if self.epoch else {}
-            reply = await self._service.ask("POST", f"{self.path}/bridge", expected)
+            made = await self._service.ask("POST", CODE, self._about)
+            # The first registration replaces whichever worker the session had.
+            before = self.epoch or object_of(made.get("session")).get("worker_epoch")
+            asked: Json = {"worker_id": self._worker_id}
+            if isinstance(before, int):
+                asked["expected_epoch"] = before
+            try:
+                reply = await self._service.ask("POST", f"{self.path}/bridge", asked)
+            except ServiceError as error:
+                if error.reason == "superseded_by_worker" and not self.epoch:
+                    # Another worker registered in between; replace it as well.
+                    raise ServiceError(0, error.reason, str(error)) from None
+                raise
             self.epoch = int(reply["worker_epoch"])
             self._token = str(reply["worker_jwt"])
 
     async def ask(self, method: str, path: str, body: Json, **headers: str) -> Json:
         """Send a worker's request. Raise `ServiceError`."""
-        body = body | {"worker_epoch": self.epoch}
+        await self.renew()
+        token, body = self._token, body | {"worker_epoch": self.epoch}
         path = f"{self.path}/worker{path}"
-        return await self._service.ask(method, path, body, token=self._token, **headers)
+        try:
+            return await self._service.ask(method, path, body, token=token, **headers)
+        except ServiceError as error:
+            raise self._note_refusal(error, token) from None
 
-    def stream(self, after: int) -> AsyncIterator[ServerSentEvent]:
+    async def stream(self, after: int) -> AsyncIterator[ServerSentEvent]:
         """Yield the events that viewers sent after a number."""
-        path = f"{self.path}/worker/events/stream"
-        return self._service.stream(path, after, token=self._token)
+        await self.renew()
+        token, path = self._token, f"{self.path}/worker/events/stream"
+        try:
+            async for event in self._service.stream(path, after, token=token):
+                yield event
+        except ServiceError as error:
+            raise self._note_refusal(error, token) from None
+
+    def _note_refusal(self, error: ServiceError, token: str) -> ServiceError:
+        """Forget a token that has expired, or was revoked with its device."""
+        if error.status != 401:
+            return error
+        # A request that was sent earlier must not discard the token that came in between.
+        if token == self._token:
+            self._token = ""
+        return ExpiredTokenError(error.status, error.reason, str(error))
 
     async def persist(
         self,
@@ -62,10 +101,9 @@ class WorkerLink:
                     note(None)
                     attempt = 0
                 await work()
+            except ExpiredTokenError:
+                continue
             except ServiceError as error:
-                if error.status == 401 and self._token:
-                    self._token = ""  # The token has expired, or was revoked with its device.
-                    continue
                 if not error.is_passing:
                     raise
                 note(error)
