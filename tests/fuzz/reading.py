@@ -19,13 +19,17 @@ from tests.fuzz.box import Box, wait
 BLANKS = " \t\n"
 NAME = re.compile(r"[A-Za-z0-9_.:+,@%^\[-]+")
 AFTER_TIME = re.compile(r"(?:time|-p|--|!)\Z|\w+(?:\[.*\])?\+?=", re.S)
+# Stands for a line end in what bash writes down; no generated line has it.
+LINE_END = "\ue00a"
 KEEP = frozenset({"eval", "builtin", "return"})
 
 READER = r"""
 exec 2>/dev/null 250>>/box/words
 cd "$1" || exit 9
 set -f
-rec() { builtin printf '%s\0' "C$#" "$@" >&250; return $status; }
+# In one write, because the programs of a pipeline write at the same time: printf would write each
+# line on its own.
+rec() { builtin printf '%s\0' "C$#" "${@//$'\n'/LINE_END}" >&250; return $status; }
 command_not_found_handle() { rec "$@"; }
 while IFS= builtin read -r -d '' -u 200 name; do
   builtin eval "function $name { rec '$name' \"\$@\"; }"
@@ -49,7 +53,7 @@ while IFS= builtin read -r -d '' -u 200 line; do
   if ((number % 50 == 0)); then builtin printf '%d\n' "$number" >/box/at; fi
 done 200</box/lines
 builtin printf 'end\n' >/box/at
-"""
+""".replace("LINE_END", LINE_END)
 
 
 Known = tuple[set[str], list[re.Pattern[str]]]
@@ -127,8 +131,8 @@ class Comparison:
                 (folder / file).touch()
                 (folder / file).chmod(0o666)
             wait(self.box.start(folder, READER, programs=False), folder / "at", still_s=20)
-            data = (folder / "words").read_bytes().decode("utf-8", "replace").split("\0")
-        return records_of(data)
+            data = (folder / "words").read_bytes().decode("utf-8", "replace")
+        return records_of(data.replace(LINE_END, "\n").split("\0"))
 
 
 def records_of(data: list[str]) -> dict[int, dict[str, None]]:
