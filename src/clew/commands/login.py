@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clew.core.catalog.services import ROWS, ServiceRow, read_services
-from clew.core.messages.errors import UserError
+from clew.core.messages.errors import ClewError, UserError
 from clew.core.nearest import suggest_nearest
 from clew.permissions.session_rules import load_current_rules
 from clew.providers.endpoint import DEFAULT_BASE_URL, Endpoint, read_endpoint
@@ -50,11 +50,11 @@ async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -
 
     Raise `RejectedKeyError` if the API rejects the key. Without a connection, the key is unchecked.
     """
-    from clew.commands.doctor.checks import request_models
+    from clew.commands.doctor.checks import request_facts
 
     endpoint = replace(endpoint, api_key=secret, auth_token=None)
     try:
-        status = await request_models(endpoint, environment)
+        status, owner = await request_facts(endpoint, environment)
     except (TransportError, TimeoutError) as error:
         why = endpoint.hide(str(error)) or "no response"
         return f"not checked, because {endpoint.shown} cannot be reached: {why}"
@@ -66,7 +66,10 @@ async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -
             f"{endpoint.shown} rejected the key ({status}); nothing was saved"
             + (f". Keys: {keys_url}" if keys_url else "")
         )
-    return f"accepted by {endpoint.shown}" if status < 400 else f"not checked (HTTP {status})"
+    whose = f" ({owner})" if owner else ""
+    return (
+        f"accepted by {endpoint.shown}{whose}" if status < 400 else f"not checked (HTTP {status})"
+    )
 
 
 async def check_saved_key(
@@ -124,6 +127,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
     )
+    parser.add_argument(
+        "--browser", action="store_true", help="Log in in a browser, which grants a new key"
+    )
     parser.add_argument("--keyring", action="store_true", help="Save the key in the keyring")
     parser.add_argument("--no-check", action="store_true", help="Save the key without a request")
     options = parser.parse_args(argv)
@@ -132,10 +138,12 @@ def main(argv: list[str]) -> int:
     except UserError as error:
         sys.stderr.write(f"clew login: {error}\n")
         return 2
-    is_typed = sys.stdin.isatty()
-    if is_typed and row.keys_url:
-        sys.stdout.write(f"Create an API key at {row.keys_url}\n")
-    secret = (getpass.getpass("API key (hidden): ") if is_typed else sys.stdin.read()).strip()
+    is_typed = sys.stdin.isatty() and not options.browser
+    try:
+        secret = read_key(row, is_typed=is_typed, in_browser=options.browser)
+    except ClewError as error:
+        sys.stderr.write(f"clew login: {error}\n")
+        return 1
     if not is_key(secret):
         sys.stderr.write(f"clew login: {INVALID}\n")
         return 2
@@ -157,6 +165,24 @@ def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
     sys.stdout.write(f"{save_key(secret, places, row.name)}\n")
     return 0
+
+
+def read_key(row: ServiceRow, *, is_typed: bool, in_browser: bool) -> str:
+    """Return a key from the browser, the terminal or a pipe. Raise `ClewError`."""
+    if in_browser and not row.login_url:
+        able = ", ".join(name for name, other in ROWS.items() if other.login_url)
+        raise UserError(f"{row.title} has no login for programs; services that have one: {able}")
+    if is_typed and row.keys_url:
+        sys.stdout.write(f"Create an API key at {row.keys_url}\n")
+    if not in_browser:
+        hint = "; leave it empty to log in in a browser" if is_typed and row.login_url else ""
+        read = getpass.getpass(f"API key (hidden{hint}): ") if is_typed else sys.stdin.read()
+        in_browser = bool(hint) and not read.strip()
+        if not in_browser:
+            return read.strip()
+    from clew.commands.browser_login import log_in  # Few users need it.
+
+    return log_in(row, freeze(os.environ), sys.stdout.write)
 
 
 def log_out(argv: list[str]) -> int:

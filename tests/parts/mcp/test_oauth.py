@@ -119,8 +119,8 @@ async def test_a_client_id_that_was_settled_is_used() -> None:
 
 
 async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for_ever() -> None:
-    async with Loopback() as back:
-        waiting = asyncio.create_task(back.answer("right"))
+    async with Loopback("right") as back:
+        waiting = asyncio.create_task(back.answer())
         with pytest.raises(urllib.error.HTTPError):
             await visiting(f"{back.redirect_uri}?state=wrong&code=x")
         with pytest.raises(urllib.error.HTTPError):

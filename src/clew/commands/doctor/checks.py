@@ -14,8 +14,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from clew.agent.hooks.handlers import read_layers
 from clew.agent.subagents.files import find_agent_folders, read_agent_folder
@@ -153,27 +155,54 @@ REMEDIES = {
 }
 
 
-async def request_models(endpoint: Endpoint, environment: Environment) -> int:
-    """Request the list of models, which is free, and return the status of the response."""
+# The header with which a service names the organization of a key.
+OWNER_HEADERS = ("anthropic-organization-id", "openai-organization")
+
+
+class KeyFacts(Struct):
+    """What a service says about a key."""
+
+    data: dict[str, Any]
+
+
+async def request_facts(endpoint: Endpoint, environment: Environment) -> tuple[int, str]:
+    """Make a free request; return the status of the response and whose key was used, if known.
+
+    It lists the models or, where that list is public, asks about the key.
+    """
     transport = HttpTransport(read_network(environment))
     request = HttpRequest(
         method="GET",
-        url=models_url(endpoint),
+        url=endpoint.url_for("key", "", "") if "key" in endpoint.paths else models_url(endpoint),
         headers=request_headers(endpoint, betas=(), stream=False),
     )
     exchange = transport.exchange(request)
     try:
         async with asyncio.timeout(WAIT_S):
-            return (await exchange.open()).status
+            head = await exchange.open()
+            data = await exchange.read() if "key" in endpoint.paths else b""
+            return head.status, endpoint.hide(find_owner(head.headers, data))
     finally:
         await exchange.close()
         await transport.aclose()
 
 
+def find_owner(headers: Mapping[str, str], data: bytes) -> str:
+    """Return the owner of a key as services name it: in a header, or as the label of a key."""
+    for name in OWNER_HEADERS:
+        if (value := headers.get(name, "")) and value.isprintable():
+            return f"organization {value[:100]}"
+    try:
+        label = msgspec.json.decode(data, type=KeyFacts).data.get("label")
+    except msgspec.MsgspecError:
+        return ""
+    return f"key {label[:100]}" if isinstance(label, str) and label.isprintable() else ""
+
+
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
     """Return whether the service can be reached and accepts the key."""
     try:
-        status = await request_models(endpoint, environment)
+        status, _ = await request_facts(endpoint, environment)
     except TransportError as error:
         return make_fault(
             SUBJECT,

@@ -62,6 +62,8 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
     model: str = ""
     small_model: str = ""
     keys_url: str = ""
+    # The page on which a browser grants a new key, by OAuth with PKCE for programs on this machine.
+    login_url: str = ""
     # The port of a local server.
     port: int = 0
     # The row whose prices and quirks apply, for services from settings.
@@ -169,6 +171,9 @@ SERVICES: tuple[ServiceRow, ...] = (
         model="anthropic/claude-sonnet-5.5",
         small_model="anthropic/claude-haiku-5.5",
         keys_url="https://openrouter.ai/keys",
+        login_url="https://openrouter.ai/auth",
+        # The list of models is public, so it says nothing about a key.
+        paths={"key": "/key"},
     ),
     _row(
         "mistral",
@@ -402,6 +407,7 @@ class UserService(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     key: str | None = None
     key_helper: str = ""
     key_header: str | None = None
+    login_url: str | None = None
     headers: Mapping[str, str] = {}
     model: str = ""
     small_model: str = ""
@@ -445,6 +451,7 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
         key_variables=()
         if user.url and host_of(user.url) != host_of(base.url)
         else base.key_variables,
+        login_url=inherited_login(user, base),
         key_header=base.key_header if user.key_header is None else user.key_header.lower(),
         headers={**base.headers, **user.headers},
         defaults={**base.defaults, **{k: v for k, v in values.items() if v}},
@@ -466,6 +473,14 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
             f"without it, run clew login {name}"
         )
     return replace(row, key_variables=(variable,))
+
+
+def inherited_login(user: UserService, base: ServiceRow) -> str:
+    """Return the page for a login: the one from settings, or the row's for the row's host."""
+    if user.login_url is not None:
+        return user.login_url
+    is_elsewhere = user.url and host_of(user.url) != host_of(base.url)
+    return "" if is_elsewhere else base.login_url
 
 
 def fill_in(row: ServiceRow, environ: Mapping[str, str]) -> dict[str, str]:

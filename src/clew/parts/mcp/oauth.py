@@ -24,6 +24,9 @@ from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 
 PATH = "/callback"
+MAX_BODY_BYTES = 1 << 20
+ASK_S = 30.0
+PERSON_S = 600.0
 MAX_LINE_BYTES = 16384
 READ_S = 10.0
 
@@ -33,6 +36,10 @@ PAGE = (
 )
 DONE = "Login complete. You can close this page and return to clew."
 STRANGE = "This request does not belong to a login that clew started."
+
+
+class LoginError(OutsideError):
+    """Raised when a login fails; the message says why and contains no secrets."""
 
 
 class LoginCallback(Struct, frozen=True, kw_only=True):
@@ -48,10 +55,17 @@ class LoginCallback(Struct, frozen=True, kw_only=True):
 
 
 class Loopback:
-    """A local HTTP server that receives the redirect; a context manager."""
+    """A local HTTP server that receives the redirect; a context manager.
 
-    def __init__(self, port: int = 0) -> None:
+    `state` identifies the login: a parameter of the redirect or, with `in_path`, the end of its
+    path, for services that return no parameters.
+    """
+
+    def __init__(self, state: str, port: int = 0, *, in_path: bool = False) -> None:
+        self._state = state
         self._port = port
+        self._path = f"{PATH}/{state}" if in_path else PATH
+        self._is_in_path = in_path
         self._server: asyncio.Server | None = None
         self._answers: asyncio.Queue[LoginCallback] = asyncio.Queue()
 
@@ -59,7 +73,7 @@ class Loopback:
     def redirect_uri(self) -> str:
         assert self._server is not None
         port = self._server.sockets[0].getsockname()[1]
-        return f"http://127.0.0.1:{port}{PATH}"
+        return f"http://127.0.0.1:{port}{self._path}"
 
     async def __aenter__(self) -> "Loopback":
         self._server = await asyncio.start_server(
@@ -77,13 +91,13 @@ class Loopback:
         self._server.close()
         await self._server.wait_closed()
 
-    async def answer(self, state: str) -> LoginCallback:
-        """Wait for the redirect that has this state; ignore all others."""
-        self._state = state
-        while True:
-            callback = await self._answers.get()
-            if callback.parameters.get("state") == state:
-                return callback
+    async def answer(self, person_s: float = PERSON_S) -> LoginCallback:
+        """Wait for the redirect of this login; ignore all others."""
+        try:
+            async with asyncio.timeout(person_s):
+                return await self._answers.get()
+        except TimeoutError:
+            raise LoginError(f"the login was not completed within {person_s:g} s") from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -93,19 +107,19 @@ class Loopback:
                     pass
             method, _, rest = line.decode("latin-1").partition(" ")
             target = rest.partition(" ")[0]
-            is_ours = method == "GET" and target.partition("?")[0] == PATH
-            callback = LoginCallback(parameters=query_of(target)) if is_ours else None
-            is_known = callback is not None and callback.parameters.get("state") == self._state
+            is_ours = method == "GET" and target.partition("?")[0] == self._path
+            callback = LoginCallback(parameters=query_of(target))
+            is_known = is_ours and (
+                self._is_in_path or callback.parameters.get("state") == self._state
+            )
             self._say(writer, is_known=is_known)
             await writer.drain()
-            if is_known and callback is not None:
+            if is_known:
                 self._answers.put_nowait(callback)
         except (OSError, TimeoutError, ValueError):
             pass  # not a redirect from a login
         finally:
             writer.close()
-
-    _state = ""
 
     def _say(self, writer: asyncio.StreamWriter, *, is_known: bool) -> None:
         body = PAGE.format(words=DONE if is_known else STRANGE).encode()
@@ -119,14 +133,6 @@ class Loopback:
 
 
 Show: TypeAlias = Callable[[str], Awaitable[None] | None]
-
-MAX_BODY_BYTES = 1 << 20
-ASK_S = 30.0
-PERSON_S = 600.0
-
-
-class LoginError(OutsideError):
-    """Raised when a login fails; the message says why and contains no secrets."""
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):
@@ -151,9 +157,9 @@ async def obtain_tokens(
     parameters = words.challenge_of(challenge)
     issuer, wanted = await discover(reach.url, transport, parameters)
     scope = reach.oauth.scopes or parameters.get("scope", "") or wanted
-    async with Loopback(reach.oauth.callback_port or 0) as back:
+    verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
+    async with Loopback(state, reach.oauth.callback_port or 0) as back:
         client = await registered(reach, issuer, transport, back.redirect_uri, scope)
-        verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
         resource = reach.url.partition("#")[0]
         show(
             words.with_query(
@@ -170,11 +176,7 @@ async def obtain_tokens(
                 },
             )
         )
-        try:
-            async with asyncio.timeout(person_s):
-                answer = await back.answer(state)
-        except TimeoutError:
-            raise LoginError(f"the login was not completed within {person_s:g} s") from None
+        answer = await back.answer(person_s)
         code = code_of(answer, issuer)
         fields = {
             "grant_type": "authorization_code",
