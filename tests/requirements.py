@@ -360,7 +360,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R291", "Remote agent tasks: begun on another machine, watched, answered and ended from here.", "done"),
     Record("R292", "Telemetry is opt-in and goes where the user says (OpenTelemetry); nothing leaves otherwise, and a test in an empty network namespace holds that.", "deferred: step 30"),
     Record("R293", "Feature flags: one table with defaults, set by settings or environment, shown by clew config flags, with a kill switch for each risky subsystem; no network.", "done"),
-    Record("R294", "Credentials with an expiry are renewed within a session, once for all waiting requests.", "deferred: renewal is shown at the provider; a run that outlives its credentials is missing"),
+    Record("R294", "Credentials with an expiry are renewed within a session, once for all waiting requests.", "done"),
     Record("R295", "Build and release: reproducible wheels, version, changelog; an update is told and done through the installer on request.", "done"),
     Record("R296", "Key bindings have a table for each platform and terminal family.", "done"),
     Record("R297", "Media that the service refuses is left out, told, not repeated, and the turn goes on in the same run.", "done"),

@@ -86,7 +86,8 @@ class LoopbackServer:
     ) -> None:
         self.requests: list[RecordedRequest] = []
         self._strict = strict
-        self._api_key = api_key
+        # May change while a session runs, as when a key expires.
+        self.api_key = api_key
         self._api_versions = api_versions
         self._on_request = on_request
         self._host = host_of(scenario)
@@ -199,7 +200,7 @@ class LoopbackServer:
     def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
         """Return the error for a request that the service would refuse before a model sees it."""
         endpoint = ENDPOINTS.get(request.path)
-        if self._api_key is not None and not _carries(request, self._api_key):
+        if self.api_key is not None and not _carries(request, self.api_key):
             return _error(401, "invalid x-api-key")
         if request.method == "GET" and request.path == "/v1/models":
             return _whole(200, msgspec.json.encode(_models()))

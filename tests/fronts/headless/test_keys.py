@@ -12,7 +12,9 @@ from clew.providers.renewal import RenewedKey
 from clew.system.config import paths
 from clew.system.process.spawn import Launcher
 from clew.testing.server import serving
+from tests.fronts.headless.agents_model import Json, agent, by_prompt, uses
 from tests.fronts.headless.clew_process import clew, command, environment
+from tests.requirements import requirement
 
 HELLO = {"scenario": 1, "answers": [{"text": "Hello!", "times": "always"}]}
 KEY = "sk-ant-kept-by-login-0001"
@@ -56,6 +58,32 @@ def test_a_rejected_key_is_replaced_by_another_from_the_helper(tmp_path: Path) -
     assert (tmp_path / "runs").read_text("utf-8") == "\n\n"  # One run more, for all requests.
     kept = [path.read_text("utf-8") for path in (tmp_path / "config").rglob("*.jsonl")]
     assert not any("helper-000" in text for text in [*kept, done.stdout, done.stderr])
+
+
+@requirement("R294")
+def test_a_key_that_expires_in_a_session_is_renewed_once_for_all_that_wait(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    runs, old, new = tmp_path / "runs", "sk-ant-expired-0001", "sk-ant-renewed-0002"
+    helper = f"test -e {runs} && echo {new} || echo {old}; echo >>{runs}; sleep 0.2"
+
+    def begin(_: Json) -> Json:
+        server.api_key = new  # From here on, the old key has expired.
+        return uses(*(agent(f"part {number}") for number in range(4)))
+
+    answers = {"go": [begin, {"text": "All done."}], "part": [{"text": "Part done."}]}
+    with serving(by_prompt(answers), api_key=old) as server:
+        bare = environment(tmp_path, server.url)
+        del bare["ANTHROPIC_API_KEY"]
+        done = subprocess.run(
+            command("-p", "go", "--settings", json.dumps({"apiKeyHelper": helper})),
+            cwd=tmp_path / "work", env=bare, text=True, encoding="utf-8",
+            capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
+    statuses = [request.status for request in server.requests if request.method == "POST"]
+    assert 1 <= statuses.count(401) <= 4
+    assert statuses.count(200) >= 6
+    assert runs.read_text("utf-8") == "\n\n"  # One run at the start, one for all that waited.
 
 
 def test_a_helper_without_another_key_ends_the_turn_with_its_reason(tmp_path: Path) -> None:
