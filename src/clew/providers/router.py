@@ -60,7 +60,7 @@ class Router:
         self._catalog = catalog
         self._open_row = open_row
         self._home = home
-        # The models that turned out to take no tools, as long as nobody has been told.
+        # Models that turned out not to accept tools, until the user has been told.
         self.without_tools: list[str] = []
         self._opened: dict[str, AnthropicProvider] = {"": first}
         if home:
@@ -161,7 +161,7 @@ class Router:
 
 
 class UncertainAttempt(WrappedAttempt):
-    """An attempt with a model that may take no tools; if it refuses them, another one follows."""
+    """An attempt with a model that may not accept tools; if it refuses them, another follows."""
 
     def __init__(self, attempt: Attempt, without_tools: Callable[[], Attempt]) -> None:
         super().__init__(attempt)

@@ -111,7 +111,7 @@ def revoke_device(transaction: Transaction, device: str, now_ms: int, owner: str
 
 
 def put_blob(transaction: Transaction, name: str, body: bytes) -> None:
-    # The name of a sealed file does not follow from what the server gets.
+    # The name of a sealed file can't be computed from the bytes that the server receives.
     if not SEALED.fullmatch(name) and hashlib.sha256(body).hexdigest() != name:
         raise RefusedError(
             400, "wrong_hash", "the SHA-256 of the body differs from the one in the URL"

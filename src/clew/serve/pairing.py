@@ -87,7 +87,7 @@ def confirm_pairing(
 ) -> Json:
     """Confirm the device with this name that claimed a pairing; without a name, end the pairing.
 
-    `gift` is what only that device can read.
+    `gift` is data that only that device can read.
     """
     transaction.lock(claim)
     found = find_pairing(transaction, claim, device.owner, at)

@@ -68,7 +68,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             token TEXT NOT NULL UNIQUE, name TEXT NOT NULL, scopes TEXT NOT NULL,
             made_by TEXT NOT NULL, expires_at INTEGER NOT NULL, revoked_at INTEGER)""",
     ),
-    # What a pairing hands to the new device, sealed.
+    # The sealed data that a pairing gives to the new device.
     ("ALTER TABLE pairing ADD COLUMN gift TEXT NOT NULL DEFAULT ''",),
     # The worker that has the session's epoch, by the name that it gives itself.
     ("ALTER TABLE session ADD COLUMN worker TEXT NOT NULL DEFAULT ''",),

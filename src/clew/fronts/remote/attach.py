@@ -42,7 +42,7 @@ from clew.system.command_groups import show
 HELP = (
     "y or n [reason] answers a question; /stop interrupts; /mode MODE; /model MODEL; /quit leaves"
 )
-# A word that is meant as a command, and not the path at the beginning of a prompt.
+# A word that is a command, not a path at the beginning of a prompt.
 COMMAND = lazy_pattern(r"/[a-z][a-z-]*")
 YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
 SHOWN_CHARACTERS = 2_000
@@ -97,7 +97,7 @@ def print_json(about: Json) -> None:
 
 
 class PrintLines:
-    """Shows events with the renderer of line mode, each call when it begins and when it ends."""
+    """Shows events with the renderer of line mode: each call when it begins and when it ends."""
 
     def __init__(self) -> None:
         self._writer = LineWriter(Paper(sys.stdout), see_with="")
@@ -108,7 +108,7 @@ class PrintLines:
         payload = object_of(about.get("payload"))
         match payload.get("type"):
             case "assistant" | "user" if payload.get("parent_tool_use_id"):
-                pass  # The result of the subagent's call tells what it did.
+                pass  # The result of the subagent's call says what it did.
             case "assistant":
                 self._show_response(payload)
             case "user" if not payload.get("isSynthetic"):
@@ -144,9 +144,9 @@ class PrintLines:
         for result in results:
             call = self._calls.pop(str(result.get("tool_use_id")), None)
             if result.get("content") in (CANCELLED, INTERRUPTED_WHILE_RUNNING):
-                pass  # Words for the model; the next message says that the turn was interrupted.
+                pass  # Text for the model; the next message says that the turn was interrupted.
             elif call is not None:
-                # Streams have another name for the result as data than transcripts.
+                # Streams and transcripts have different names for the structured result.
                 entry = payload | {
                     "message": message | {"content": [result]},
                     "toolUseResult": payload.get("tool_use_result"),
@@ -156,12 +156,12 @@ class PrintLines:
 
 
 def is_stopped(result: Json) -> bool:
-    """Return whether a turn was interrupted, which an earlier message has shown."""
+    """Return whether a turn was interrupted, as an earlier message has shown."""
     return str(result.get("terminal_reason")).startswith("aborted")
 
 
 def describe_question(request: Json) -> str:
-    """Return a question with everything that an answer needs."""
+    """Describe a question, with everything that the user needs in order to answer it."""
     arguments = object_of(request.get("input"))
     tool = request.get("tool_name") or request.get("subtype")
     lines = "\n".join(f"  {name}: {value}" for name, value in arguments.items())
@@ -184,7 +184,7 @@ class RemoteViewer:
         self._questions: dict[str, Json] = {}
         self._typed: asyncio.Queue[Json] = asyncio.Queue()
         self._own: set[str] = set()
-        # What was typed to send a request that has no answer yet, by request ID.
+        # The typed commands whose requests have no answer yet, by request ID.
         self._asked: dict[str, str] = {}
         self.hides_own = self._is_told = False
         self._left = asyncio.Event()
@@ -270,7 +270,7 @@ class RemoteViewer:
             if text:
                 self._say(text)
         if not sys.stdin.isatty():
-            # A program's input has ended: send all of it, then exit.
+            # Input from a program has ended: send all of it, then exit.
             await self._typed.join()
 
     def _say(self, text: str) -> None:

@@ -84,14 +84,14 @@ class BridgeEnd(Protocol):
         return
 
     def lose(self) -> None:
-        """Handle that the server does not let this machine continue the session."""
+        """Handle the server's refusal to let this machine continue the session."""
         ...
 
 
 class SessionBridge:
     """The bridge of one session. Survives failures of the server.
 
-    `open` begins it; `link` sends and receives from then on.
+    `open` starts it; `link` sends and receives from then on.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SessionBridge:
         self._sent = asyncio.Event()
         # The numbers of viewers' events that have not taken effect yet, by the ID of their effect.
         self._unsettled: dict[str, int] = {}
-        # The prompts that viewers want back, by the ID of their request.
+        # The prompts that viewers want to withdraw, by the ID of the request.
         self._unwanted: dict[str, str] = {}
         self._seen = box.cursor
         self._has_viewers = False
@@ -138,22 +138,22 @@ class SessionBridge:
 
     @property
     def address(self) -> str:
-        """The command with which viewers on other machines follow the session."""
+        """The command that follows the session from another machine."""
         return f"clew attach --server {self.url} {self.session_id}"
 
     @property
     def _session(self) -> Session:
         return self._end.session
 
-    # -- what the session says
+    # -- frames of the session
 
     def open(self) -> None:
-        """Queue all of the session that the server may not have."""
+        """Queue every part of the session that the server may lack."""
         framing = TurnFrames(self.session_id, make_id, Options(replays=True))
         for old in framing.entries(self._session.story.history):
             self.put(old)
         for request_id in list(self._outbox.questions):
-            # The process that asked has exited, and its call with it.
+            # The process that asked has exited, so its call has ended too.
             self.put(wire.make_withdrawal(request_id))
             self.put(self._notice(WITHDRAWN))
         self._tell_state()
@@ -250,7 +250,7 @@ class SessionBridge:
         self._settled(request_id)
         prompt = self._unwanted.pop(request_id, "")
         if object_of(response.get("response")).get("cancelled") is True and self._settled(prompt):
-            self._taken.append(prompt)  # It must not be taken again either.
+            self._taken.append(prompt)  # It must not be handled a second time either.
 
     def _deliver(self, name: str, status: str) -> None:
         self._deliveries.append({"event_id": name, "status": status})
@@ -386,7 +386,7 @@ class SessionBridge:
         return True
 
     def _seal(self, frame: Json | bytes) -> Json | msgspec.Raw:
-        """Return a frame as the server gets it. Sealed again, it has the same bytes."""
+        """Return a frame as the server receives it. Sealing it again gives the same bytes."""
         if not self._is_sealing or self._sealer is None:
             return msgspec.Raw(frame) if isinstance(frame, bytes) else frame
         frame = msgspec.json.decode(frame, type=dict) if isinstance(frame, bytes) else frame
@@ -395,7 +395,7 @@ class SessionBridge:
     async def finish(self, within_s: float = LAST_S) -> None:
         """Send the rest when the session ends, or is no longer connected.
 
-        The rest of a running turn is sent by the next connection.
+        The next connection sends the rest of a running turn.
         """
         self._held = deque(self._take_recorded())
         try:
@@ -411,7 +411,7 @@ class SessionBridge:
             )
 
     def close(self) -> None:
-        """Let go of the outbox, once `link` has ended."""
+        """Close the outbox, after `link` has ended."""
         self._outbox.close()
 
     # -- receiving
@@ -501,7 +501,7 @@ class SessionBridge:
                 content=said.content,
                 uuid=known,
                 origin={"kind": "human", "via": "remote", "device": sender},
-                # Slash commands and names of files in it are plain text.
+                # Slash commands and file mentions in it are plain text.
                 is_verbatim=True,
             )
         )

@@ -1,8 +1,8 @@
-"""`/remote` and `clew --remote` in a terminal: viewers elsewhere use the session, too.
+"""`/remote` and `clew --remote` in a terminal: viewers elsewhere use the session too.
 
-The user connects the session to a server and disconnects it. Prompts, answers and interrupts of
-viewers then count like the user's own, and the first answer to a question wins. What needs a
-connection is loaded with the first one.
+The user connects the session to a server and disconnects it. Viewers' prompts, answers and
+interrupts then count like the user's own, and the first answer to a question wins. Modules for
+connections are loaded with the first connection.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class RemoteControl:
         self._is_shared.set()
 
     async def disconnect(self) -> None:
-        """Disconnect the session, as the user wants, and those that follow it."""
+        """Disconnect the session, as the user wants, and don't connect later sessions."""
         self._wanted = None
         await self._disconnect()
 
@@ -99,7 +99,7 @@ class RemoteControl:
 
     @property
     def viewers(self) -> "HostView | None":
-        """The view of those who follow the session elsewhere; None if it is not connected."""
+        """The view for viewers of the session; None if it is not connected."""
         return None if self._shared is None else self._shared.view
 
     @property
@@ -170,7 +170,7 @@ class SharedView(FrontView):
         if (viewers := self._control.viewers) is not None:
             await viewers.end_turn(ended, cause)
 
-    # What the user does here between turns is shown only here.
+    # What the user does between turns is shown only on this terminal.
 
     async def note(self, event: EngineEvent) -> None:
         await self._here.note(event)

@@ -1,4 +1,4 @@
-"""What viewers of a session, and its remote tasks, need of the terminal that runs it."""
+"""The interface to the terminal that runs a session, for its viewers and its remote tasks."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ class SessionDesk(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the session is to end, which closes its questions."""
+        """True if the session is about to end, which closes its questions."""
         ...
 
     def receive(self, line: Line) -> None:

@@ -1,8 +1,8 @@
 """Checks of what viewers may make a session do. Pure.
 
-A viewer is not at this machine. It sends prompts, answers open questions, and stops or slows things
-down. It never changes rules or settings, and an answer approves only the call that was shown.
-Messages that request more are refused with a reason.
+A viewer is not at this machine. It can send prompts, answer open questions, stop work, and make
+requests that relax no restriction. It can't change rules or settings, and an answer approves only
+the call that was shown. Messages that request more are refused with a reason.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ HARMLESS = frozenset(
         "background_tasks", "set_model", "set_max_thinking_tokens", "rename_session", "end_session",
     }
 )  # fmt: skip
-# Modes, the strictest first: a viewer can only select an earlier one than the current.
+# Modes, the strictest first: a viewer can only select one before the current mode.
 STRICTNESS = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 NAMES = {"manual": "default"}
 UNSIGNED = "it is not signed by a device that is paired with the session's machine (clew pair)"
-# Members of a question's input that are its answer, by tool.
+# Members of a question's input that contain its answer, by tool.
 ANSWERS: Mapping[str, frozenset[str]] = {
     "AskUserQuestion": frozenset({"answers", "annotations", "response"})
 }

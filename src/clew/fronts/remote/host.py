@@ -41,9 +41,9 @@ from clew.system.files import is_folder
 STATE = "host.json"
 BEAT_S = 20.0
 ENDS_WITHIN_S = 10.0
-# The pause before a killed session is restarted; doubled each time it is killed soon again.
+# The pause before a killed session is restarted; doubled each time it is soon killed again.
 PAUSE_S, LONGEST_PAUSE_S, STEADY_S = 0.5, 60.0, 60.0
-# Remembered requests that were answered, so that a duplicate has no second effect.
+# How many answered requests are remembered, so that a duplicate has no second effect.
 MOST_KEPT = 500
 
 
@@ -93,10 +93,7 @@ def read_folders(settings: Json) -> list[Path]:
 
 
 class SessionHost:
-    """The host of one machine.
-
-    Its state is in a file, which is written before a request is answered.
-    """
+    """The host on this machine. It saves its state to a file before it answers a request."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class SessionHost:
         sealer: Sealer | None,
     ) -> None:
         self._service = service
-        # Seals what this host says, if the user wants that.
+        # Seals the frames of this host, if the user wants that.
         self._sealer = sealer
         self._home = home
         self._name = name
@@ -215,7 +212,7 @@ class SessionHost:
             try:
                 asked = wire.read(open_frame(self._service.sealer, self.id, payload))
             except SealError:
-                asked = wire.read(payload)  # Refused below, as what it asks for is missing.
+                asked = wire.read(payload)  # Refused below, because its request is missing.
             if isinstance(asked, ControlRequest) and asked.request_id not in self._answers:
                 answer = self._carry_out(asked, payload)
                 name = uuid.uuid5(uuid.UUID(self.id), f"answer:{asked.request_id}")

@@ -54,10 +54,7 @@ def write_file(name: str, value: Json) -> None:
 
 
 def read_file(name: str) -> Json:
-    """Return a file's object.
-
-    A damaged file raises an error: ignoring it would accept any message.
-    """
+    """Return the object in a file. Raise an error if it is damaged, or any message would count."""
     path = find_folder() / name
     try:
         value: Json = msgspec.json.decode(path.read_bytes(), type=dict)

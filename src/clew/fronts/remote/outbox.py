@@ -17,7 +17,7 @@ from clew.core.wire import encode_frame
 
 
 class Outbox:
-    """The queue. `known` are the IDs of all frames ever put into it."""
+    """The queue. `known` contains the IDs of all frames ever added."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

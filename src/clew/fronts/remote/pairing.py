@@ -1,7 +1,7 @@
 """`clew pair`: gives another machine a token and a key, with a code that is valid for two minutes.
 
-It runs without a code on the machine of the sessions, and with the code on the other one. Tokens
-and keys are in files that only their owner can read.
+It runs without a code on the machine that runs the sessions, and with the code on the other one.
+Tokens and keys are in files that only their owner can read.
 """
 
 import argparse
@@ -127,11 +127,11 @@ async def claim(options: argparse.Namespace) -> int:
 
 
 # The keys of sealed sessions, on their way to the other machine. The server passes them on, sealed
-# with a key that follows from the code.
+# with a key derived from the code.
 
 
 def wrap_keys(secret: bytes, claim: str) -> str:
-    """Return this machine's keys as the other one opens them; empty if it has none."""
+    """Return this machine's keys, sealed for the other machine; empty if it has none."""
     sealer = read_sealer(find_folder())
     if load_own_settings(find_config_home(os.environ, Path.cwd())).get("remoteSealed") is True:
         sealer = make_sealer(find_folder())

@@ -155,7 +155,7 @@ async def end(options: argparse.Namespace) -> int:
 
 
 async def end_session(service: SessionService, session: str) -> None:
-    """Interrupt what a session does, which may be to wait for an answer, and end it."""
+    """Interrupt a session, which may be waiting for an answer, and end it."""
     for subtype in ("interrupt", "end_session"):
         request = wire.make_request(make_id(), subtype, {}) | {"uuid": make_id()}
         await send(service, session, request)

@@ -1,7 +1,7 @@
-"""Sealed frames: the server sees what it needs to pass a frame on, and nothing else. Pure.
+"""Sealed frames: the server sees only what it needs to forward a frame. Pure.
 
-A sealed frame has the frame's type and IDs, and the whole frame as a sealed text. The text opens
-only together with these.
+A sealed frame contains the frame's type and IDs, and the complete frame as sealed text. The text
+can be opened only together with the type and the IDs.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -13,7 +13,7 @@ from clew.fronts.remote.signing import MEMBER
 from clew.record.stores.sealing import Sealer, SealError
 
 SEALED = "sealed"
-# What the server knows as the title of a session whose content it can't read.
+# The title that the server gets for a session whose content it can't read.
 SEALED_TITLE = "Sealed session"
 SHOWN = ("type", "uuid", "request_id")
 
@@ -35,7 +35,7 @@ def seal_frame(sealer: Sealer, session: str, frame: Json) -> Json:
 
 
 def open_frame(sealer: Sealer | None, session: str, payload: Json) -> Json:
-    """Return the frame in a payload; one that is not sealed as it is. Raise `SealError`."""
+    """Return the frame in a payload; an unsealed payload is the frame itself. Raise `SealError`."""
     text = payload.get(SEALED)
     if not isinstance(text, str):
         return payload
@@ -58,7 +58,7 @@ STATE = b"state"
 
 
 def seal_state(sealer: Sealer, session: str, report: Json) -> Json:
-    """Return what a worker reports of its session as a patch of what the server has of it."""
+    """Return a worker's report, sealed, as a patch of the state that the server stores."""
     hidden: Json = dict.fromkeys(report)
     return hidden | {SEALED: sealer.seal(session, STATE, msgspec.json.encode(report))}
 

@@ -43,7 +43,7 @@ class ServiceError(ClewError):
 
 
 class SessionService:
-    """One server, with the token of a device. `sealer` opens what is sealed, if anything does."""
+    """One server, with the token of a device. `sealer` opens sealed events, if there is one."""
 
     def __init__(
         self, url: str, token: str, transport: Transport, sealer: Sealer | None = None
@@ -206,9 +206,10 @@ async def open_service(
 
 
 async def follow(service: SessionService, session: str, after: int) -> AsyncIterator[Json]:
-    """Yield what happens in a session after a number, over any number of connections.
+    """Yield the events of a session after a number, over any number of connections.
 
-    Raise `ServiceError` if the server refuses, and `SealError` for what this machine can't open.
+    Raise `ServiceError` if the server refuses, and `SealError` for an event that this machine can't
+    open.
     """
     attempt = 0
     while True:

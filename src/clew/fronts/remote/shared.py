@@ -34,7 +34,7 @@ NOT_FROM_AFAR = "this session runs in a terminal, and only its user can end it t
 
 
 class RelayedInput(HostInput):
-    """The waiting prompts of viewers, which a terminal's session itself keeps."""
+    """Viewers' waiting prompts, which the terminal's session itself keeps."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class RelayedInput(HostInput):
 
 
 class SharedSession(BridgeEnd):
-    """The connection. `view` shows the session to viewers; `drop` asks to be closed."""
+    """The connection. `view` shows the session to viewers; `drop` requests a disconnect."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SharedSession(BridgeEnd):
         title = session.parts.title.text or Path(session.workspace.cwd).name
         self._bridge = SessionBridge(service, find_folder(), session.session_id, title, self)
         self._answering: set[asyncio.Task[None]] = set()
-        # Set when questions are no longer put to viewers.
+        # Set when viewers are no longer asked.
         self._closing = asyncio.Event()
 
     async def run(self) -> None:
@@ -75,14 +75,14 @@ class SharedSession(BridgeEnd):
         await self._bridge.link()
 
     async def open(self) -> None:
-        """Queue what there is of the session, and whatever it says from now on."""
+        """Queue the session so far, and every frame from now on."""
         self._bridge.open()
         await self.view.open(self._session, Options(partial=True, replays=True), "")
         if self._session.conversation.is_running:
             self.view.begin()
 
     async def aclose(self) -> None:
-        """Withdraw what viewers were asked, and send the rest if the server is there."""
+        """Withdraw viewers' open questions, and send the rest if the server responds."""
         self._closing.set()
         for request_id in self._host.open_requests():
             self._host.end(request_id)
@@ -111,7 +111,7 @@ class SharedSession(BridgeEnd):
         )
 
     async def ask(self, question: Question, here: "asyncio.Task[Verdict]") -> Verdict | None:
-        """Ask viewers; return None if the user answers `here` first, or if nobody can any more."""
+        """Ask viewers; return None if the user answers `here` first, or if no viewer can answer."""
         request_id, answer = self._host.begin(ASKED, describe_question(question))
         self.view.change_state("requires_action")
         closing = asyncio.ensure_future(self._closing.wait())
@@ -178,7 +178,7 @@ class SharedSession(BridgeEnd):
 
     async def _answer(self, request: ControlRequest) -> None:
         if request.subtype == "interrupt":
-            # As the Escape key does it: what waits is not sent after all.
+            # As with the Escape key, waiting prompts are not sent after all.
             self._desk.stop()
         self._bridge.put(await answer_control(self._context, request))
         self._desk.changed()

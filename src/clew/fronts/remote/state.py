@@ -1,4 +1,4 @@
-"""The report that a worker sends besides frames: mode, model, cost and context, for viewers."""
+"""The report that a worker sends in addition to frames: mode, model, cost and context size."""
 
 from clew.core.json_object import Json, object_of
 from clew.session.session import Session

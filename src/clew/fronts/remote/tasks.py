@@ -1,8 +1,8 @@
-"""Remote tasks of a session: begun on another machine, watched, answered and ended from here.
+"""Remote tasks of a session: they run on another machine, and are watched and ended from here.
 
 A task is a session that a host (`clew host`) runs. Here it is a background task: its output, its
 questions and its result arrive while the user works on something else, and the model learns how it
-ended. It does not depend on this clew: it continues when clew exits, and the next run of this
+ended. It does not depend on this process: it continues when clew exits, and the next run of this
 session finds it by its record.
 
 Described in docs/using/remote.md.
@@ -53,7 +53,7 @@ ARGUMENTS = re.compile(
 
 
 async def begin_task(session: Session, arguments: str, ask: AskUser) -> BackgroundTask:
-    """Start a session on a host, as `[--host NAME] FOLDER PROMPT` says, and follow it."""
+    """Start a session on a host, given `[--host NAME] FOLDER PROMPT`, and follow it."""
     found = ARGUMENTS.fullmatch(arguments)
     if found is None:
         raise UserError("usage: /remote start [--host NAME] FOLDER PROMPT")
@@ -78,7 +78,7 @@ async def begin_task(session: Session, arguments: str, ask: AskUser) -> Backgrou
 
 
 def resume_tasks(session: Session, ask: AskUser) -> None:
-    """Follow the tasks again that earlier runs of this session have begun."""
+    """Follow the tasks that earlier runs of this session started."""
     place = session.parts.agents.place
     for task_id, record in read_remote_agents(place):
         if record.get("status") == "running" and "server" in record:
@@ -86,7 +86,7 @@ def resume_tasks(session: Session, ask: AskUser) -> None:
 
 
 class RemoteTask(DetachedWork):
-    """The work of one task: to follow its session until it has answered.
+    """A task that follows a remote session until that session has answered.
 
     `place` is where the task is recorded; None if the session is not saved.
     """

@@ -1,6 +1,6 @@
 """`clew --remote URL` without a terminal: a session that only viewers use, through a server.
 
-The session is that of a host (`fronts/headless`); this module is its channel, over a bridge.
+The session is that of a host (`fronts/headless`); this module is its channel, through a bridge.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class RemoteWorker(BridgeEnd):
         """Do nothing: what is not sent yet is in the outbox."""
 
     def _opens(self, frame: Json) -> bool:
-        """Begin when the session is open, which its answer to the first request tells."""
+        """Begin when the session is open, as its answer to the first request shows."""
         response = object_of(frame.get("response"))
         if response.get("request_id") != OPENING:
             return False
@@ -119,7 +119,7 @@ class RemoteWorker(BridgeEnd):
         self.warn(words)
 
     def lose(self) -> None:
-        # Nobody could use the session any more.
+        # No viewer could use the session any more.
         self.is_refused = True
         self.server.stop(0)
 

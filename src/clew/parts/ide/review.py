@@ -1,8 +1,8 @@
 """A file change as a diff in the editor, which the user accepts or rejects there.
 
-Owns what the editor is sent and what its answer means. An answer counts only if it is the response
-to the request that showed this very change. Anything else (an error, a closed tab, the end of the
-connection) is no answer, and the question in clew stays open.
+Owns the request to the editor and the meaning of its answer. An answer counts only if it is the
+response to the request that showed exactly this change. Anything else (an error, a closed tab, the
+end of the connection) is no answer, and the question in clew stays open.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def propose(question: Question, call: BoundCall, session: ToolSession) -> Propos
     except (ClewError, OSError, ValueError):
         return None
     mark = sha256(str(call.block["id"]).encode()).hexdigest()[:6]
-    # Editors recognize the tab of a diff by its two signs.
+    # Editors recognize the tab of a diff by these two signs.
     return ProposedChange(
         path=path, before=before, after=after, tab=f"✻ [clew] {path.name} ({mark}) ⧉"
     )

@@ -1,8 +1,8 @@
-"""Copies of the sessions of other agents, kept fresh, so that lists and searches include them.
+"""Up-to-date copies of other agents' sessions, so that lists and searches include them.
 
-The copies are in a config home of their own, `clew/others` in the user's, made by the importers.
-They follow the agents' files, which are only read: a session that has changed is copied again, and
-one that its agent has deleted stays. `sources.json` remembers which files were read.
+The importers write the copies to a separate config home, `clew/others` in the user's. They follow
+the agents' files, which are only read: a session that has changed is copied again, and one that its
+agent has deleted stays. `sources.json` remembers which files were read.
 
 Decision: docs/decisions/327-sessions-of-other-agents.md
 """
@@ -30,7 +30,7 @@ from clew.system.config.environment import freeze
 from clew.system.config.flags import find_flag_state
 from clew.system.files import is_folder, make_private, replace
 
-# After reading a file took a time, it is left alone for this many times as long.
+# A file is not read again for this many times as long as reading it took.
 PAUSE = 10
 
 
@@ -70,7 +70,7 @@ class OtherSessions:
     def refresh(
         self, environ: Mapping[str, str], user_home: Path, cwd: Path, clock: Callable[[], float]
     ) -> Iterator[tuple[SourceNews, int, int]]:
-        """Copy what is new or changed; yield what each file had, and the progress in files."""
+        """Copy new and changed sessions; yield the news of each file, and the progress in files."""
         require_importers(environ, cwd)
         with self._hold() as known:
             waiting = [
@@ -101,7 +101,7 @@ class OtherSessions:
         return next(iter(find_session(self.home, path.stem)), path)
 
     def adopt(self, name: str, cwd: str) -> Path | None:
-        """Import the copy of a session as a session of clew, and return its transcript."""
+        """Import the copy of a session into clew's own sessions, and return its transcript."""
         path = self.find(name, cwd)
         if path is None:
             return None
@@ -147,7 +147,7 @@ class OtherSessions:
 
     @contextmanager
     def _hold(self) -> Iterator[dict[str, Any]]:
-        """Yield what is known of the sources, locked, and keep what changed of it."""
+        """Yield the records of the sources, locked, and save them if they have changed."""
         make_private(self.home)
         handle = os.open(self.home, os.O_RDONLY)
         try:
@@ -164,7 +164,7 @@ class OtherSessions:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Return what changes with a file, or with a database's log of changes next to it."""
+    """Return a value that changes with a file, or with a database's write-ahead log next to it."""
     stamp: list[int] = []
     for file in (path, path.with_name(f"{path.name}-wal")):
         try:

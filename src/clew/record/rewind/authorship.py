@@ -1,8 +1,8 @@
-"""Who wrote the lines of files: a tool call, or something else between two calls. Pure.
+"""The authors of the lines of files: a tool call, or something else between two calls. Pure.
 
 The lines' authors are kept for each content that a file had, because a rewind or git may bring one
-back. They follow from the `attribution-snapshot` lines of a transcript, which contain what changed
-and not the text, so the files and their saved contents may be gone.
+back. They are computed from the `attribution-snapshot` lines of a transcript, which contain
+positions and not the text, so the files and their saved contents may be gone.
 
 The format is described in docs/using/attribution.md.
 """
@@ -41,7 +41,7 @@ class LineEdit(Struct, frozen=True, kw_only=True):
 
 
 class LineCounts(Struct, frozen=True, kw_only=True):
-    """The lines of a file that the session's calls wrote, and those that others wrote meanwhile."""
+    """How many lines the session's calls wrote, and how many others wrote in the meantime."""
 
     agent: int = 0
     others: int = 0
@@ -90,9 +90,9 @@ def _append(spans: list[Span], span: Span) -> None:
 class Authorship:
     """The authors of the lines of files.
 
-    `contents` has the spans of each known content of a file by its SHA-256, and `newest` the
-    content that the file was last seen with. `shipped` has the authors of lines that were written
-    before the last commit.
+    `contents` has the spans of each known content of a file by its SHA-256, and `newest` has each
+    file's last seen content. `shipped` has the authors of lines that were written before the last
+    commit.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Authorship:
         return content in self.contents.get(path, {})
 
     def see(self, path: str, content: str) -> None:
-        """Note the content of a file that was seen without a change of its authors."""
+        """Record a content that a file was seen with; the authors of its lines do not change."""
         self.contents.setdefault(path, {}).setdefault(content, ())
         self.newest[path] = content
 
@@ -121,7 +121,7 @@ class Authorship:
         self.newest[path] = edit.after
 
     def remove(self, path: str) -> None:
-        """Note that a file is gone. Its contents stay known, because it may come back."""
+        """Record that a file is gone. Its contents stay known, because it may come back."""
         self.newest.pop(path, None)
 
     def ship(self) -> None:

@@ -1,4 +1,4 @@
-"""Backups of changed files in the format with which other tools of the ecosystem rewind.
+"""Backups of changed files in the format that other tools of the ecosystem use to rewind.
 
 clew itself rewinds with `file-change` lines and contents stored by hash. For other tools, the first
 change after a prompt adds a `file-history-snapshot` line for that prompt: it names, for each file
@@ -26,7 +26,7 @@ from clew.record.transcript.source import open_source
 
 # The most files that snapshots name, because each snapshot names all of them.
 FILES_MAX = 300
-# From this many files on, a further file of the same turn is a line of its own.
+# From this many files on, each further file of the same turn gets its own line.
 UPDATED_MAX = 20
 _SNAPSHOT, _DELTA = b'"type":"file-history-snapshot"', b'"type":"file-history-delta"'
 

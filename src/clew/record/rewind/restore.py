@@ -269,7 +269,7 @@ class NotClearError(SessionError):
 
 
 def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> None:
-    """Carry out all of a plan or nothing, as the session's only writer.
+    """Carry out a plan completely or not at all, as the session's only writer.
 
     Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
     a file is not writable. In all three cases nothing has changed.

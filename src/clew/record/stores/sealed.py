@@ -1,7 +1,7 @@
-"""A store that keeps only sealed lines and files, over any other store.
+"""A store that keeps only sealed lines and files, on top of any other store.
 
-A line is sealed at its place, so lines can't be exchanged. What was stored unsealed is read as it
-is; lines are never sealed behind unsealed ones.
+A line is sealed for its place, so lines can't be exchanged. Unsealed lines are read as they are;
+sealed lines are never appended after unsealed ones.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -20,12 +20,12 @@ from clew.system.config.settings import read_switch
 BEGIN, END = b'{"sealed":"', b'"}\n'
 BLOB = "sealed-"
 NO_KEY = "the session is sealed, and this machine has no key that opens it; use clew pair"
-# The session under whose key files are sealed that several sessions share.
+# The session whose key seals the files that several sessions share.
 SHARED = "files"
 
 
 class SealedStore(SessionStore):
-    """The store. It seals if `is_sealing`, and opens what is sealed with any key of `sealer`."""
+    """The store. It seals if `is_sealing`, and opens with any key of `sealer`."""
 
     def __init__(self, store: SessionStore, sealer: Sealer | None, *, is_sealing: bool) -> None:
         self._store = store
@@ -101,7 +101,7 @@ def seal_line(sealer: Sealer, key: TranscriptKey, number: int, line: bytes) -> b
 
 
 def hide_name(key: bytes, name: str) -> str:
-    """Return the name of a sealed file, from which neither its content nor its hash follows."""
+    """Return the name of a sealed file, which reveals neither its content nor its hash."""
     return BLOB + hmac.digest(key, b"clew file\n" + name.encode(), "sha256").hex()
 
 
@@ -109,7 +109,7 @@ def hide_name(key: bytes, name: str) -> str:
 async def open_store(
     text: str, environ: Mapping[str, str], home: Path, settings: Mapping[str, Any]
 ) -> AsyncIterator[SessionStore]:
-    """Open the store that `text` names; with the setting `remoteSealed`, it gets nothing unsealed."""
+    """Open the store that `text` names; with `remoteSealed`, it receives only sealed data."""
     is_sealing = read_switch(settings, "remoteSealed") is True
     folder = get_own_dir(home) / "remote"
     sealer = make_sealer(folder) if is_sealing else read_sealer(folder)

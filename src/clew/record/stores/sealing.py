@@ -1,9 +1,9 @@
-"""Sealing: what a server or a store gets of a session is encrypted with keys that it never has.
+"""Sealing: a server or store receives a session encrypted, with keys that it never has.
 
 A sealed text is the base64 form of a format byte, a nonce and the ciphertext (AES-256-GCM). Each
-session has a key of its own, derived from the machine's. The nonce follows from the text and its
-place, so the same text at the same place is sealed into the same bytes, however often it is sent,
-and a text can't be moved to another place or session.
+session has a key of its own, derived from the machine's. The nonce is derived from the text and its
+place. So the same text at the same place always gives the same bytes, and a text can't be moved to
+another place or session.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -83,7 +83,7 @@ def describe_missing() -> str:
 
 @lru_cache(maxsize=64)
 def derive(key: bytes, session: str) -> "tuple[AESGCM, bytes]":
-    """Return the cipher of a session, and the key from which its nonces follow."""
+    """Return the cipher of a session, and the key from which its nonces are derived."""
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ModuleNotFoundError:
@@ -92,7 +92,7 @@ def derive(key: bytes, session: str) -> "tuple[AESGCM, bytes]":
 
 
 def expand(key: bytes, about: str) -> bytes:
-    """Return a key that follows from another one (HKDF with SHA-256, without a salt)."""
+    """Return a key derived from another one (HKDF with SHA-256, without a salt)."""
     root = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")
     return hmac.digest(root, about.encode() + b"\x01", "sha256")
 
@@ -101,7 +101,7 @@ def expand(key: bytes, about: str) -> bytes:
 
 
 def read_sealer(folder: Path) -> Sealer | None:
-    """Return what opens sealed texts on this machine; None if it has no key."""
+    """Return the sealer that opens sealed texts on this machine; None if it has no key."""
     path = folder / FILE
     if not is_there(path):
         return None
@@ -110,19 +110,19 @@ def read_sealer(folder: Path) -> Sealer | None:
     except (KeyError, TypeError, ValueError):
         keys = []
     if not keys or {len(key) for key in keys} != {KEY_BYTES}:
-        # A new key in its place could not open what was sealed before.
+        # A new key could not open the texts that the old one sealed.
         raise UserError(f"{path}: the keys of sealed sessions can't be read; restore the file")
     return Sealer(keys)
 
 
 def make_sealer(folder: Path) -> Sealer:
-    """Return what seals on this machine; make its key if it has none."""
+    """Return the sealer of this machine; create a key if it has none."""
     found = read_sealer(folder)
     return add_keys(folder, [secrets.token_bytes(KEY_BYTES)]) if found is None else found
 
 
 def add_keys(folder: Path, keys: Sequence[bytes]) -> Sealer:
-    """Keep the keys of another machine too. This machine goes on to seal with its own, if any."""
+    """Add the keys of another machine. This machine still seals with its own key, if it has one."""
     found = read_sealer(folder)
     sealer = Sealer(tuple(dict.fromkeys((*(found.keys if found else ()), *keys))))
     try:

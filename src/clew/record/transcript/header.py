@@ -29,7 +29,7 @@ def require_known_format(path: Path) -> None:
     version = header.get("format") if header.get("type") == "clew-session" else None
     if isinstance(version, int) and version > FORMAT:
         raise SessionError(
-            f"session {path.stem} was was written by clew {header.get('version', '')} in a newer"
+            f"session {path.stem} was written by clew {header.get('version', '')} in a newer"
             f" format ({version}; this version supports up to {FORMAT}), so it can be read but not"
             f" changed; update clew"
         )

@@ -183,7 +183,7 @@ class WebPages:
     def _require_shelf(self) -> Shelf:
         if self._shelf is None:
             raise RefusedError(
-                404, "not_found", "this server does not provide sessions of its own machine"
+                404, "not_found", "this server does not provide sessions stored on its machine"
             )
         return self._shelf
 

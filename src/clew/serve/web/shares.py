@@ -31,7 +31,7 @@ RIGHTS = ("view", "answer", "prompt")
 HOUR_MS = 3_600_000
 MOST_HOURS = 24 * 30
 NAME_CHARACTERS, NOTE_CHARACTERS = 60, 1_000
-# Routes that a link opens besides its session's: both show only that session.
+# Routes that a link opens in addition to its session's: both show only that session.
 SHARED_PATHS = frozenset({"/v1/web/me", "/v1/web/sessions"})
 
 
@@ -158,4 +158,4 @@ class Shares:
 
 def require_own(device: Device) -> None:
     if device.session:
-        raise RefusedError(403, "shared", "a link can't be shared further")
+        raise RefusedError(403, "shared", "a link can't be used to create another link")

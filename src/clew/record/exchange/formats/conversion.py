@@ -196,7 +196,7 @@ class Builder:
         return self.out
 
     def _end_thoughts(self) -> None:
-        """Add thinking that no response follows as a separate response."""
+        """Add thinking as a separate response if no response follows it."""
         if self._thoughts:
             is_kept = self._is_kept
             self._respond([], [], self._at, "", None, {})

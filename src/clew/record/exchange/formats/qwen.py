@@ -78,7 +78,7 @@ def _system(build: Builder, line: Json, at: str) -> None:
         else:
             build.lose("compaction without a summary (the history is kept)")
     else:
-        build.lose(f"note of the other program ({subtype or 'no subtype'})")
+        build.lose(f"note from the other program ({subtype or 'no subtype'})")
 
 
 def _usage(found: Json) -> Json | None:

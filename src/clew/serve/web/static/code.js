@@ -214,7 +214,7 @@ export function countChange(before, after) {
 const ESCAPE = /\u001b(?:\[([0-9;:?<=>]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])|\u009b[0-9;]*[@-~]/g;
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-/** Return a program's output: colors become spans, other escapes and hidden characters go. */
+/** Return a program's output: colors become spans, other escapes are removed, and hidden characters become visible. */
 export function printed(text) {
 	const out = document.createDocumentFragment();
 	let color = '', bold = false, dim = false, last = 0;

@@ -4,7 +4,7 @@ import { encodeSorted, importRoot, openEvent, openEvents, openSession, openText,
 
 const DATABASE = 'clew';
 const STORE = 'kept';
-// The server sends a sign of life every five seconds.
+// The server sends a keep-alive message every five seconds.
 const SILENCE_MS = 12_000;
 const LONGEST_WAIT_MS = 5_000;
 const utf8 = new TextEncoder();
@@ -150,7 +150,7 @@ function roots() {
 	return device?.seals ?? [];
 }
 
-/** Return a page of events, with what is sealed opened. */
+/** Return a page of events, with sealed events opened. */
 export async function readEvents(session, query) {
 	const page = await ask('GET', `/v1/web/sessions/${session}/events?${query}`);
 	const [events, questions, about] = await Promise.all([
@@ -163,14 +163,14 @@ export function openSessions(sessions) {
 	return Promise.all(sessions.map((about) => openSession(roots(), about)));
 }
 
-/** Open what a frame of the stream contains. */
+/** Open the sealed content of a frame of the stream. */
 async function openFrame(session, name, value) {
 	if (name === 'event' || name === 'ephemeral_event') return openEvent(roots(), session, value);
 	if (name === 'session') return openSession(roots(), value);
 	return name === 'sessions' ? openSessions(value) : value;
 }
 
-/** Return the keys that a pairing brought, sealed with a key that follows from its code. */
+/** Return the keys that a pairing brought, sealed with a key derived from its code. */
 async function readGift(root, claim, gift) {
 	if (!gift) return [];
 	const wrapper = await importRoot(await crypto.subtle.sign('HMAC', root, utf8.encode('clew pairing seal')));

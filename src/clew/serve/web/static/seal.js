@@ -1,14 +1,15 @@
-// Sealed sessions: what the server passes on without being able to read it (AES-256-GCM). The keys
-// come with the pairing, and no script can read them. The format is that of `clew.record.stores.sealing`.
+// Sealed sessions, which the server forwards without being able to read them (AES-256-GCM). The
+// keys come with the pairing, and no script can read them. The format is that of
+// `clew.record.stores.sealing`.
 
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const utf8 = new TextEncoder();
-// The keys of sessions, and the key of this browser that opened something of a session.
+// The derived keys, and for each session the key of this browser that opened its texts.
 const derived = new Map();
 const opened = new Map();
 
-/** Return a value as JSON with sorted names, which is what signatures and seals are about. */
+/** Return a value as JSON with sorted names, the form that signatures and seals cover. */
 export function encodeSorted(value) {
 	if (Array.isArray(value)) return `[${value.map(encodeSorted).join(',')}]`;
 	if (value === null || typeof value !== 'object') return JSON.stringify(value);
@@ -37,7 +38,7 @@ function keyFor(root, session) {
 	return known.get(session);
 }
 
-/** Return what a sealed text contains, or null if none of the keys opens it. */
+/** Return the content of a sealed text, or null if none of the keys opens it. */
 export async function openText(roots, session, place, text) {
 	let data;
 	try {
@@ -69,7 +70,7 @@ function placeOf(header) {
 	return `frame\n${encodeSorted(header)}`;
 }
 
-/** Return a frame as the server gets it: with what it needs to pass the frame on, and no more. */
+/** Return a frame in the form that the server receives: with only what it needs to forward it. */
 export async function sealFrame(roots, session, frame) {
 	const header = { type: frame.type, uuid: frame.uuid };
 	if (frame.request_id) header.request_id = frame.request_id;
@@ -91,7 +92,7 @@ export function openEvents(roots, session, events) {
 	return Promise.all(events.map((about) => openEvent(roots, session, about)));
 }
 
-/** Return what the server says of a session, with the worker's sealed report opened. */
+/** Return the server's data on a session, with the worker's sealed report opened. */
 export async function openSession(roots, about) {
 	const text = about?.external_metadata?.sealed;
 	if (typeof text !== 'string') return about;

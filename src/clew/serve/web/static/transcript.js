@@ -198,7 +198,8 @@ export class Transcript {
 
 	takeResult(payload, at) {
 		this.live = [];
-		// The service sums up. Where the page begins within a session, the first turn's cost is unknown.
+		// The reported costs are totals. If a page begins within a session, the first turn's cost is
+		// unknown.
 		const before = this.cost ?? (this.isWhole ? 0 : NaN);
 		if (typeof payload.total_cost_usd === 'number') this.cost = payload.total_cost_usd;
 		const models = Object.values(payload.modelUsage ?? {});
