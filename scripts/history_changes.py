@@ -83,7 +83,7 @@ HISTORY_CHANGES: tuple[HistoryChange, ...] = (
         how="only if the context window is full or the cache has expired; oldest first",
     ),
     HistoryChange(
-        feature="/context exclude, summarise",
+        feature="/context exclude, summarize",
         keeps="before",
         how="you asked for it and saw how much thinking is lost",
     ),

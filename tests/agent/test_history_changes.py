@@ -231,7 +231,7 @@ ACTS: dict[str, Callable[[Turns], Any]] = {
     "removed tool": gone,
     "long result": spilled,
     "old results moved to files": in_files,
-    "/context exclude, summarise": excluded,
+    "/context exclude, summarize": excluded,
     "/context restore": restored,
     "/context pin": pinned,
     "summary": newest_kept,

@@ -71,7 +71,7 @@ def test_a_range_is_put_short_by_a_model_and_a_fork_keeps_it_short(trip: Trip) -
     asked: list[dict[str, Any]] = []
     plan = {"scenario": 1, "answers": [{"text": "It is sixty lines of one kind."}]}
     with serving(plan, on_request=lambda r: asked.append(r.body)) as server:
-        done = slash(trip, f"/context summarise {first} now", server.url)
+        done = slash(trip, f"/context summarize {first} now", server.url)
     assert "replaced by a summary" in done
     assert "a very long line" in json.dumps(asked[-1]["messages"])
     request = sent(trip, "and now")
@@ -137,7 +137,7 @@ ODD_LINES = (
     "exclude " + "f" * 5_000,
     "exclude " + "a " * 500,
     "pin now now now",
-    "summarise now",
+    "summarize now",
     "restore",
     "restore -1",
     "restore 1e9",

@@ -138,7 +138,7 @@ def environment(home: str, url: str) -> dict[str, str]:
 
 
 DIM, BOLD, RED, PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"
-OPENING = "clew demo: a scripted model over real HTTP on this machine, without key or network"
+OPENING = "clew demo: a scripted model over real HTTP on this machine, without a key or network"
 
 
 class DemoScreen:
@@ -365,7 +365,7 @@ def _is_plain() -> bool:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew demo",
-        description="Show clew with a scripted model on loopback, without key or network.",
+        description="Show clew with a scripted model on this machine, without a key or network access.",
     )
     parser.add_argument(
         "what",

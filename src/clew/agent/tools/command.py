@@ -30,8 +30,8 @@ FILE_MAX_BYTES = 64 << 20
 CALLED_OFF = "the user stopped it"
 UNSEEN = "its exit status is unknown"
 UNWATCHED = (
-    "(The process that watched it was killed. The user kept it, so it keeps running and its "
-    "output still arrives, but its exit status will stay unknown. TaskStop ends it.)"
+    "(Its watcher process was killed. The user kept the command, so it is still running and its "
+    "output still arrives, but its exit status can't be known. TaskStop ends it.)"
 )
 
 

@@ -153,7 +153,7 @@ def format_span(facts: Json) -> Iterator[str]:
     first, last = facts["first"], facts["last"]
     where = f"line {first}" if first == last else f"lines {first}-{last}"
     if "sessionId" not in facts:
-        yield f"{where}: not written by clew: you, an editor or a hook"
+        yield f"{where}: written outside clew: by you, an editor or a hook"
         return
     at = format_local_timestamp(facts["timestamp"])
     yield f"{where}: session {facts['sessionId'][:8]}, message {facts['messageUuid'][:8]}, {at}"

@@ -119,9 +119,11 @@ SHORT = 8
 SHOWN_CHARACTERS = 60
 NOW = "now"
 CONTEXT_USAGE = (
-    "messages | edits | exclude FROM [TO] | summarise FROM [TO] | pin FROM [TO] | restore NUMBER; "
+    "messages | edits | exclude FROM [TO] | summarize FROM [TO] | pin FROM [TO] | restore NUMBER; "
     "FROM and TO are prefixes of message IDs, and a prompt on its own selects its turn"
 )
+# Transcripts spell one kind of edit in another way than commands.
+COMMANDS: dict[Kind, str] = {"exclude": "exclude", "summarise": "summarize", "pin": "pin"}
 DONE: dict[Kind, str] = {
     "exclude": "excluded from requests",
     "summarise": "replaced by a summary",
@@ -131,7 +133,7 @@ DONE: dict[Kind, str] = {
 
 async def edit(session: Session, arguments: str) -> Outcome:
     word, *words = arguments.split()
-    kind = next((kind for kind in KINDS if kind == word), None)
+    kind = next((kind for kind in KINDS if word in (kind, COMMANDS[kind])), None)
     is_now = NOW in words
     names = [name for name in words if name != NOW]
     if kind is not None and 0 < len(names) < 3:
@@ -145,7 +147,7 @@ async def _edited(
     editing: Editing, session: Session, kind: Kind, names: Sequence[str], *, is_now: bool
 ) -> Outcome:
     uuids = editing.range(names[0], names[1] if len(names) > 1 else "")
-    line = f"/context {kind} {' '.join(names)} {NOW}"
+    line = f"/context {COMMANDS[kind]} {' '.join(names)} {NOW}"
     chosen = [entry for entry in editing.shown() if entry["uuid"] in set(uuids)]
     words = make_filler(sum(part.tokens for part in break_down(chosen)))
     effect = editing.effect(
@@ -196,7 +198,7 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
     lines = []
     for entry in Editing(session).shown():
         edit = by_uuid.get(entry["uuid"])
-        mark = "" if edit is None else f" [{edit.number}: {edit.kind}]"
+        mark = "" if edit is None else f" [{edit.number}: {COMMANDS[edit.kind]}]"
         words = " ".join(make_excerpt([entry]).split())[:SHOWN_CHARACTERS]
         tokens = sum(part.tokens for part in break_down([entry]))
         start = ">" if is_prompt(entry) else " "
@@ -206,7 +208,8 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
 
 async def _edits(session: Session, _: Sequence[str]) -> Outcome:
     lines = [
-        f"{edit.number:>3}  {edit.kind}  {format_count(len(edit.uuids), 'message')} from {edit.uuids[0][:SHORT]}"
+        f"{edit.number:>3}  {COMMANDS[edit.kind]}  {format_count(len(edit.uuids), 'message')}"
+        f" from {edit.uuids[0][:SHORT]}"
         for edit in session.story.edits.edits
         if edit.uuids
     ]

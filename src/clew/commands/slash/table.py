@@ -279,7 +279,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     SlashCommand(name="clear", description="Start a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     SlashCommand(name="compact", description="Summarize the conversation to free up context", run=compact, hint="[INSTRUCTIONS | --before N | --from N | --list | --show | --undo]"),
     later("config", load_pages, "Show or change settings", hint="[KEY [VALUE]]"),
-    later("context", load_pages, "Show context usage; exclude, summarize or pin messages", hint="[messages | edits | exclude | summarise | pin | restore]"),
+    later("context", load_pages, "Show context usage; exclude, summarize or pin messages", hint="[messages | edits | exclude | summarize | pin | restore]"),
     later("cost", load_pages, "Show the cost of this session"),
     later("diff", load_record, "Show uncommitted changes"),
     later("doctor", load_setup, "Check this installation and suggest fixes", hint="[--offline]"),

@@ -90,7 +90,7 @@ _KINDS = (
     _ours(records.TaskEnded, BESIDE, "the end of a background command", "resume: commands whose end was not reported"),
     _ours(records.RequestCost, BESIDE, "the end of a request", "the session's cost"),
     _ours(records.RequestRepairs, BESIDE, "a history that needed repairs for a request", "tools that show what was changed"),
-    _ours(records.ContextEdits, BESIDE, "/context exclude, pin, summarise, restore", "the request builder"),
+    _ours(records.ContextEdits, BESIDE, "/context exclude, pin, summarize, restore", "the request builder"),
     _ours(records.PromptHashes, BESIDE, "the first request, or a change", "resume: the same system prompt and tools"),
     _ours(records.SessionHeader, BESIDE, "the first message of a session", "readers of the format"),
 )  # fmt: skip

@@ -211,7 +211,7 @@ def make_command(control: RemoteControl) -> SlashCommand[Session]:
             from clew.fronts.remote.tasks import begin_task
 
             task = await begin_task(session, rest, control.ask_for_task)
-            return Show(text=f"Task {task.id} is on its way. /tasks {task.id} shows its progress.")
+            return Show(text=f"Starting task {task.id}. /tasks {task.id} shows its progress.")
         if argument == "off":
             was_on = control.viewers is not None
             await control.disconnect()

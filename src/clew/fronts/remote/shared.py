@@ -105,7 +105,7 @@ class SharedSession(BridgeEnd):
     def describe(self) -> str:
         """Return the state of the connection, and how to follow the session."""
         if not self._bridge.is_connected:
-            return f"Connecting to {self._bridge.url} (/remote off gives up)"
+            return f"Connecting to {self._bridge.url} (/remote off cancels)"
         return (
             f"Connected; follow this session with: {self._bridge.address}\n/remote off disconnects"
         )

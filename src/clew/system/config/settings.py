@@ -117,7 +117,7 @@ KEYS: tuple[SettingKey, ...] = (
         "Longest approval from another device: once or session",
         default="once", choices=("once", "session"), executes=True),
     key("remoteSealed", BOOLEAN,
-        "Encrypt what servers and session stores get of your sessions", default=False,
+        "Encrypt sessions that are sent to servers and session stores", default=False,
         executes=True),
     key("remoteFolders", STRINGS, "Folders in which clew host may start sessions (user settings only)",
         executes=True),
