@@ -7,7 +7,6 @@ import pytest
 
 from clew.core.messages import factories as make
 from clew.core.messages import text
-from clew.core.messages.factories import derive_uuid
 from clew.core.messages.history import History, find_unanswered_calls, make_missing_results
 from clew.core.messages.kinds import find_faults
 from clew.core.messages.messages import AssistantMessage, ProgressMessage, UserMessage
@@ -164,13 +163,6 @@ def test_progress_carries_whatever_its_tool_reports() -> None:
     for data in ({"lines": 3}, [1], "half", None):
         made = ProgressMessage(make.progress("t", data, uuid="u", at=AT))
         assert (made.progress, made.tool_use_id, made.parent_tool_use_id) == (data, "t", None)
-
-
-@requirement("R086")
-def test_the_ids_of_older_programs_collide_below_two_levels() -> None:
-    parent = "12345678-1234-4234-8234-123456789abc"
-    assert derive_uuid(parent, 31) == "12345678-1234-4234-8234-00000000001f"
-    assert derive_uuid(derive_uuid(parent, 1), 0) == derive_uuid(parent, 0)
 
 
 @requirement("R088", "W10")

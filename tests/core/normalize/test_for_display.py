@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 from clew.core.messages import kinds
-from clew.core.messages.factories import derive_uuid
 from clew.core.normalize.for_display import CUTS, DisplayItem, for_display, split
 from tests.core.normalize.build import answer, attachment, call, result, system, user
 from tests.core.normalize.generator import history
@@ -35,8 +34,6 @@ def test_a_message_of_several_blocks_is_several_items_with_ids_of_their_own() ->
     entries = [user("a", "b", uuid="1"), answer("m", "c", uuid="2"), system("turn_duration")]
     assert [item.id for item in for_display(entries)] == [("1", 0), ("1", 1), ("2", 0), ("s", 0)]
     assert [item.id for item in for_display(entries[1:])] == [("2", 0), ("s", 0)]
-    nested = {derive_uuid(derive_uuid("p" * 36, 1), 0), derive_uuid("p" * 36, 0)}
-    assert len(nested) == 1, "which is why nothing here is derived"
 
 
 @requirement("R102", "W24")

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def derive_uuid(parent: str, index: int) -> str:
-    """Return the ID that older programs give to part `index` of a message.
-
-    Use it only to read the files of those programs. IDs of nested parts collide, so clew's own
-    entries do not use it: `derive_uuid(derive_uuid(p, 1), 0)` equals `derive_uuid(p, 0)`.
-    """
-    return f"{parent[:24]}{index:012x}"
-
-
 def format_timestamp(epoch_ms: int) -> str:
     """Format milliseconds since 1970 as UTC with three decimals: `2026-01-31T12:00:00.000Z`."""
     from datetime import UTC, datetime, timedelta

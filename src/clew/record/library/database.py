@@ -50,7 +50,7 @@ class Prices:
 
 
 # Also incremented when the definition of a word changes (words.py).
-VERSION = 3
+VERSION = 4
 WAIT_S = 5.0
 
 _SCHEMA = """

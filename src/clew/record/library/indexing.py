@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
-from clew.core.json_object import list_of
 from clew.core.ledger.ledger import Ledger, find_charges
 from clew.core.messages.encoding import decode
+from clew.core.messages.messages import UserMessage
 from clew.record.library.database import Prices, forget, hold_transaction, open_database
 from clew.record.library.places import TranscriptFile, find_hidden_files, list_transcripts
 from clew.record.library.words import collapse_spaces, text_of
@@ -260,15 +260,7 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
         read.rows.append(
             (at, size, uuid if type(uuid) is str else None, str(kind), collapse_spaces(text))
         )
-        read.prompts += kind == "user" and _is_prompt(entry)
-
-
-def _is_prompt(entry: dict[str, Any]) -> bool:
-    """Return whether a user entry is the user's own prompt, not text from a tool or program."""
-    message = entry.get("message")
-    blocks = list_of(message.get("content") if type(message) is dict else None)
-    answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
-    return not answers and not entry.get("isMeta") and not entry.get("isCompactSummary")
+        read.prompts += kind == "user" and UserMessage(entry).face == "typed"
 
 
 def _keep(
