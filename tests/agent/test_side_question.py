@@ -28,7 +28,7 @@ class Asker:
         writer = Writer(session_id=SESSION_ID, cwd="/", version="0.1.0")
         self.recorder = Recorder(paths=paths, log=log, writer=writer, now=World.now)
         state = SessionState(
-            session_id=SESSION_ID, original_cwd="/", cwd="/", started_at="", initial_model="x"
+            session_id=SESSION_ID, original_cwd="/", started_at="", initial_model="x"
         )
         self.session = SessionTracker(state)
         self.told: list[Any] = []

@@ -254,7 +254,6 @@ class World:
             SessionState(
                 session_id=SESSION_ID,
                 original_cwd="/",
-                cwd="/",
                 started_at=self.now(),
                 initial_model="claude-sonnet-5-5",
             )

@@ -47,7 +47,6 @@ def spent_so_far(
     state = SessionState(
         session_id=session_id,
         original_cwd=cwd,
-        cwd=cwd,
         started_at=get_timestamp(),
         initial_model=model.id,
         environment=environ,

@@ -422,6 +422,28 @@ def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None
     assert "Go on, part 2." not in words
 
 
+@requirement("R188", "R194")
+def test_messages_that_a_summary_keeps_lie_before_it_and_follow_it(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, server.url, 4)
+        resumed(tmp_path, server.url, "/compact --before 2")
+        lines = entries(tmp_path)
+        resumed(tmp_path, server.url, "Next.")
+    (boundary,) = boundaries(tmp_path)
+    segment = boundary["compactMetadata"]["preservedSegment"]
+    by_id = {line["uuid"]: n for n, line in enumerate(lines) if "uuid" in line}
+    kept = [segment["tailUuid"]]
+    while kept[-1] != segment["headUuid"]:
+        kept.append(lines[by_id[kept[-1]]]["parentUuid"])
+    assert len(kept) > 2
+    assert max(by_id[uuid] for uuid in kept) < by_id[boundary["uuid"]]
+    words = json.dumps(window.asked[-1]["messages"])
+    places = [words.index(text) for text in (SAID, "Go on, part 1.", "Go on, part 3.", "Next.")]
+    assert places == sorted(places)
+    assert "Paint it." not in words
+
+
 def test_an_agent_outgrows_its_window_and_reports(tmp_path: Path) -> None:
     rounds = iter(range(1_000))
 

@@ -9,7 +9,7 @@ from clew.core.ledger.state import SessionState, SessionTracker, SideLedger, Tod
 
 def session() -> SessionTracker:
     return SessionTracker(
-        SessionState(session_id="s", original_cwd="/", cwd="/", started_at="", initial_model="m")
+        SessionState(session_id="s", original_cwd="/", started_at="", initial_model="m")
     )
 
 

@@ -23,9 +23,7 @@ def answered(number: int, model: str = MODEL) -> list[dict[str, Any]]:
 
 
 def run(ledger: Ledger) -> SessionTracker:
-    state = SessionState(
-        session_id="s", original_cwd="/", cwd="/", started_at=WHEN, initial_model=MODEL
-    )
+    state = SessionState(session_id="s", original_cwd="/", started_at=WHEN, initial_model=MODEL)
     session = SessionTracker(state, ledger)
     session.change(ApiTimed(duration_ms=30, without_retries_ms=20))
     session.change(ToolTimed(duration_ms=7))

@@ -27,7 +27,7 @@ def services(**rows: Any) -> list[str]:
     return ["--settings", json.dumps({"services": rows})]
 
 
-@requirement("R299")
+@requirement("R299", "R053", "W3")
 def test_claude_on_bedrock_in_frames_signed_for_aws(tmp_path: Path) -> None:
     with serving_wire("frames", CALL, words("It says alpha.")) as service:
         mine = {"like": "bedrock-runtime", "url": service.url, "region": "us-east-1"}

@@ -98,7 +98,7 @@ def test_entries_have_a_type_an_id_a_time_and_what_their_type_has(told: Told) ->
     assert all("uuid" not in line for line in told.lines if line["type"] not in CHAIN)
 
 
-@requirement("R006", "R008", "R023", "R024", "R025")
+@requirement("R006", "R008", "R023", "R024", "R025", "R082")
 def test_answers_carry_what_the_service_said_and_errors_what_went_wrong(told: Told) -> None:
     *answers, error = told.of("assistant")
     for line in answers:
@@ -107,6 +107,7 @@ def test_answers_carry_what_the_service_said_and_errors_what_went_wrong(told: To
         assert line["requestId"]
         assert message["usage"]["input_tokens"] >= 0
     assert error["isApiErrorMessage"] is True
+    assert [block["type"] for block in error["message"]["content"]] == ["text"]
     assert error["message"]["model"] == "<synthetic>"
     assert error["message"]["stop_reason"] == "stop_sequence"
     assert error["message"]["usage"]["output_tokens"] == 0
@@ -142,9 +143,10 @@ def test_a_turn_is_told_and_recorded_in_the_order_in_which_it_happens(told: Told
     assert turn.index("init") < turn.index("assistant") < turn.index("user") < len(turn) - 1
 
 
-@requirement("R169", "R171", "R179", "R262", "C11")
+@requirement("R083", "R169", "R171", "R179", "R262", "C11")
 def test_nothing_that_is_only_shown_is_recorded(told: Told) -> None:
-    assert any(event["type"] == "tool_progress" for event in told.frames)
+    progress = [frame for frame in told.frames if frame["type"] == "tool_progress"]
+    assert {frame["tool_name"] for frame in progress} >= {"Bash"}
     agents = [
         json.loads(line)
         for path in (told.path.with_suffix("") / "subagents").glob("*.jsonl")
@@ -167,7 +169,7 @@ def test_tools_have_a_name_a_description_and_a_schema_in_one_order(told: Told) -
     assert told.bodies[0]["tools"] == told.bodies[1]["tools"]
 
 
-@requirement("R021", "R036", "R040", "R047", "R087", "R092", "R137", "V3", "W20")
+@requirement("R021", "R036", "R130", "R040", "R047", "R087", "R092", "R137", "V3", "W20")
 def test_each_call_has_a_result_that_names_it_raw_and_as_sent(told: Told) -> None:
     uses = {block["id"]: line for line, block in told.blocks("tool_use")}
     results = told.blocks("tool_result")

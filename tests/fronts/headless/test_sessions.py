@@ -308,6 +308,7 @@ def test_what_a_full_disk_kept_out_of_a_session_is_there_at_each_resume(
 
 
 @pytest.mark.parametrize("name", [SESSION.upper(), "hi", "FILE"])
+@requirement("R162")
 def test_an_id_a_title_and_a_file_mean_the_same_to_resume_and_to_sessions(
     tmp_path: Path, server: LoopbackServer, name: str
 ) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +138,20 @@ def test_an_answer_is_the_same_however_its_bytes_come(told: Told) -> None:
         {"type": "hologram", "depth": 3},
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
     ]
+
+
+@requirement("R034")
+def test_texts_and_calls_come_in_parts(told: Told) -> None:
+    events = [f["event"] for f in told.frames if f["type"] == "stream_event"]
+    opened: dict[int, str] = {}
+    parts = set()
+    for each in events:
+        if each["type"] == "content_block_start":
+            opened[each["index"]] = each["content_block"]["type"]
+        if each["type"] == "content_block_delta":
+            parts.add((opened[each["index"]], each["delta"]["type"]))
+    assert {("text", "text_delta"), ("tool_use", "input_json_delta")} <= parts
+    assert {kind for kind, _ in parts} == {"text", "thinking", "tool_use"}
 
 
 @requirement("R029", "W4", "W18", "V7", "V11")

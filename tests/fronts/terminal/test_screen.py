@@ -122,6 +122,7 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
     assert "[Request interrupted by user]" in said
 
 
+@requirement("R233")
 def test_a_silent_line_is_told_with_how_long_it_is_waited_for(tmp_path: Path) -> None:
     soon = {"CLEW_WAIT_HINT_MS": "1000"}
     with (
@@ -129,6 +130,7 @@ def test_a_silent_line_is_told_with_how_long_it_is_waited_for(tmp_path: Path) ->
         OnScreen(tmp_path, server.url, "think", env=soon) as screen,
     ):
         screen.expect("No data for")
+        assert re.search(r"timing out in (8\d|90) s", screen.picture)
         looks_like(screen, "silent")
         screen.type("\x1b")
         screen.expect("Interrupted")

@@ -30,7 +30,6 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
     session_id: str
     original_cwd: str
-    cwd: str
     started_at: str
     initial_model: str
     environment: Mapping[str, str] = {}
@@ -52,12 +51,6 @@ class SessionState(Struct, frozen=True, kw_only=True):
     def model(self) -> str:
         """The model for the next request."""
         return self.model_override or self.initial_model
-
-
-class Moved(Struct, frozen=True, kw_only=True, tag="moved"):
-    """The working directory changed. The session's original directory never changes."""
-
-    cwd: str
 
 
 class ModelChosen(Struct, frozen=True, kw_only=True, tag="model"):
@@ -153,7 +146,7 @@ class FallbackChanged(Struct, frozen=True, kw_only=True, tag="fallback"):
 
 
 Change: TypeAlias = (
-    Moved | ModelChosen | ApiTimed | ToolTimed | LinesChanged | Shipped | TodosSet | Interacted
+    ModelChosen | ApiTimed | ToolTimed | LinesChanged | Shipped | TodosSet | Interacted
     | FallbackChanged
 )  # fmt: skip
 
@@ -161,8 +154,6 @@ Change: TypeAlias = (
 def apply(state: SessionState, change: Change) -> SessionState:
     """Return the state after a change."""
     match change:
-        case Moved():
-            return replace(state, cwd=change.cwd)
         case ModelChosen():
             return replace(state, model_override=change.model)
         case ApiTimed():

@@ -229,7 +229,7 @@ async def get_session_state(context: ControlContext, _: Json) -> Json:
         "is_on_fallback": state.is_on_fallback,
         "permission_mode": session.mode,
         "allowed_tools": list(session.rules.granted),
-        "cwd": session.workspace.cwd,
+        "cwd": session.workspace.where(),
         "original_cwd": state.original_cwd,
         "started_at": past.started_at or state.started_at,
         "last_interaction_at": state.last_interaction_at or None,
