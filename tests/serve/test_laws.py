@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from clew.core.messages.errors import ClewError
-from clew.serve import log
+from clew.serve import log, transcripts
 from clew.serve.database import Transaction
 from clew.serve.log import RefusedError, SentEvent
 from clew.serve.sqlite import SqliteTransaction, connect, migrate
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
-KEY = (log.make_project(log.OWNER), SESSION, "")
+KEY = (transcripts.make_project(log.OWNER), SESSION, "")
 Result = TypeVar("Result")
 
 
@@ -73,7 +73,7 @@ class Sessions(RuleBasedStateMachine):
     @rule()
     def take_over(self) -> None:
         """Another machine hydrates the session and begins a new epoch."""
-        lines = self.do(lambda t: log.read_lines(t, KEY, 0, 10_000))
+        lines = self.do(lambda t: transcripts.read_lines(t, KEY, 0, 10_000))
         token = self.next_id()
         epoch = self.do(lambda t: log.register_worker(t, SESSION, token, None, 1))
         assert epoch == len(self.workers) + 1
@@ -92,7 +92,9 @@ class Sessions(RuleBasedStateMachine):
         lines = worker.lines[at:]
 
         def append(transaction: Transaction) -> tuple[int, bytes]:
-            return log.append_lines(transaction, KEY, lines, at=at, epoch=worker.epoch, now_ms=1)
+            return transcripts.append_lines(
+                transaction, KEY, lines, at=at, epoch=worker.epoch, now_ms=1
+            )
 
         if worker is not self.current:
             self.refuses(append, "superseded_by_worker")
@@ -116,7 +118,7 @@ class Sessions(RuleBasedStateMachine):
 
     def appends(self, lines: list[bytes], at: int) -> Callable[[Transaction], Any]:
         epoch = self.current.epoch
-        return lambda t: log.append_lines(t, KEY, lines, at=at, epoch=epoch, now_ms=1)
+        return lambda t: transcripts.append_lines(t, KEY, lines, at=at, epoch=epoch, now_ms=1)
 
     @rule(is_sent_twice=st.booleans())
     def ask(self, is_sent_twice: bool) -> None:
@@ -180,7 +182,7 @@ class Sessions(RuleBasedStateMachine):
     # -- what always holds
 
     def stored(self) -> list[bytes]:
-        return self.do(lambda t: log.read_lines(t, KEY, 0, 10_000))
+        return self.do(lambda t: transcripts.read_lines(t, KEY, 0, 10_000))
 
     @invariant()
     def lines_are_a_prefix_of_the_writers_file(self) -> None:
@@ -203,9 +205,9 @@ class Sessions(RuleBasedStateMachine):
 
 
 def chain_of(lines: list[bytes]) -> bytes:
-    chain = log.NO_LINES
+    chain = transcripts.NO_LINES
     for line in lines:
-        chain = log.extend_chain(chain, line)
+        chain = transcripts.extend_chain(chain, line)
     return chain
 
 

@@ -10,7 +10,8 @@ from starlette.responses import JSONResponse, Response
 from clew.core.json_object import Json
 from clew.serve.devices import Device
 from clew.serve.frames import SESSION_PREFIX
-from clew.serve.log import RefusedError, make_project
+from clew.serve.log import RefusedError
+from clew.serve.transcripts import make_project
 
 BODY_MAX_BYTES = 64 << 20
 EVENTS_MAX_BYTES = 8 << 20

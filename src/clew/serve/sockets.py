@@ -21,11 +21,9 @@ from clew.serve.feed import Feed, Subscriber
 from clew.serve.frames import SESSION_PREFIX
 from clew.serve.log import LoggedEvent, RefusedError
 from clew.serve.requests import EVENTS_MAX_BYTES, parse_uuid
+from clew.serve.streams import SILENCE_S, STALLED_S
 
 AUTH_S = 10.0
-# A viewer that reads nothing for this long is disconnected.
-STALLED_S = 30.0
-SILENCE_S = 15.0
 PAGE = 200
 REFUSED, TOO_LARGE, GOING_AWAY = 1008, 1009, 1001
 KEEP_ALIVE = b'{"type":"keep_alive"}\n'
