@@ -52,7 +52,7 @@ from clew.parts.background_tasks import find_news, list_running
 from clew.parts.context import NOTHING, Ground, HostParts, Thread, prepare_ground
 from clew.parts.hooks import make_granter
 from clew.parts.memory.part import MemoryPart
-from clew.parts.part import PartContext
+from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import load_plugins
 from clew.parts.store_copy import open_store_copy
 from clew.parts.toolset import new_tool_session, new_toolset, offered_tools
@@ -70,6 +70,7 @@ from clew.system.process.run import Programs
 
 if TYPE_CHECKING:
     from clew.agent.offers import ServiceOffer
+    from clew.parts.telemetry import Telemetry
 
 
 @asynccontextmanager
@@ -102,6 +103,7 @@ async def open_session(
         opened.callback(
             leave_totals, thread.recorder, thread.spending, thread.past, time.monotonic()
         )
+        telemetry = load_telemetry(ground, thread)
         parts = make_parts(
             ground,
             thread,
@@ -111,6 +113,7 @@ async def open_session(
             plugins=plugins,
             kinds=kinds,
             agent_faults=agent_faults,
+            telemetry=telemetry or Part(),
         )
         opened.push_async_callback(parts.aclose)
         ask = serialise_questions(parts.ide.beside(ask))
@@ -121,6 +124,8 @@ async def open_session(
 
             watch = watch_for_debugging(ground, thread, opened)
             debug_file = "" if options.debug is None else place_of(ground, thread)
+        if telemetry is not None:
+            watch = join_watches(watch, telemetry.watch)
         tool_session = new_tool_session(
             ground,
             thread,
@@ -201,6 +206,22 @@ async def open_session(
             *parts.notices(),
         )
         yield session_of(context, parts, notices, debug_file)
+
+
+def load_telemetry(ground: Ground, thread: Thread) -> "Telemetry | None":
+    """Return the part that sends telemetry, if the user switched that on."""
+    if not ground.environment.switch("telemetry"):
+        return None
+    # Imported here, because few users want it.
+    from clew.parts.telemetry import Telemetry
+
+    return Telemetry(ground, thread)
+
+
+def join_watches(
+    inner: Callable[[Emit], Emit], outer: Callable[[Emit], Emit]
+) -> Callable[[Emit], Emit]:
+    return lambda emit: outer(inner(emit))
 
 
 def session_of(

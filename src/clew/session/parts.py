@@ -73,6 +73,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     title: SessionTitle
     remembering: Remembering
     packages: Part
+    telemetry: Part
     reloading: Reloading
 
     def __iter__(self) -> Iterator[Part]:
@@ -119,6 +120,7 @@ def make_parts(
     plugins: SessionPlugins,
     kinds: AgentCatalog,
     agent_faults: Sequence[str],
+    telemetry: Part,
 ) -> SessionParts:
     """Make every part from its inputs and the parts it depends on; nothing starts to run yet."""
     options, began, side = ground.options, ground.began, thread.side
@@ -186,6 +188,7 @@ def make_parts(
         title=SessionTitle(ground, thread),
         remembering=Remembering(ground),
         packages=packages or Part(),
+        telemetry=telemetry,
         reloading=Reloading(
             ground,
             plugins=plugins,

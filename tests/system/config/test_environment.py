@@ -44,7 +44,8 @@ def test_the_defaults_stand_where_nothing_is_said() -> None:
     nothing = freeze({})
     assert nothing.number("bash_timeout_ms") == 120_000
     assert nothing.number("max_output_tokens") is None
-    assert nothing.switch("telemetry_disabled")
+    assert not nothing.switch("telemetry")
+    assert not nothing.switch("telemetry_disabled")
     assert not nothing.switch("sandboxed")
     assert not nothing.switch("model")
     assert nothing.source("model") is None

@@ -37,6 +37,7 @@ from clew.core.messages.text import format_count
 from clew.parts.mcp.config import StdioServer
 from clew.parts.mcp.scopes import find_configured_servers
 from clew.parts.skills.folders import SkillLibrary, places_of
+from clew.parts.telemetry import plan_telemetry
 from clew.permissions.in_session import enter_current_mode
 from clew.permissions.modes import RefusedMode
 from clew.permissions.session_rules import (
@@ -354,8 +355,11 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
     for rule in find_unused_rules(standing):
         # A host program may provide a tool of that name, which is unknown here.
         yield note(subject, rule.message, f"remove the rule, or {NOBODYS_TOOL}")
-    allowed = "" if environment.switch("telemetry_disabled") else " (although a variable allows it)"
-    yield make_fine(subject, f"telemetry: none{allowed}")
+    plan = plan_telemetry(standing.environ, environment)
+    targets = ", ".join(f"{signal} to {target.shown}" for signal, target in plan.targets.items())
+    yield make_fine(subject, f"telemetry: {targets or 'none'}")
+    for problem in plan.problems:
+        yield note(subject, problem, "see docs/using/telemetry.md")
     set_now = ", ".join(environment.told())
     yield make_fine(subject, f"environment: {set_now or 'no clew variables set'}")
     for line in environment.faults:

@@ -166,8 +166,16 @@ def _number(value: Any) -> float:
 
 
 def count_changed_lines(outcome: Any) -> LinesChanged | None:
-    """Return how many lines an edit added and removed, from the patch in its result."""
-    hunks = list_of(outcome.get("structuredPatch") if type(outcome) is dict else None)
+    """Return how many lines an edit added and removed, from the patch in its result.
+
+    A new file has no patch; all its lines are new.
+    """
+    if type(outcome) is not dict:
+        return None
+    hunks = list_of(outcome.get("structuredPatch"))
+    content = outcome.get("content")
+    if outcome.get("type") == "create" and not hunks and type(content) is str and content:
+        return LinesChanged(added=len(content.splitlines()), removed=0)
     lines = [line for hunk in hunks for line in hunk["lines"]]
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)

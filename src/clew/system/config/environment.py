@@ -194,14 +194,22 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "1: tell the host when a session becomes idle or busy"),
     variable("reads_state", "text", "CLAUDE_CODE_SDK_READS_SESSION_STATE",
         "1: same as CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"),
+    variable("telemetry", "switch", "CLEW_ENABLE_TELEMETRY CLAUDE_CODE_ENABLE_TELEMETRY",
+        "1: send telemetry to the collector that the OTEL_ variables name"),
     variable("telemetry_disabled", "switch",
         "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
-        "clew has no telemetry regardless of this variable; `clew doctor` confirms it", "1"),
+        "1: send no telemetry, even if it is enabled"),
     variable("config_dir", "text", "CLEW_CONFIG_DIR CLAUDE_CONFIG_DIR", "Config home", "~/.claude"),
 )
 # Variables set by the machine and the terminal, read where they are needed.
 AMBIENT: tuple[Variable, ...] = (
     variable("home", "text", "HOME USERPROFILE", "Home folder"),
+    variable("otel", "text",
+        "OTEL_METRICS_EXPORTER OTEL_LOGS_EXPORTER OTEL_EXPORTER_OTLP_ENDPOINT "
+        "OTEL_METRIC_EXPORT_INTERVAL OTEL_LOGS_EXPORT_INTERVAL OTEL_SERVICE_NAME "
+        "OTEL_RESOURCE_ATTRIBUTES OTEL_LOG_USER_PROMPTS OTEL_LOG_TOOL_DETAILS "
+        "OTEL_METRICS_INCLUDE_SESSION_ID OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+        "Telemetry, if it is enabled (see docs/using/telemetry.md)"),
     variable("path", "text", "PATH", "Directories searched for programs"),
     variable("git_dir", "text", "GIT_DIR", "Repository that git uses"),
     variable("editor", "text", "VISUAL EDITOR", "Editor for prompts and plans", "vi"),
