@@ -9,7 +9,7 @@ if a test names an id that is not here, or names one that is still deferred.
 `make parity` prints the table.
 """
 
-import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Faster than parsing all tests, which gives the same.
+CALL = re.compile(r'\brequirement\(((?:\s*"[^"]*",?)+)\s*\)')
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,9 @@ def requirement(*ids: str) -> Callable[[Any], Any]:
 def ids_in_tests(root: Path) -> Iterator[tuple[str, str]]:
     """Each (id, test file) named by a `@requirement(...)` below `root`, read as text."""
     for path in sorted(root.rglob("test_*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "requirement"
-            ):
-                for argument in node.args:
-                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                        yield argument.value, str(path.relative_to(root))
+        for call in CALL.finditer(path.read_text("utf-8")):
+            for record_id in re.findall(r'"([^"]*)"', call[1]):
+                yield record_id, str(path.relative_to(root))
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Facts about the house that more than one gate reads: its folders and its PURE modules."""
 
 import ast
+import functools
 import tomllib
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -35,6 +36,12 @@ def pure_files() -> list[Path]:
     return files
 
 
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    """The tree of a source file, which several gates walk."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def import_graph(*, types: bool) -> dict[str, set[str]]:
     """Every module and the modules that it imports, wherever the import stands."""
     names = {
@@ -42,7 +49,7 @@ def import_graph(*, types: bool) -> dict[str, set[str]]:
         for path in SRC.rglob("*.py")
     }
     return {
-        name: set(imported(ast.parse(path.read_text("utf-8")), names, types=types)) - {name}
+        name: set(imported(parse(path), names, types=types)) - {name}
         for name, path in names.items()
     }
 

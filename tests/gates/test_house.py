@@ -11,6 +11,7 @@ from tests.gates.house import (
     ROOT,
     SRC,
     import_graph,
+    parse,
     path_of,
     project,
     pure_files,
@@ -25,7 +26,7 @@ MAGNETS = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
 @pytest.mark.parametrize("path", pure_files(), ids=lambda p: str(p.relative_to(SRC)))
 def test_a_pure_module_touches_no_world(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parse(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in FORBIDDEN_CALLS, f"{path}:{node.lineno} {node.func.id}()"
@@ -53,7 +54,7 @@ OF_A_LISTING = "entry"
 def test_what_lies_at_a_path_is_asked_where_nobody_may_look_too() -> None:
     asked = set()
     for path in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parse(path)):
             match node:
                 case ast.Call(
                     func=ast.Attribute(
@@ -103,7 +104,7 @@ def test_every_class_has_a_name_of_its_own() -> None:
     names = [
         node.name
         for path in SRC.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.ClassDef)
     ]
     assert {name for name in names if names.count(name) > 1} == SHARED_CLASS_NAMES

@@ -12,7 +12,7 @@ from clew.system.config.environment import AMBIENT, VARIABLES
 from clew.system.config.settings import BY_NAME, KEYS
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
-from tests.gates.house import SRC
+from tests.gates.house import SRC, parse
 
 ENVIRONMENTS = ("environ", "environment", "env")
 # Set for programs that clew starts, not read from what started clew.
@@ -53,7 +53,7 @@ def nodes() -> Iterator[tuple[str, ast.AST]]:
     for path in SRC.rglob("*.py"):
         name = str(path.relative_to(SRC))
         if name != "system/config/settings.py":
-            yield from ((name, node) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+            yield from ((name, node) for node in ast.walk(parse(path)))
 
 
 def read_settings() -> Iterator[tuple[str, str, str]]:

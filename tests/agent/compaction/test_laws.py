@@ -248,8 +248,14 @@ def hostile_entries(seed: int) -> list[Json]:
     return [e | {"uuid": f"{seed}-{n}"} for n, e in enumerate(entries) if isinstance(e, dict)]
 
 
-@pytest.mark.parametrize("seed", range(1_500))
-def test_no_cut_parts_a_call_from_its_result(seed: int) -> None:
+# One item a seed would cost more than the seeds do.
+@pytest.mark.parametrize("start", range(0, 1_500, 100))
+def test_no_cut_parts_a_call_from_its_result(start: int) -> None:
+    for seed in range(start, start + 100):
+        check_cuts(seed)
+
+
+def check_cuts(seed: int) -> None:
     entries = hostile_entries(seed)
     for selection in (
         boundary.with_tail(entries, Random(seed).choice([0, 100, 1_000])),

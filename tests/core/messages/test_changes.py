@@ -154,8 +154,7 @@ def made_here(tree: ast.AST) -> set[tuple[str, int]]:
 
 def writes(tree: ast.AST) -> list[int]:
     """Lines that write into a member of a message which they did not make themselves."""
-    found: list[int] = []
-    made = made_here(tree)
+    found: list[tuple[ast.AST, int]] = []
     for node in ast.walk(tree):
         targets: list[ast.AST] = []
         if isinstance(node, ast.Assign | ast.Delete):
@@ -164,12 +163,15 @@ def writes(tree: ast.AST) -> list[int]:
             targets = [node.target]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             targets = [node.func.value] if node.func.attr in MUTATORS else []
-        for target in targets:
-            inner = getattr(target, "value", None)
-            own = isinstance(inner, ast.Name) and (inner.id, node.lineno) in made
-            if member_of_a_message(target) and not own:
-                found.append(node.lineno)
-    return found
+        found += [(target, node.lineno) for target in targets if member_of_a_message(target)]
+    # Few modules have such lines, and this is slow.
+    made = made_here(tree) if found else set()
+    return [
+        line
+        for target, line in found
+        if not isinstance(inner := getattr(target, "value", None), ast.Name)
+        or (inner.id, line) not in made
+    ]
 
 
 @pytest.mark.parametrize(
