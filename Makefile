@@ -37,11 +37,12 @@ $(READY): locks/dev.txt
 demo: $(READY) ## let clew fix a failing test, with a scripted model
 	@$(BIN)/clew demo
 
+# Tests wait for processes and for each other, so that more of them run than there are cores.
 test: $(READY) ## run the quick tests, with coverage of the pure modules
-	@$(PYTEST) -n 2 -m "not laws and not e2e and not crash" --cov --cov-report=term
+	@CLEW_TESTS_TARGET=test $(PYTEST) -n 4 --dist worksteal -m "not laws and not e2e and not crash" --cov --cov-report=term
 
 laws: $(READY) ## run the property tests with many examples
-	@CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
+	@CLEW_TESTS_TARGET=laws CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
 
 $(VENV)/.published: $(READY) locks/e2e.txt
 	@echo "installing the published programs that clew is tested against (once)"
@@ -51,14 +52,14 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 e2e: $(VENV)/.published $(VENV)/.dist ## run end-to-end tests with published programs
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
-	@CLEW_TESTS_EXEC=1 $(PYTEST) -m "e2e and not local" tests --timeout 900
+	@CLEW_TESTS_TARGET=e2e CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 --dist loadfile -m "e2e and not local" tests --timeout 900
 
 e2e-local: $(READY) ## run tool turns against a real llama.cpp server (built once)
 	@$(PY) -m scripts.llama_server
 	@$(PYTEST) -m local tests/providers --timeout 3600
 
 crash: $(READY) ## test crashes, full disks and damaged files
-	@CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 -m crash tests --timeout 900
+	@CLEW_TESTS_TARGET=crash CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 -m crash tests --timeout 900
 
 fuzz: $(READY) ## run generated command lines that permissions allow (SECONDS, SEED, HOLES=1)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1) $(if $(HOLES),--holes)

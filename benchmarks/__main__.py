@@ -2,6 +2,7 @@
 
 import platform
 import sys
+import time
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -19,19 +20,29 @@ def line(figure: Figure) -> str:
     return f"  {figure.name:<58} {figure.value:>10.4g} {figure.unit:<8} {goal:<16} {verdict:<8} {figure.note}".rstrip()
 
 
-def measure(subject: str) -> tuple[int, int, bool]:
-    """Print the figures of a benchmark; return the goals met, all goals, and whether it ended."""
-    met = goals = 0
+def measure(subject: str) -> tuple[list[Figure], bool]:
+    """Print the figures of a benchmark; return those with a goal, and whether it ended."""
+    measured: list[Figure] = []
     try:
         for figure in import_module(f"benchmarks.bench_{subject}").figures():
             print(line(figure), flush=True)
-            goals += figure.met is not None
-            met += figure.met is True
+            if figure.met is not None:
+                measured.append(figure)
     except (AssertionError, LookupError, OSError, RuntimeError, ValueError):
         # The other benchmarks still run, and the last line names this one.
         traceback.print_exc()
-        return met, goals, False
-    return met, goals, True
+        return measured, False
+    return measured, True
+
+
+def verdict(measured: list[Figure], broken: list[str], elapsed_s: float) -> str:
+    """Return the last line, which names what went wrong."""
+    missed = [figure.name for figure in measured if not figure.met]
+    minutes, seconds = divmod(round(elapsed_s), 60)
+    parts = [f"bench: {len(measured) - len(missed)} of {len(measured)} goals met"]
+    parts += [f"not met: {', '.join(missed)}"] if missed else []
+    parts += [f"broken: {', '.join(broken)}"] if broken else []
+    return "; ".join([*parts, f"{minutes}:{seconds:02}"])
 
 
 def main() -> int:
@@ -45,14 +56,15 @@ def main() -> int:
         )
         return 2
     print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}")
-    met = goals = 0
-    broken = []
+    started_s = time.monotonic()
+    measured: list[Figure] = []
+    broken: list[str] = []
     for subject in sys.argv[1:] or subjects:
         print(f"\n{subject}", flush=True)
-        met_here, goals_here, ended = measure(subject)
-        met, goals = met + met_here, goals + goals_here
+        figures, ended = measure(subject)
+        measured += figures
         broken += [] if ended else [subject]
-    print(f"\n{met} of {goals} goals met" + (f"; broken: {', '.join(broken)}" if broken else ""))
+    print(f"\n{verdict(measured, broken, time.monotonic() - started_s)}")
     return 1 if broken else 0
 
 

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import os
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -23,13 +24,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the sums of what passing tests counted with `record_property`."""
+STARTED_S = time.monotonic()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Prints the verdict of a whole run as the last line, for `make`, which sets CLEW_TESTS_TARGET.
+
+    It has the sums of what passing tests counted with `record_property`.
+    """
+    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return
     counted: Counter[str] = Counter()
-    for report in terminalreporter.stats.get("passed", []):
+    for report in reporter.stats.get("passed", []):
         counted.update({name: n for name, n in report.user_properties if type(n) is int})
-    for name, number in counted.items():
-        terminalreporter.write_line(f"{number:,} {name}")
+    figures = [f"{number:,} {name}" for name, number in counted.items()]
+    if target := os.environ.get("CLEW_TESTS_TARGET"):
+        minutes, seconds = divmod(round(time.monotonic() - STARTED_S), 60)
+        ended = [
+            (kind, len(reporter.stats.get(kind, []))) for kind in ("failed", "error", "passed")
+        ]
+        parts = [f"{n:,} {kind}" for kind, n in ended if n or kind == "passed"]
+        figures = [
+            ", ".join([f"{target}: {parts[0]}", *parts[1:], *figures, f"{minutes}:{seconds:02}"])
+        ]
+    for line in figures:
+        reporter.write_line(line)
 
 
 @pytest.hookimpl(tryfirst=True)
