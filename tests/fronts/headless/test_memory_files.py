@@ -9,6 +9,7 @@ import pytest
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.headless.test_web import call
+from tests.requirements import requirement
 
 SECRET = "tangerine-4711"
 YES = {"text": "Yes.", "times": "always"}
@@ -209,3 +210,36 @@ def test_memory_explain_says_why_a_file_is_left_out(tmp_path: Path, work: Path) 
     a_file("CLAUDE.md")(work)
     told = clew(tmp_path, "http://127.0.0.1:1", "memory", "explain").stdout
     assert f"{work}/CLAUDE.md: it is a symlink to {tmp_path}/private/one.md" in told
+
+
+@requirement("W15", "C8")
+def test_each_instruction_file_speaks_once_as_it_was_when_the_session_began(
+    tmp_path: Path, work: Path
+) -> None:
+    (tmp_path / "mine.md").write_text("ELDER\n", "utf-8")
+    (work / "inside.md").write_text("BIRCH\n", "utf-8")
+    (tmp_path / "elsewhere.md").write_text("HAZEL\n", "utf-8")
+    (work / "CLAUDE.md").write_text(
+        f"ALDER\n@inside.md\n@~/mine.md\n@{tmp_path / 'elsewhere.md'}\n", "utf-8"
+    )
+    # Other names of one file; names and imports of two files.
+    (work / "AGENTS.md").hardlink_to(work / "CLAUDE.md")
+    (work / "below").mkdir(exist_ok=True)
+    (work / "below" / "CLAUDE.md").write_text("MAPLE\n", "utf-8")
+    (work / "below" / "a.txt").write_text("text\n", "utf-8")
+    read = {"tool": "Read", "input": {"file_path": "below/a.txt"}}
+    write = {"tool": "Bash", "input": {"command": "echo LATER > CLAUDE.md"}}
+    answers = [{"content": [write, read]}, {"text": "Fine.", "times": "always"}]
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
+        assert done.returncode == 0, done.stderr
+        clew(tmp_path, server.url, "-p", "again")
+        first, second, *_, fresh = (json.dumps(r.body["messages"]) for r in server.requests)
+    assert [first.count(word) for word in ("ALDER", "BIRCH", "MAPLE")] == [1, 1, 0]
+    # A project's file brings in nothing from outside unless the user approves it.
+    assert ("ELDER" in first, "HAZEL" in first) == (False, False)
+    assert second.count("MAPLE") == 1
+    assert second.count("LATER") == 1
+    assert "ALDER" in second
+    assert "ALDER" not in fresh
+    assert "LATER" in fresh

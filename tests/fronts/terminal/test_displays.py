@@ -16,6 +16,7 @@ from clew.fronts.render.displays import (
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.terminal.terminal import Terminal
+from tests.requirements import requirement
 
 TASK = {"subject": "Read the code", "description": "all of it"}
 STEPS: dict[str, list[Any]] = {
@@ -50,6 +51,8 @@ FOR_THE_MODEL = (
 )
 FOR_THE_USER = (
     "look around",
+    "twice.txt",
+    "echo forbidden",
     "Added task #1: Read the code",
     "Task #1: now in_progress",
     "Message shown",
@@ -58,6 +61,7 @@ FOR_THE_USER = (
 )
 
 
+@requirement("R132")
 def test_no_text_for_the_model_is_on_the_screen(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
