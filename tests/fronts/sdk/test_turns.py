@@ -123,3 +123,9 @@ async def test_a_deferred_approval_is_given_after_the_program_has_ended(
     assert [(work / name).read_text("utf-8") for name in ("one", "two")] == ["one\n", "two\n"]
     assert session.deferred_calls() == []
     assert session.check() == []
+
+
+async def test_a_turn_that_was_not_begun_says_how_to_begin_it(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        with pytest.raises(RuntimeError, match="use `async with"):
+            await client.turn("never").finish()

@@ -373,7 +373,10 @@ def find_store(url: str) -> "ProgramStore":
 
 
 class ClientTurn:
-    """One prompt with its own messages and result. Iterate over it, or call `finish`."""
+    """One prompt with its own messages and result.
+
+    Enter it with `async with`; then iterate over it, or call `finish`.
+    """
 
     def __init__(self, client: ClewClient, prompt: str | Sequence[Json]) -> None:
         self._client = client
@@ -428,6 +431,8 @@ class ClientTurn:
         self._client._in_turn.release()
 
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
+        if not self._uuid:
+            raise RuntimeError("the turn has not begun; use `async with client.turn(prompt)`")
         while self._result is None:
             async for message in self._client.receive_response():
                 if isinstance(message, Result) and self._uuid not in self._client._unanswered:
