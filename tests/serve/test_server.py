@@ -13,6 +13,7 @@ from clew.serve import devices
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.testing.conform_store import CASES
+from tests.requirements import requirement
 from tests.serve.served import Served, served
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
@@ -90,6 +91,7 @@ async def test_the_first_answer_wins_and_the_second_learns_whose_it_was(tmp_path
         assert seen["sequence_num"] == 2
 
 
+@requirement("R289")
 async def test_a_stream_goes_on_after_the_number_that_a_reader_has(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         token, epoch = await begin(server)

@@ -82,7 +82,9 @@ def test_the_place_in_the_file_and_the_chain_are_an_order_and_times_are_none(
     lines = [said(kind, n, text) | {"timestamp": time}
         for n, (kind, text, time) in enumerate(zip(kinds, texts, at, strict=True), 1)]  # fmt: skip
     # A branch that was left, with the newest time; and a leaf that says which one is live.
-    lines.insert(3, said("user", 9, "LEFT", parentUuid=uid(2)) | {"timestamp": "2027-01-01T00:00:00.000Z"})
+    lines.insert(
+        3, said("user", 9, "LEFT", parentUuid=uid(2)) | {"timestamp": "2027-01-01T00:00:00.000Z"}
+    )
     left(tmp_path, *lines, entry("file-history-snapshot", 12))
     with serving(FINE, strict=True) as server:
         clew(tmp_path, server.url, "-p", "GAMMA", "--resume", SESSION)

@@ -1,18 +1,22 @@
 """What documents say of tools: what a call touches, what it knows, and how it ends, shown by runs."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, asked, uses
-from tests.fronts.headless.clew_process import clew, transcripts, until
+from tests.fronts.headless.clew_process import clew, command, environment, transcripts, until
 from tests.fronts.headless.host_process import Hosted
 from tests.parts.mcp.yard import entry
 from tests.requirements import requirement
 
 Json = dict[str, Any]
+FILES, FILE_BYTES = 16, 7_000_000
 DONE = {"text": "Done.", "times": "always"}
 
 
@@ -40,7 +44,14 @@ def test_what_a_call_may_do_depends_on_its_input_and_its_file(tmp_path: Path) ->
         {"tool": "mcp__memo__echo", "input": {"text": "hey"}},
     ]  # fmt: skip
     config = json.dumps({"mcpServers": {"memo": entry("honest")}})
-    options = ("--mcp-config", config, "--disallowedTools", "Read(shut.txt)", "--disallowedTools", "Glob")
+    options = (
+        "--mcp-config",
+        config,
+        "--disallowedTools",
+        "Read(shut.txt)",
+        "--disallowedTools",
+        "Glob",
+    )
     with serving({"scenario": 1, "answers": [{"content": calls}, DONE]}, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", *options)
         first, second = (request.body for request in server.requests)
@@ -122,3 +133,38 @@ def test_a_call_knows_the_models_tools_and_servers_of_its_session(tmp_path: Path
     assert refused["is_error"] is True
     assert "you said hey" in json.dumps(echoed)
     assert not (tmp_path / "work" / "made").exists()
+
+
+def peak_bytes(home: Path, count: int) -> int:
+    """The most memory of a run that reads so many large files and then edits the first."""
+    work = home / "work"
+    work.mkdir(parents=True)
+    text = "first\n" + "wool\n" * (FILE_BYTES // 5)
+    reads = []
+    for number in range(count):
+        (work / f"{number}.txt").write_text(text, "utf-8")
+        reads.append({"tool": "Read", "input": {"file_path": f"{number}.txt", "limit": 1}})
+    edit = {"file_path": "0.txt", "old_string": "first", "new_string": "FIRST"}
+    calls = [*reads, {"tool": "Edit", "input": edit}]
+    answers = [*({"content": [call]} for call in calls), DONE]
+    with (
+        serving({"scenario": 1, "answers": answers}) as server,
+        subprocess.Popen(
+            command("-p", "go", "--permission-mode", "acceptEdits"),
+            cwd=work,
+            env=environment(home, server.url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.read() == b"Done.\n"
+        _, process.returncode, usage = os.wait4(process.pid, 0)
+    assert (work / "0.txt").read_text("utf-8").startswith("FIRST")
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@requirement("R230")
+def test_files_that_were_read_leave_the_memory_and_can_still_be_edited(tmp_path: Path) -> None:
+    one, many = peak_bytes(tmp_path / "one", 1), peak_bytes(tmp_path / "many", FILES)
+    assert many - one < FILES * FILE_BYTES // 2
