@@ -16,9 +16,15 @@ REPEATED_MAX_BYTES = 1 << 20
 
 
 class FaultProxy:
-    """A proxy to `target`. `chance` is the share of connections that something happens to."""
+    """A proxy to `target`. `chance` is the share of connections that something happens to.
 
-    def __init__(self, target: str, *, seed: int, chance: float = 0.3) -> None:
+    With `is_per_request`, each request gets a connection of its own, and so its own fate.
+    """
+
+    def __init__(
+        self, target: str, *, seed: int, chance: float = 0.3, is_per_request: bool = False
+    ) -> None:
+        self._is_per_request = is_per_request
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._random = random.Random(seed)
@@ -130,7 +136,10 @@ class FaultProxy:
         budget: int,
         note: Callable[[bytes], None],
     ) -> None:
+        is_first = self._is_per_request and loses == "lose request"
         while data := await reader.read(1 << 16):
+            if is_first:
+                data, is_first = data.replace(b"\r\n", b"\r\nconnection: close\r\n", 1), False
             note(data)
             await self._whole.wait()
             if fate == "delay":

@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Answerer:
         self.taken: set[str] = set()
         self.lost_to: Counter[str] = Counter()
         self.seen: dict[int, str] = {}
+        # The prompts whose turns have ended.
+        self.ended: set[str] = set()
 
     async def watch(self) -> None:
         path = f"{session_path(self._session)}/events/stream"
@@ -84,6 +86,8 @@ class Answerer:
         assert seq not in self.seen, f"event {seq} came twice"
         assert seq > max(self.seen, default=0), f"event {seq} came late"
         self.seen[seq] = about["event_id"]
+        if payload.get("type") == "result":
+            self.ended.update(payload.get("user_message_uuids", ()))
         if payload.get("type") != "control_request" or about["source"] != "worker":
             return
         if payload["request"].get("subtype") == "can_use_tool":
@@ -266,7 +270,11 @@ class Havoc:
             if event["event_type"] == "assistant"
         }
         assert shown == answers, set(shown) ^ set(answers)
-        verdicts = self._compare_verdicts(events, entries)
+        done_by_calls = self._yard.work / "log"
+        ran = Counter(done_by_calls.read_text("utf-8").split() if done_by_calls.exists() else [])
+        verdicts = compare_verdicts(
+            events, entries, ran, self._answerers, lambda given: given["command"].split()[1]
+        )
         lines = await self._compare_copy(transport)
         for one in self._answerers:
             for seq, name in one.seen.items():
@@ -281,88 +289,15 @@ class Havoc:
         }
 
     async def _read_events(self) -> list[Json]:
-        """Return all events in the database: also the questions that are closed now."""
-        database: Database = SqliteDatabase(self._folder / "serve.db")
-        if self._database is not None:
+        if self._database is None:
+            database: Database = SqliteDatabase(self._folder / "serve.db")
+        else:
             from clew.serve.postgres import PostgresDatabase
 
-            await database.aclose()
             database = PostgresDatabase(self._database.url)
-        session = self._yard.session
-        found = await database.read(lambda t: log.read_events(t, session, 0, 1_000_000))
+        found = await read_events(database, self._yard.session)
         await database.aclose()
-        return [
-            {
-                "sequence_num": event.seq,
-                "event_id": event.id,
-                "event_type": event.kind,
-                "source": event.source,
-                "payload": json.loads(event.body),
-            }
-            for event in found
-        ]
-
-    def _compare_verdicts(self, events: list[Json], entries: list[Json]) -> Json:
-        """An answer takes effect once, or is refused aloud."""
-        questions = {
-            event["payload"]["request_id"]: event["payload"]["request"]
-            for event in events
-            if event["source"] == "worker"
-            and event["event_type"] == "control_request"
-            and event["payload"]["request"]["subtype"] == "can_use_tool"
-        }
-        answered = Counter(
-            event["payload"]["response"]["request_id"]
-            for event in events
-            if event["source"] == "client" and event["event_type"] == "control_response"
-        )
-        assert set(answered.values()) <= {1}
-        taken = [one.taken for one in self._answerers]
-        assert not taken[0] & taken[1]
-        assert taken[0] | taken[1] <= set(answered)
-        behaviors = {
-            event["payload"]["response"]["request_id"]: event["payload"]["response"]["response"][
-                "behavior"
-            ]
-            for event in events
-            if event["source"] == "client" and event["event_type"] == "control_response"
-        }
-        withdrawn = {
-            event["payload"]["request_id"]
-            for event in events
-            if event["event_type"] == "control_cancel_request"
-        }
-        late = sum("too late" in str(event["payload"].get("content")) for event in events)
-        log = self._yard.work / "log"
-        ran = Counter(log.read_text("utf-8").split() if log.exists() else [])
-        assert max(ran.values(), default=1) == 1, ran.most_common(3)
-        results = {
-            block["tool_use_id"]: str(block.get("content"))
-            for entry in entries
-            if entry["type"] == "user" and isinstance(entry["message"]["content"], list)
-            for block in entry["message"]["content"]
-            if block["type"] == "tool_result"
-        }
-        effects: Counter[str] = Counter()
-        for request, question in questions.items():
-            number = question["input"]["command"].split()[1]
-            behavior = behaviors.get(request)
-            if behavior == "deny":
-                assert number not in ran
-            if behavior is None:
-                assert request in withdrawn, f"{request} was neither answered nor withdrawn"
-                assert number not in ran
-                effects["withdrawn"] += 1
-            elif "not this one" in results.get(question["tool_use_id"], ""):
-                effects["denied"] += 1
-            elif number in ran:
-                effects["ran"] += 1
-            else:
-                if request not in withdrawn:
-                    assert late > 0, f"{request}: the answer was lost in silence"
-                    late -= 1
-                effects["refused aloud"] += 1
-        return {"questions": len(questions), "verdicts": dict(effects)}
+        return found
 
     async def _compare_copy(self, transport: HttpTransport) -> int:
         """The server's copy of the transcript is the file, after a push of the rest."""
@@ -380,6 +315,91 @@ class Havoc:
         copied = b"".join([piece async for piece in store.read(key)])
         assert copied == data
         return data.count(b"\n")
+
+
+def compare_verdicts(
+    events: list[Json],
+    entries: list[Json],
+    ran: Counter[str],
+    answerers: Sequence[Answerer],
+    number_of: Callable[[Json], str],
+) -> Json:
+    """Check that an answer takes effect once, or is refused aloud.
+
+    `ran` are the numbers that calls have left behind; `number_of` finds one in the call's input.
+    """
+    questions = {
+        event["payload"]["request_id"]: event["payload"]["request"]
+        for event in events
+        if event["source"] == "worker"
+        and event["event_type"] == "control_request"
+        and event["payload"]["request"]["subtype"] == "can_use_tool"
+    }
+    answered = Counter(
+        event["payload"]["response"]["request_id"]
+        for event in events
+        if event["source"] == "client" and event["event_type"] == "control_response"
+    )
+    assert set(answered.values()) <= {1}
+    taken = [one.taken for one in answerers]
+    assert not taken[0] & taken[1]
+    assert taken[0] | taken[1] <= set(answered)
+    behaviors = {
+        event["payload"]["response"]["request_id"]: event["payload"]["response"]["response"][
+            "behavior"
+        ]
+        for event in events
+        if event["source"] == "client" and event["event_type"] == "control_response"
+    }
+    withdrawn = {
+        event["payload"]["request_id"]
+        for event in events
+        if event["event_type"] == "control_cancel_request"
+    }
+    late = sum("too late" in str(event["payload"].get("content")) for event in events)
+    assert max(ran.values(), default=1) == 1, ran.most_common(3)
+    results = {
+        block["tool_use_id"]: str(block.get("content"))
+        for entry in entries
+        if entry["type"] == "user" and isinstance(entry["message"]["content"], list)
+        for block in entry["message"]["content"]
+        if block["type"] == "tool_result"
+    }
+    effects: Counter[str] = Counter()
+    for request, question in questions.items():
+        number = number_of(question["input"])
+        behavior = behaviors.get(request)
+        if behavior == "deny":
+            assert number not in ran
+        if behavior is None:
+            assert request in withdrawn, f"{request} was neither answered nor withdrawn"
+            assert number not in ran
+            effects["withdrawn"] += 1
+        elif "not this one" in results.get(question["tool_use_id"], ""):
+            effects["denied"] += 1
+        elif number in ran:
+            effects["ran"] += 1
+        else:
+            if request not in withdrawn:
+                assert late > 0, f"{request}: the answer was lost in silence"
+                late -= 1
+            effects["refused aloud"] += 1
+    return {"questions": len(questions), "verdicts": dict(effects)}
+
+
+async def read_events(database: Database, session: str) -> list[Json]:
+    """Return all events of a session: also the questions that are closed now."""
+    found = await database.read(lambda t: log.read_events(t, session, 0, 1_000_000))
+    return [
+        {
+            "sequence_num": event.seq,
+            "event_id": event.id,
+            "event_type": event.kind,
+            "source": event.source,
+            "payload": json.loads(event.body),
+        }
+        for event in found
+    ]
 
 
 def require_passing(error: ServiceError) -> None:
