@@ -18,6 +18,7 @@ from clew.core.messages.errors import UserError
 from clew.system.command_groups import Group, show
 from clew.system.config.own_files import read_own, write_own
 from clew.system.installation import Installation, find_installation
+from clew.system.process.programs import OWN_COMMAND
 from clew.version import VERSION
 
 CHECK_EVERY_S = 24 * 3600
@@ -40,6 +41,7 @@ def find_newest(installation: Installation) -> str | None:
             stderr=subprocess.STDOUT,
             timeout=CHECK_TIMEOUT_S,
             check=False,
+            cwd=os.sep,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -55,13 +57,16 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def update(installation: Installation) -> int:
-    """Run the installer to update clew, and return its exit code."""
+    """Run the installer to update clew, and return its exit code.
+
+    It runs outside of the current folder, whose configuration could name another package index.
+    """
     program = installation.command[0]
     if shutil.which(program) is None:
         raise UserError(f"{program} not found on the PATH; clew was installed by {installation.by}")
     show(f"$ {shlex.join(installation.command)}")
     sys.stdout.flush()
-    return subprocess.run(installation.command, check=False).returncode
+    return subprocess.run(installation.command, check=False, cwd=os.sep).returncode
 
 
 def record_newest(own: Path, newest: str | None) -> None:
@@ -79,7 +84,7 @@ def find_notice(own: Path) -> str:
     is_recent = isinstance(checked_at, int) and 0 <= time.time() - checked_at < CHECK_EVERY_S
     if not is_recent and claim_check(own, record.get("newest")):
         subprocess.Popen(
-            [sys.executable, "-m", "clew", "update", "--check"],
+            [*OWN_COMMAND, "update", "--check"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -508,12 +508,13 @@ def starts_programs_of_repository(
 ) -> Finding | None:
     """Return an `ask` finding for a git command in an untrusted repository.
 
-    The finding is needed only if the settings of the repository make git start programs.
+    The finding is needed only if the repository makes git start programs, or leads it elsewhere.
     """
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
-    why = f"git would start programs configured by this untrusted repository: {', '.join(programs)}"
+    names = ", ".join(programs)
+    why = f"this untrusted repository makes git start programs or show other folders: {names}"
     return Finding(subject=command.text, verdict="ask", reason=why)
 
 

@@ -250,7 +250,7 @@ class _Git:
         self._cwd = cwd
         reading = prepare_git_reading({**env, **ENVIRONMENT}, cwd)
         self._env, self._of_status = reading.environment, reading.of_status
-        self._waits = waits_at(cwd) is not None
+        self._waits = reading.is_elsewhere or waits_at(cwd) is not None
         # The deadline for all commands together.
         self._until_s = asyncio.get_running_loop().time() + timeout_s
 

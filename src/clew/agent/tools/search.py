@@ -117,15 +117,20 @@ def is_regular(name: str) -> bool:
 
 
 def from_git(path: str) -> list[str] | None:
-    if not in_repository(os.path.abspath(path)):
+    top = find_repository(os.path.abspath(path))
+    if top is None:
         return None
     import subprocess
 
     from clew.system.config.git_guard import OWN_GIT
+    from clew.system.process.programs import find_own_program
 
+    program = find_own_program("git", folder=top)
+    if program is None:
+        return None
     options = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", path]
     try:
-        done = subprocess.run([*OWN_GIT, *options], capture_output=True, check=False)
+        done = subprocess.run([program, *OWN_GIT[1:], *options], capture_output=True, check=False)
     except OSError:
         return None
     if done.returncode != 0:
@@ -133,14 +138,15 @@ def from_git(path: str) -> list[str] | None:
     return sorted({os.fsdecode(name) for name in done.stdout.split(b"\0") if name})
 
 
-def in_repository(folder: str) -> bool:
-    """Return whether a folder seems to be in a git repository, so that git can list its files."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return "GIT_DIR" in os.environ
-        folder = above
-    return True
+def find_repository(folder: str) -> str | None:
+    """Return the top of the git repository around a folder, whose files git can list."""
+    top = folder
+    while not os.path.lexists(os.path.join(top, ".git")):
+        above = os.path.dirname(top)
+        if above == top:
+            return folder if "GIT_DIR" in os.environ else None
+        top = above
+    return top
 
 
 def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:

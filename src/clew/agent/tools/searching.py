@@ -14,6 +14,7 @@ from clew.agent.tools.base import ToolContext, ToolError, refuse_odd
 from clew.agent.tools.search import VERSION_CONTROL, Job, expand_braces, make_chooser
 from clew.system.files import is_folder, is_there
 from clew.system.process.output import ProcessOutput
+from clew.system.process.programs import find_own_program
 from clew.system.process.run import run
 
 SEARCH_TIMEOUT_S = 20.0
@@ -30,7 +31,7 @@ class SearchPlace(Struct, frozen=True, kw_only=True):
 @cache
 def find_ripgrep() -> str | None:
     """Find ripgrep on the PATH or, if the `search` extra installed it, next to this interpreter."""
-    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+    return find_own_program("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
 def place(ctx: ToolContext, path: str | None) -> SearchPlace:

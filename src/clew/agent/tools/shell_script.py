@@ -1,7 +1,6 @@
 """Turns a command line into a shell process that reports the folder it ends in."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ShellInput, ToolContext, ToolError
 from clew.system.files import is_folder, is_there
+from clew.system.process.programs import find_own_program
 from clew.system.process.run import FinishedCommand, hold_data
 from clew.system.process.tree import SIGNALLED, name_signal
 
@@ -74,7 +74,7 @@ def start_folder(ctx: ToolContext) -> str | None:
 
 
 def find_shell() -> str:
-    path = shutil.which("bash") or shutil.which("sh")
+    path = find_own_program("bash") or find_own_program("sh")
     if path is None:
         raise ToolError("bash or sh is required; neither is installed.")
     return path

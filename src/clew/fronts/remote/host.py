@@ -37,6 +37,7 @@ from clew.system.config.load import load_settings
 from clew.system.config.paths import find_config_home, find_places
 from clew.system.config.settings import read_list, read_switch
 from clew.system.files import is_folder
+from clew.system.process.programs import OWN_COMMAND
 
 STATE = "host.json"
 BEAT_S = 20.0
@@ -287,7 +288,7 @@ class SessionHost:
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "clew", "--remote", self._service.url, *begins,
+                *OWN_COMMAND, "--remote", self._service.url, *begins,
                 cwd=self._sessions[session],
                 env=environ,
                 stdin=asyncio.subprocess.DEVNULL,

@@ -7,12 +7,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from clew.serve.log import RefusedError
+from clew.system.process.programs import OWN_COMMAND
 
 START_S = 30.0
 POLL_S = 0.1
@@ -54,7 +54,7 @@ class Workers:
                 return
             if not folder or not await asyncio.to_thread(Path(folder).is_dir):
                 raise RefusedError(409, "no_folder", f"the folder {folder!r} no longer exists")
-            command = (sys.executable, "-m", "clew", "--remote", self._url, "--settings", SETTINGS)
+            command = (*OWN_COMMAND, "--remote", self._url, "--settings", SETTINGS)
             process = await asyncio.create_subprocess_exec(
                 *command,
                 *words,

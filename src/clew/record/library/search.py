@@ -40,6 +40,7 @@ from clew.record.library.words import (
 from clew.record.transcript import light
 from clew.record.transcript.paths import get_project_dir, resolve_folder
 from clew.system.clock import format_local_timestamp
+from clew.system.process.programs import find_own_program
 
 # Search in transcripts without an index: first for the words' bytes, then in decoded entries.
 
@@ -179,7 +180,7 @@ def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None
 
 
 def ripgrep() -> str | None:
-    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+    return find_own_program("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
 def _is_worth_a_program(files: Sequence[tuple[str, int]]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clew.system.config.git_guard import OWN_GIT, prepare_git_reading
 from clew.system.files import is_folder, read_content
+from clew.system.process.programs import find_own_program
 
 MAX_POINTER_BYTES = 4096
 GIT_TIMEOUT_S = 5.0
@@ -58,8 +59,11 @@ def read_line(path: Path) -> str:
 def is_ignored(path: Path, environ: Mapping[str, str]) -> bool:
     """Return whether git ignores a file or already tracks it."""
     environment = prepare_git_reading(environ, path.parent).environment
+    program = find_own_program("git", folder=str(path.parent))
+    if program is None:
+        raise FileNotFoundError("git is not installed")
     done = subprocess.run(
-        [*OWN_GIT, "-C", str(path.parent), "check-ignore", "--quiet", path.name],
+        [program, *OWN_GIT[1:], "-C", str(path.parent), "check-ignore", "--quiet", path.name],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -25,7 +25,7 @@ from clew.system.config.git_config import (
 )
 from clew.system.config.load import trusts
 from clew.system.config.paths import find_places
-from clew.system.files import is_file, is_folder, is_there, read_content
+from clew.system.files import is_file, is_folder, is_link, is_there, read_content
 
 # Programs that git would start in a folder because of the repository's own settings.
 
@@ -69,7 +69,8 @@ def find_repository_programs(folder: str) -> tuple[str, ...]:
 def settings_of_repository(folder: str) -> tuple[str, ...]:
     """Return the names of the settings with which git would start programs in a folder.
 
-    The names are unchanged from the files. Those from a submodule begin with its path.
+    The names are unchanged from the files. Those from a submodule begin with its path. What leads
+    git to another repository is listed too.
     """
     cached = _known.get(folder)
     if cached is not None and cached.holds():
@@ -160,6 +161,31 @@ def _short(path: Path) -> str:
     return "/".join(path.parts[-2:])
 
 
+# Where a repository's contents are, below its git folder.
+STORED = ("HEAD", "index", "packed-refs", "refs", "logs", "objects")
+ALTERNATES = "objects/info/alternates"
+ELSEWHERE = "leads to another repository"
+
+
+def is_linked(git: Path, shared: Path, top: Path) -> bool:
+    """Return whether a git folder belongs to a linked working tree (`git worktree`)."""
+    try:
+        back = Path(git, os.fsdecode(read_content(git / "gitdir", MAX_NAME_BYTES)).strip())
+    except (OSError, ValueError):
+        return False
+    is_among = os.path.realpath(git.parent) == os.path.realpath(shared / "worktrees")
+    return is_among and os.path.realpath(back) == os.path.realpath(top / ".git")
+
+
+def read_alternates(file: Path) -> list[str]:
+    """Return the folders with further objects that a repository names."""
+    try:
+        lines = os.fsdecode(read_content(file, MAX_NAME_BYTES)).splitlines()
+    except (OSError, ValueError):
+        return []
+    return [line.strip('"') for line in lines if line and not line.startswith("#")]
+
+
 class _Search:
     """A search through all files that git would read.
 
@@ -171,6 +197,8 @@ class _Search:
         self.stamps: dict[Path, _Stamp] = {}
         # The path of the submodule being searched.
         self._within = ""
+        # The git folders whose settings name the working tree that leads to them.
+        self._modules: set[Path] = set()
 
     def _name(self, what: str) -> None:
         self.found.append(f"{self._within}: {what}" if self._within else what)
@@ -215,6 +243,7 @@ class _Search:
         if is_file(hook) and os.access(hook, os.X_OK):
             self._name(HOOK)
         if top is not None:
+            self._leads_out(git, shared, top)
             around = self._within
             for path in self._submodules(git):
                 self._within = f"{around}/{path}" if around else path
@@ -260,7 +289,35 @@ class _Search:
         if setting.name != "core.worktree" or setting.value is None:
             return False
         target = os.path.realpath(git / setting.value)
-        return top is None or target != os.path.realpath(top)
+        if top is None or target != os.path.realpath(top):
+            return True
+        self._modules.add(git)
+        return False
+
+    def _leads_out(self, git: Path, shared: Path, top: Path) -> None:
+        """Name what leads git to another repository, whose contents it would show.
+
+        The git folder of a linked working tree or of a submodule is elsewhere too, but names its
+        working tree in turn.
+        """
+        for path in (git / "gitdir", shared / ALTERNATES, *(shared / name for name in STORED)):
+            self._see(path)
+        own = [top, *([git, shared] if is_linked(git, shared, top) or git in self._modules else [])]
+        places = [Path(os.path.realpath(folder)) for folder in own]
+
+        def is_out(path: Path) -> bool:
+            real = Path(os.path.realpath(path))
+            return not any(real.is_relative_to(place) for place in places)
+
+        found = [".git"] if is_out(git) else ["commondir"] if is_out(shared) else []
+        found += [name for name in STORED if is_link(shared / name) and is_out(shared / name)]
+        objects = shared / "objects"
+        if is_folder(objects) and any(entry.is_symlink() for entry in os.scandir(objects)):
+            found.append("objects")
+        if any(is_out(objects / name) for name in read_alternates(shared / ALTERNATES)):
+            found.append(ALTERNATES)
+        for name in dict.fromkeys(found):
+            self._name(f"{name} {ELSEWHERE}")
 
     def _submodules(self, git: Path) -> Iterator[str]:
         """Yield the folders that the index lists as submodules."""
@@ -328,6 +385,9 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     environment: dict[str, str]
     of_status: tuple[str, ...] = ()
+    # Whether git would show another repository or folder than the untrusted one that it was asked
+    # about.
+    is_elsewhere: bool = False
 
 
 def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
@@ -336,7 +396,14 @@ def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
         return Reading(environment=dict(environ))
     without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
     environment = with_git_settings({**environ, **WITHOUT_FETCHING}, without)
-    return Reading(environment=environment, of_status=OUTSIDE_SUBMODULES)
+    return Reading(
+        environment=environment,
+        of_status=OUTSIDE_SUBMODULES,
+        is_elsewhere=any(
+            name == "core.worktree" or name.endswith(ELSEWHERE)
+            for name in settings_of_repository(str(folder))
+        ),
+    )
 
 
 def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:

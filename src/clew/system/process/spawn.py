@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from clew.core.messages.errors import OutsideError
+from clew.system.process.programs import OWN_PROGRAMS, find_own_program
 from clew.system.process.tree import GONE_WAIT_S, Child, frame_value
 from clew.system.process.walls import Walls
 from clew.system.process.watcher import CONTROL_FD
@@ -118,7 +119,11 @@ class Launcher:
         """
         import shutil
 
-        program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+        path = env.get("PATH", os.defpath)
+        if argv[0] in OWN_PROGRAMS:
+            program = find_own_program(argv[0], path, folder=os.fspath(cwd))
+        else:
+            program = shutil.which(argv[0], path=path)
         if program is None:
             raise FileNotFoundError(f"program not found: {argv[0]}")
         if any("\0" in text for text in argv):

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from clew.system.files import is_folder, is_there
 from clew.system.process import walls as kernel
 from clew.system.process.output import ProcessOutput
+from clew.system.process.programs import find_own_program
 from clew.system.process.run import hold_data, run
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox import backends, inside
@@ -287,7 +288,7 @@ def unfit(kind: Kind, policy: SandboxPolicy) -> str:
     """
     match kind:
         case "bubblewrap":
-            return "" if shutil.which(backends.BUBBLEWRAP) else "bwrap is not installed"
+            return "" if find_own_program(backends.BUBBLEWRAP) else "bwrap is not installed"
         case "landlock":
             return backends.why_not(policy, kernel.read_version())
         case "seatbelt":
