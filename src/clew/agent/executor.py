@@ -283,9 +283,13 @@ class ToolExecutor:
                 if verdict.input is not None and verdict.input != call.block["input"]:
                     call.bound = call.bound.with_input(verdict.input)
                     call.is_edited = verdict.is_edited
-                    # The approval was given for a different call; a denied file remains hidden from
-                    # this one.
+                    # The approval was given for a different call. It does not override what denies
+                    # this one, and a denied file remains hidden from it.
                     again, confined = await self._decision(call.bound, outcome)
+                    if isinstance(again, Deny):
+                        words = NOT_PERMITTED.format(why=describe_reason(again))
+                        await self._deny(call, words, "permission-rule")
+                        return
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
             case Refused(is_deferred=True) if self._deps.approval.can_defer:

@@ -324,6 +324,57 @@ def test_words_during_a_turn_are_heard_in_it_or_are_the_next(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("tool", ["Bash", "Read"])
+def test_an_approval_with_another_input_does_not_override_a_deny_rule(
+    tmp_path: Path, tool: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".env").write_text("KEY=1\n", "utf-8")
+    given = {"Bash": {"command": "mkdir made"}, "Read": {"file_path": "/etc/hostname"}}[tool]
+    other = {"Bash": {"command": "cat .env; mkdir made"}, "Read": {"file_path": ".env"}}[tool]
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [{"tool": tool, "input": given}]}, {"text": "done"}],
+    }
+    rules = '{"permissions": {"deny": ["Read(.env)"]}}'
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, *ASKED, "--settings", rules) as host,
+    ):
+        host.say("go")
+        host.answer(host.request("can_use_tool"), behavior="allow", updatedInput=other)
+        host.result()
+        assert host.end() == 0
+        told = str(server.requests[1].body["messages"][-1])
+    assert "denied by Read(.env)" in told
+    assert "KEY=1" not in told
+    assert not (tmp_path / "work" / "made").exists()
+
+
+def test_an_approval_of_another_command_of_a_skill_does_not_override_a_deny_rule(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".env").write_text("KEY=1\n", "utf-8")
+    skill = tmp_path / "config" / "commands" / "poke.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("It says !`mkdir made`.", "utf-8")
+    rules = '{"permissions": {"deny": ["Read(.env)"]}}'
+    with (
+        serving(HELLO) as server,
+        Hosted(tmp_path, server.url, *ASKED, "--settings", rules) as host,
+    ):
+        host.say("/poke")
+        asked = host.request("can_use_tool")
+        host.answer(asked, behavior="allow", updatedInput={"command": "cat .env; mkdir made"})
+        result = host.result()
+        host.end()
+        sent = str([request.body for request in server.requests])
+    assert "denied by Read(.env)" in str(result)
+    assert "KEY=1" not in sent
+    assert not (tmp_path / "work" / "made").exists()
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_to_end_keeps_the_work_and_has_its_code(
     tmp_path: Path, number: signal.Signals, code: int

@@ -41,7 +41,7 @@ from clew.parts.skills.listing import (
 )
 from clew.parts.skills.skill import Origin, Skill
 from clew.parts.skills.tool import LoadedSkill, SkillTool
-from clew.permissions.decision import Allow, Decision, Deny, describe_reason, make_decision
+from clew.permissions.decision import Allow, Ask, Decision, Deny, describe_reason, make_decision
 from clew.system.clock import make_id
 
 if TYPE_CHECKING:
@@ -405,7 +405,14 @@ class SessionSkills(Part):
         )
         decision, is_confined = await decide(tools, call, judge)
         if not isinstance(decision, Allow):
-            call = await self._permitted(skill, call, decision)
+            permitted = await self._permitted(skill, call, decision)
+            if permitted is not call:
+                # The approval was given for a different command, which it does not override.
+                call = permitted
+                decision, confined = await decide(tools, call, judge)
+                if isinstance(decision, Deny):
+                    raise ToolError(denied(skill, call, decision))
+                is_confined = confined and isinstance(decision, Ask)
         outcome = await tools.run(
             call, message_uuid=make_id(), progress=unseen, is_confined=is_confined
         )
@@ -416,7 +423,7 @@ class SessionSkills(Part):
         line = call.block["input"]["command"]
         refused = f"the command {line!r} of {skill.name} was denied"
         if isinstance(decision, Deny):
-            raise ToolError(f"{refused}: {describe_reason(decision)}")
+            raise ToolError(denied(skill, call, decision))
         reply = await self._context.ask(
             Question(
                 block=call.block,
@@ -433,6 +440,11 @@ class SessionSkills(Part):
                 why = f": {describe_way_out(skill, line, counts=self.counts(skill))}"
             raise LineRefusedError(f"{refused}: {reply.words}", for_person=f"{refused}{why}")
         return call if reply.input is None else call.with_input(reply.input)
+
+
+def denied(skill: Skill, call: BoundCall, decision: Deny) -> str:
+    line = call.block["input"]["command"]
+    return f"the command {line!r} of {skill.name} was denied: {describe_reason(decision)}"
 
 
 async def unseen(_: Any) -> None:
