@@ -27,6 +27,15 @@ from pathlib import Path
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
 
 
+def is_of_user(path: Path) -> bool:
+    """Return whether a file, and the link that leads to it, belong to this user or to root."""
+    try:
+        owners = {path.lstat().st_uid, path.stat().st_uid}
+    except OSError:
+        return False
+    return owners <= {0, os.geteuid()}
+
+
 def why_closed(folder: Path) -> str | None:
     """Return why the contents of a folder cannot be read, naming the folder that prevents it.
 

@@ -34,7 +34,7 @@ from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import OF_THE_FOLDER
 from clew.system.config.load import trusts
 from clew.system.config.paths import Places, find_places
-from clew.system.files import is_file, is_there
+from clew.system.files import is_file, is_of_user, is_there
 
 # Memory files that must not be sent to the model, and the reasons.
 
@@ -69,7 +69,11 @@ class MemoryGate:
             return None
         if not resolved.known:
             return "its real path can't be determined"
-        why = why_protected_read(resolved) or _leads_out(standing, resolved, path, root)
+        why = (
+            why_protected_read(resolved)
+            or _leads_out(standing, resolved, path, root)
+            or _is_of_another_user(path, root)
+        )
         if why is not None:
             self._news[f"{path} is not sent to the model: {why}"] = None
         return why
@@ -114,6 +118,13 @@ def _leads_out(
     if trusts(standing.places, root):
         return None
     return f"it is a symlink to {resolved.real}, and {root} is not trusted"
+
+
+def _is_of_another_user(path: Path, root: Path) -> str | None:
+    """Return why a file above the project is not sent: another user put it into a shared folder."""
+    if path.is_relative_to(root) or is_of_user(path):
+        return None
+    return f"it belongs to another user and is outside of {root}"
 
 
 def _home_of(path: Path, root: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.system.files import is_there
+from clew.system.files import is_of_user, is_there
 
 MANAGED = {
     "linux": ("/etc/clew", "/etc/claude-code"),
@@ -107,7 +107,9 @@ def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
     top.
     """
     for folder in (cwd, *cwd.parents):
-        if has_settings(folder / ".claude", config_home):
+        own = folder / ".claude"
+        # In a shared folder such as /tmp, every user can create one.
+        if has_settings(own, config_home) and (folder == cwd or is_of_user(own)):
             return folder
         if folder == home or is_there(folder / ".git"):
             break
