@@ -14,6 +14,8 @@ STAMP = {"uuid": "u", "at": "2026-01-01T00:00:00.000Z"}
 
 
 def place(path: str) -> Source:
+    if path.startswith("/results/"):
+        return "session"
     return "file" if path.startswith("/") else "project"
 
 
@@ -158,3 +160,23 @@ def test_no_entry_ends_the_labelling_and_more_text_never_vouches_for_less(
         assert seen <= now
         assert not now & VOUCHED
         seen = set(provenance.sources) - VOUCHED - {"project", "tool"}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("t1.txt", "web"),
+        ("t1-0f3a92bc.txt", "web"),
+        ("t2.txt", "tool"),
+        ("t3.txt", "file"),
+        ("task-s1.txt", "file"),
+        ("t1-other.txt", "file"),
+    ],
+)
+def test_a_stored_result_is_from_where_its_call_brought_it(name: str, source: Source) -> None:
+    fetch = {"type": "tool_use", "id": "t1", "name": "WebFetch", "input": {"url": "https://x.com"}}
+    make = {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "make"}}
+    read = {"type": "tool_use", "id": "t9", "name": "Read"}
+    read["input"] = {"file_path": f"/results/{name}"}
+    result = factories.make_tool_answer("t9", "text", source_uuid="a", **STAMP)
+    assert labels(answer(fetch, make, read), result)[-1] == source

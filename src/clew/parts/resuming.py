@@ -9,7 +9,12 @@ from pathlib import Path
 from clew.agent.options import Options
 from clew.core.messages.errors import SessionError, describe_error
 from clew.record.transcript import choose
-from clew.record.transcript.belongings import find_mentioned_ids, give_tasks, share_with_new_session
+from clew.record.transcript.belongings import (
+    find_mentioned_ids,
+    give_tasks,
+    refuse_links,
+    share_with_new_session,
+)
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.loaded import LoadedSession
@@ -36,6 +41,7 @@ def gone_on(
         back = Back(to=options.resume_at, only_turn=options.drops_turn)
     loaded: LoadedSession | LockedSession
     try:
+        refuse_links(path, home)
         if log is None or (
             fork and not copied(recorder, log, load_with_unsaved(path, home), back, lost)
         ):

@@ -234,18 +234,27 @@ class SessionRules:
     def place(self, path: str) -> Source:
         """Return the origin of a file's text.
 
-        It is `project` for a file that is in the workspace or stored for the session, otherwise
-        `file`.
+        It is `project` for a file that is in the workspace or the memory folder, `session` for a
+        stored tool result, otherwise `file`.
         """
         now = self.standing
-        inside = structs.replace(now.context, results=self._results, memory=self._memory)
+        inside = structs.replace(now.context, memory=self._memory)
         resolved_path = now.resolve(path)
-        is_inside = in_workspace(resolved_path, inside) or is_own_result(resolved_path, inside)
-        return "project" if is_inside else "file"
+        if in_workspace(resolved_path, inside) or is_own_result(resolved_path, inside):
+            return "project"
+        results = structs.replace(now.context, results=self._results)
+        return "session" if is_own_result(resolved_path, results) else "file"
 
     def keeps_results_in(self, *folders: Path) -> None:
-        """Let the model read the tool results stored in these folders."""
-        self._results = tuple(map(os.path.realpath, folders))
+        """Let the model read the tool results stored in these folders.
+
+        A session's files may come from somebody else. A link in them could lead to any folder.
+        """
+        places = [
+            f"{os.path.realpath(folder.parent.parent)}/{folder.parent.name}/{folder.name}"
+            for folder in folders
+        ]
+        self._results = tuple(place for place in places if os.path.realpath(place) == place)
 
     def reads_memory_in(self, folder: Path) -> None:
         """Let the model read the notes of earlier sessions in this folder."""

@@ -54,13 +54,17 @@ NETWORK = lazy_pattern(
     r"|ssh|scp|sftp|rsync|ftp|gh|glab|dig|nslookup|whois|git\b.*\b(?:clone|fetch|pull|ls-remote))\b"
 )
 
+# The end of a name whose file existed before: `toolu_1-0f3a92bc`.
+STORED_AGAIN = lazy_pattern(r"-[0-9a-f]{8}\Z")
+
 Place: TypeAlias = Callable[[str], Source]
 
 
 class Provenance:
     """The origin labels of a growing conversation.
 
-    `place` returns whether a path is labeled `project` or `file`.
+    `place` returns whether a path is labeled `project` or `file`, or is a result that the `session`
+    stored.
     """
 
     def __init__(self, place: Place) -> None:
@@ -109,7 +113,7 @@ class Provenance:
             case "shell":
                 return "web" if NETWORK.search(subject_of(request) or "") else "tool"
             case "read":
-                return worst(self._place(path) for path in paths_of(request) or ())
+                return worst(self._of_file(path) for path in paths_of(request) or ())
             case _:
                 mcp = name.startswith(MCP_PREFIX) or "Mcp" in name
                 return "web" if name.startswith("Web") else "mcp" if mcp else "tool"
@@ -122,7 +126,19 @@ class Provenance:
         if kind == "skill_listing" and isinstance(origins, list):
             return {SKILLS.get(str(origin), "project") for origin in origins}
         path = payload.get("filename")
-        return {self._place(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
+        return {self._of_file(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
+
+    def _of_file(self, path: str) -> Source:
+        """Return the origin of a file's text. A stored result has the origin of its call.
+
+        Its name begins with the ID of the call. If that call is not in the conversation, its result
+        could be from anywhere.
+        """
+        source = self._place(path)
+        if source != "session":
+            return source
+        name = path.rpartition("/")[2].partition(".")[0]
+        return self._calls.get(name, self._calls.get(STORED_AGAIN.sub("", name), "file"))
 
     def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
         """Return the untrusted origins seen so far.
@@ -145,7 +161,8 @@ def of_answer(block: Json) -> Source:
 
 
 def worst(sources: Iterable[Source]) -> Source:
-    return "file" if "file" in set(sources) else "project"
+    every = sorted(set(sources), key=lambda source: (source in OF_THE_FOLDER, source))
+    return every[0] if every else "project"
 
 
 def speaker(entry: Json) -> Source:

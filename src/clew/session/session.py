@@ -148,7 +148,7 @@ class Session(Struct, frozen=True, kw_only=True):
                 reads_memory=self.options.lead is None or self.options.lead.reads_memory,
             )
             facts += await collect_opening(
-                self.options.lead, self.parts.skills, self.rules.standing.places
+                self.options.lead, self.parts.skills, self.rules.standing
             )
             report_loaded(self.parts.hooks, facts, "session_start")
         deferred = [

@@ -4,6 +4,8 @@ Owns `<repository>/.claude/worktrees/<name>` and its branch `clew/<name>`. Never
 worktree with uncommitted changes, or with commits that are only on its branch, is kept.
 """
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from msgspec import Struct
 
 from clew.core.messages.errors import UserError
 from clew.system.config.git_config import show_name
-from clew.system.config.git_guard import OWN_GIT, find_started_programs
+from clew.system.config.git_guard import OWN_GIT, find_started_programs, is_trusted_folder
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -19,6 +21,7 @@ from clew.system.process.spawn import Launcher
 
 # The base of a worktree whose first commit is unknown.
 UNKNOWN = "unknown"
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
 FOLDER = Path(".claude", "worktrees")
 KEEP_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
@@ -49,6 +52,9 @@ class Git:
         self._launcher = launcher
         self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
 
+    def trusts(self, folder: str) -> bool:
+        return is_trusted_folder(self._environ, Path(folder))
+
     async def __call__(self, folder: str, *arguments: str) -> str:
         if arguments[0] in _OF_FILES and (
             programs := find_started_programs(self._environ, Path(folder))
@@ -77,6 +83,34 @@ class Git:
         return bytes(output.head).decode("utf-8", "replace")
 
 
+def is_own(tree: Worktree, name: str) -> bool:
+    """Return whether clew could have made a worktree with this name.
+
+    The fields may come from a session that somebody else wrote, and name any folder and any branch.
+    """
+    place = Path(os.path.realpath(Path(tree.repository, FOLDER)), name)
+    return (
+        os.path.realpath(tree.path) == str(place)
+        and tree.branch == branch_of(name)
+        and (tree.base == UNKNOWN or COMMIT.fullmatch(tree.base) is not None)
+    )
+
+
+def ensure_inside(git: Git, root: str, cwd: str) -> None:
+    """Raise `UserError` if worktrees of an untrusted repository would be outside of it.
+
+    Its settings may name another working tree, and its folder for worktrees may be a link.
+    """
+    real = Path(os.path.realpath(root))
+    folder = os.path.realpath(Path(root, FOLDER))
+    is_inside = Path(os.path.realpath(cwd)).is_relative_to(real) and folder == str(real / FOLDER)
+    if not is_inside and not git.trusts(root):
+        raise UserError(
+            f"worktrees of {root} would be created outside of it, in {folder}, and the folder is not "
+            "trusted. Trust it first (clew config trust)"
+        )
+
+
 def checkout_of(folder: str, name: str) -> Worktree | None:
     """Return the worktree with this name if `folder` is inside it, else None.
 
@@ -96,6 +130,7 @@ def branch_of(name: str) -> str:
 async def make(git: Git, cwd: str, name: str) -> Worktree:
     """Create a worktree with a new branch that begins at the last commit."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
+    ensure_inside(git, str(root), cwd)
     base = await find_base_commit(git, cwd, root)
     path, branch = root / FOLDER / name, branch_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +160,7 @@ async def resolve_commit(git: Git, folder: str, name: str) -> str:
 
 async def restore_checkout(git: Git, tree: Worktree) -> None:
     """Create a worktree again after it was removed."""
+    ensure_inside(git, tree.repository, tree.repository)
     await git(tree.repository, "worktree", "prune")
     if await git(tree.repository, "branch", "--list", tree.branch):
         await git(tree.repository, "worktree", "add", tree.path, tree.branch)

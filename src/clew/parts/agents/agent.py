@@ -178,6 +178,7 @@ class Subagent:
     async def _facts(self) -> list[Fact | None]:
         """Return the context facts for the agent's first turn."""
         crew, spec = self._crew, self.birth.spec
+        ground = crew.context.ground
         facts = await crew.opening.facts(
             model=self.birth.model.id, day=get_timestamp()[:10], cwd=Path(self.birth.cwd)
         )
@@ -191,7 +192,7 @@ class Subagent:
             skills.news(self.history) if has_skills else None,
             *self.birth.servers.facts(),
             await make_opening_fact(skills, spec.skills),
-            make_memory_fact(spec, crew.context.ground.began.places),
+            make_memory_fact(spec, ground.began.places, ground.gate),
         ]
 
 

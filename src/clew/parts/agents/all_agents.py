@@ -8,6 +8,7 @@ Decision: docs/decisions/170-agents.md
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -35,6 +36,7 @@ from clew.record.transcript.agent_record import AgentRecorder
 from clew.record.transcript.agents import AgentMetadata, ResumedAgent, find_agent, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.paths import SessionPlace
+from clew.system.config.git_guard import repository_of
 from clew.system.files import is_folder, is_there
 
 KIND = "agent"
@@ -289,7 +291,9 @@ class AllAgents:
         if spec is None:
             why = f"its type {agent_metadata.agent_type} is no longer defined"
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
-        tree = worktree_of(agent_metadata)
+        tree = worktree_of(agent_metadata, agent_id)
+        if tree is not None and not self._is_of_session(tree.repository):
+            tree = None
         cwd = text(agent_metadata.more, "cwd") or self._crew.context.ground.cwd
         if tree is None:
             cwd = move_folder(cwd, self.place, self.home, self._crew.context.ground.cwd)
@@ -311,6 +315,19 @@ class AllAgents:
             begins_behind=text(agent_metadata.more, "beginsBehind"),
             loaded=before.loaded,
         )
+
+    def _is_of_session(self, repository: str) -> bool:
+        """Return whether a repository is the session's own, so that its worktrees count as part of
+        the workspace.
+        """
+        folders = (repository, self._crew.context.ground.cwd)
+        if len({os.path.realpath(folder) for folder in folders}) == 1:
+            return True
+        try:
+            repositories = [repository_of(Path(folder)) for folder in folders]
+        except (OSError, ValueError):
+            return False
+        return bool(repositories[0]) and repositories[0] == repositories[1]
 
     def put_to_work(
         self, agent: Subagent, words: str, *, in_background: bool, owner: str = ""

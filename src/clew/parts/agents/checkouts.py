@@ -15,6 +15,7 @@ from clew.agent.subagents.worktree import (
     Git,
     Worktree,
     clear,
+    is_own,
     make,
     merge,
     remove,
@@ -112,7 +113,8 @@ class Checkouts:
 
     def _there(self, transcript: Path) -> tuple[Worktree, AgentMetadata] | None:
         metadata = read_metadata(transcript, self._paths.home)
-        tree = None if metadata is None else worktree_of(metadata)
+        agent_id = transcript.stem.removeprefix("agent-")
+        tree = None if metadata is None else worktree_of(metadata, agent_id)
         return (
             None
             if metadata is None or tree is None or not is_folder(tree.path)
@@ -152,12 +154,14 @@ def place_in(tree: Worktree, cwd: str) -> str:
     return place if not below.startswith("..") and is_folder(place) else tree.path
 
 
-def worktree_of(metadata: AgentMetadata) -> Worktree | None:
+def worktree_of(metadata: AgentMetadata, agent_id: str) -> Worktree | None:
+    """Return the worktree that an agent's metadata describes, or None if clew did not make it."""
     fields = [text(metadata.more, f"worktree{key}") for key in ("Branch", "Base", "Repository")]
     if metadata.worktree_path is None or not all(fields):
         return None
     branch, base, repository = fields
-    return Worktree(path=metadata.worktree_path, branch=branch, base=base, repository=repository)
+    tree = Worktree(path=metadata.worktree_path, branch=branch, base=base, repository=repository)
+    return tree if is_own(tree, f"agent-{agent_id}") else None
 
 
 def text(fields: Json, key: str) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.context.facts import Fact
+from clew.agent.context.memory import MemoryGate
 from clew.agent.models import choose_small_model
 from clew.agent.options import Options
 from clew.agent.subagents.offer import mode_of
@@ -20,9 +21,9 @@ from clew.core.messages.errors import UserError
 from clew.parts.agents.places import make_memory_fact
 from clew.parts.context import Ground
 from clew.parts.skills.part import SessionSkills
+from clew.permissions.session_rules import CurrentRules
 from clew.providers.base import Effort
 from clew.record.transcript.loaded import LoadedSession
-from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
 
 SMALL = "small"
@@ -99,14 +100,17 @@ def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
 
 
 async def collect_opening(
-    spec: AgentSpec | None, skills: SessionSkills, places: Places
+    spec: AgentSpec | None, skills: SessionSkills, standing: CurrentRules
 ) -> list[Fact]:
     """Return the facts for a leading agent: its notes, and the skills that it names."""
     if spec is None:
         return []
     from clew.parts.agents.shared import make_opening_fact
 
-    facts = [make_memory_fact(spec, places), await make_opening_fact(skills, spec.skills)]
+    facts = [
+        make_memory_fact(spec, standing.places, MemoryGate(lambda: standing)),
+        await make_opening_fact(skills, spec.skills),
+    ]
     return [fact for fact in facts if fact is not None]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clew.agent.context.facts import Fact
-from clew.agent.context.memory import project_of
+from clew.agent.context.memory import MemoryGate, project_of
 from clew.agent.hooks.handlers import read_hooks
 from clew.agent.options import SOURCES
 from clew.agent.subagents.files import (
@@ -20,7 +20,7 @@ from clew.agent.subagents.specs import AgentCatalog, AgentSpec, Origin
 from clew.core.messages.text import wrap_in_tag
 from clew.parts.context import Ground, HostParts
 from clew.system.config.paths import Places
-from clew.system.files import read_content
+from clew.system.files import is_there, read_content
 
 
 def kinds_of(
@@ -99,16 +99,20 @@ def folder_of(spec: AgentSpec, places: Places) -> Path:
     return folders[spec.memory or "user"] / name
 
 
-def make_memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
+def make_memory_fact(spec: AgentSpec, places: Places, gate: MemoryGate) -> Fact | None:
     """Return the agent's notes and their location, or None if it has no memory."""
     if spec.memory is None:
         return None
     folder = folder_of(spec, places)
+    file = folder / FILE
+    why = gate.refusal(file, project_of(places), spec.memory) if is_there(file) else None
     try:
-        notes = read_content(folder / FILE, SHOWN_BYTES).decode("utf-8", "replace")
+        notes = "" if why else read_content(file, SHOWN_BYTES).decode("utf-8", "replace")
     except OSError:
         notes = ""
     so_far = f"{FILE} contains:\n\n{notes}" if notes else f"{FILE} does not exist yet."
+    if why:
+        so_far = f"{FILE} can't be read: {why}."
     words = (
         f"You keep notes in {folder}: you receive {FILE} at the start of each piece of work, so keep it short "
         "and refer to further files. Note what will help next time, and correct what turned out to "

@@ -29,7 +29,12 @@ from clew.record.exchange.origins import ExportRecord, find_origin, keep_origin
 from clew.record.exchange.source import make_source, read_json, read_lines, read_source
 from clew.record.transcript import light
 from clew.record.transcript.agent_record import AgentRecorder
-from clew.record.transcript.belongings import give_agents, rename_session, write_file
+from clew.record.transcript.belongings import (
+    give_agents,
+    refuse_links,
+    rename_session,
+    write_file,
+)
 from clew.record.transcript.files import Files
 from clew.record.transcript.header import read_header
 from clew.record.transcript.load import load
@@ -429,6 +434,7 @@ def _copy(
     mirror: Path | None,
 ) -> ImportedSession:
     """Import clew's own lines, changing only the session ID; subagents get separate files."""
+    refuse_links(source, home)
     entries, _ = read_lines(data)
     ids = [s for line in entries if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import SessionError
 from clew.record.transcript.agents import AgentMetadata, encode_metadata, list_agents, read_metadata
 from clew.record.transcript.copies import open_staging
 from clew.record.transcript.files import Files
@@ -36,12 +37,37 @@ from clew.system.files import (
 )
 
 BUFFER_BYTES = 1 << 20
+LEADS_OUT = (
+    "{link} is a symlink. The files of a session from elsewhere must not lead to other files: "
+    "replace the link with a copy, or delete it"
+)
 # The IDs of tool calls and of the agents and tasks they started, as entries spell them.
 _IDS = re.compile(rb'"(?:id|agentId|runId|taskId)":"([^"\\]+)"')
 _RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
 # Members of an agent's sidecar: the session in which it was working when it was copied, and the
 # session whose agent works in the same worktree.
 LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
+
+
+def refuse_links(transcript: Path, home: Path) -> None:
+    """Raise `SessionError` if files of a session that is outside the config home are links.
+
+    Such a session may be somebody else's, and its files are read without a question.
+    """
+    if Path(os.path.realpath(transcript)).is_relative_to(os.path.realpath(home)):
+        return
+    waiting = [transcript.with_suffix("")]
+    while waiting:
+        place = waiting.pop()
+        if is_link(place):
+            raise SessionError(LEADS_OUT.format(link=place))
+        if not is_folder(place):
+            continue
+        for entry in os.scandir(place):
+            if entry.is_symlink():
+                raise SessionError(LEADS_OUT.format(link=entry.path))
+            if entry.is_dir():
+                waiting.append(Path(entry.path))
 
 
 def find_mentioned_ids(loaded: LoadedSession, last: Node) -> set[str]:

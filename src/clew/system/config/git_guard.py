@@ -307,7 +307,7 @@ class _Search:
 
         def is_out(path: Path) -> bool:
             real = Path(os.path.realpath(path))
-            return not any(real.is_relative_to(place) for place in places)
+            return not any(real.is_relative_to(place) for place in (*places, Path(os.devnull)))
 
         found = [".git"] if is_out(git) else ["commondir"] if is_out(shared) else []
         found += [name for name in STORED if is_link(shared / name) and is_out(shared / name)]
