@@ -72,6 +72,8 @@ class FuzzWorld(World):
             "run.sh",
             "tripwire",
             "ls",
+            "timeout",
+            "src/nice",
             "node_modules/.bin/eslint",
             ".git-hooks/pre-commit",
         ):

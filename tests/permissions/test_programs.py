@@ -423,6 +423,9 @@ def test_a_program_of_the_project_asks_whatever_its_name(world: World) -> None:
     assert world.bash("echo a", **folders) == "allow"
     assert world.bash("/bin/ls", **folders) == "allow"
     assert world.bash("python3 --version", **folders) == "allow"
+    assert world.bash("mkdir made", mode="acceptEdits", **folders) == "allow"
+    (world.cwd / "bin" / "mkdir").write_text("x", "utf-8")
+    assert world.bash("mkdir made", mode="acceptEdits", **folders) == "ask"
 
 
 def test_a_relative_folder_of_path_is_looked_up_where_the_command_runs(world: World) -> None:

@@ -393,6 +393,8 @@ def judge_itself(
             effect="look",
         )
     if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(bench, command):
+        if is_of_project(bench, command):
+            return Finding(subject=text, verdict="ask", reason=OF_THE_PROJECT)
         return Finding(
             subject=text,
             verdict="allow",

@@ -20,9 +20,7 @@ from clew.permissions.programs import (
     row_of,
 )
 from clew.permissions.shell import Assignment, Simple
-from clew.permissions.words import SECRET_NAME, Word
-
-SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
+from clew.permissions.words import SECRET_NAME, Word, without_system_folder
 
 # Without the sandbox, only these run without asking: none of their options is harmful.
 SHORT_LIST = frozenset({
@@ -88,10 +86,7 @@ def risky_variables(command: Simple) -> list[Assignment]:
 
 def bare_name(command: Simple) -> str:
     """Return the name of the program, without the path if it is a system folder."""
-    name = command.words[0].text
-    for folder in SYSTEM_FOLDERS:
-        name = name.removeprefix(folder)
-    return name
+    return without_system_folder(command.words[0].text)
 
 
 def only_reads(command: Simple, home: str = "") -> bool:

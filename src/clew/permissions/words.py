@@ -17,6 +17,8 @@ KNOWN_FOLDERS = {"HOME": "~", "PWD": "."}
 
 SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 
+SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
+
 # Characters that end a word or start other syntax. A plain word that contains one was misread.
 META = frozenset(";|&<>()\"'`$\n")
 
@@ -74,6 +76,13 @@ class Word(Struct, frozen=True, kw_only=True):
         if self.glob or UNQUOTED.fullmatch(self.text):
             return self.text
         return "'" + self.text.replace("'", "'\\''") + "'"
+
+
+def without_system_folder(name: str) -> str:
+    """Return the name of a program, without its path if it is in a system folder."""
+    for folder in SYSTEM_FOLDERS:
+        name = name.removeprefix(folder)
+    return name
 
 
 class Pieces:

@@ -10,7 +10,7 @@ import re
 from msgspec import Struct, structs
 
 from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, split
-from clew.permissions.words import Word
+from clew.permissions.words import Word, without_system_folder
 
 MAX_DEPTH = 6
 
@@ -126,6 +126,11 @@ def get_basename(word: Word) -> str:
     return word.text.rpartition("/")[2]
 
 
+def is_of_system(word: Word) -> bool:
+    """Return whether a program is named without a path, or in a system folder."""
+    return "/" not in without_system_folder(word.text)
+
+
 def unwrapped(command: Simple) -> Unwrapped:
     """Return what a command starts directly, without what the started commands start in turn."""
     first = command.words[0]
@@ -160,7 +165,8 @@ def troubled(command: Simple, why: str, *, syntax: bool = False) -> Unwrapped:
 
 def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
     words = command.words
-    plain = wrapper.plain is not None
+    # `./timeout` is a program of the project, which may do anything.
+    plain = wrapper.plain is not None and is_of_system(words[0])
     place, chdir = 1, False
     while place < len(words) and words[place].text.startswith("-"):
         word = words[place]
