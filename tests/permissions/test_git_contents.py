@@ -189,3 +189,28 @@ def test_too_many_rules_are_not_searched_for(world: World) -> None:
 
 def test_a_context_for_which_nobody_searched_knows_nothing() -> None:
     assert not Context(cwd="/work", home="/home").held_by_git("/work").is_known
+
+
+def test_a_diff_of_folders_outside_of_a_repository_asks_where_it_could_show_denied_files(
+    world: World,
+) -> None:
+    before = world.held_by_git
+    rules = world.rules(deny=DENY, allow=["Bash(mkdir:*)"])
+    shows = (
+        "git diff lib deep", "git diff . deep", "git diff -- lib deep", "git diff a.py lib/secrets",
+        "git -P diff deep lib", "git diff -p --stat src deep", "git diff l* deep",
+    )  # fmt: skip
+    try:
+        world.held_by_git = HeldByGit(is_known=True)
+        for line in shows:
+            assert world.bash(line, rules) != "allow", line
+            assert world.bash(f"mkdir x; {line}", rules) != "allow", line
+        for line in ("git diff a.py b.py", "git diff --stat lib deep", "git diff"):
+            assert world.bash(line, rules) == "allow", line
+        # A folder outside of the repository has the same effect.
+        world.held_by_git = HeldByGit(is_known=True, top=str(world.cwd / "src"))
+        assert world.bash("git diff src lib", rules) == "ask"
+        world.held_by_git = HeldByGit(is_known=True, top=str(world.cwd))
+        assert world.bash("git diff src lib", rules) == "allow"
+    finally:
+        world.held_by_git = before

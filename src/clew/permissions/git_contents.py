@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from clew.permissions.decision import Finding
-from clew.permissions.files import Bench, guard
+from clew.permissions.files import Bench, could_touch, guard, reaches
 from clew.permissions.git import row_of, split_git
 from clew.permissions.index import PathEntry
 from clew.permissions.patterns import GLOB
@@ -19,6 +19,7 @@ from clew.permissions.programs import Arguments, read_arguments
 from clew.permissions.request import HeldByGit, ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.shell import Simple, join_words
+from clew.permissions.uses import Use
 from clew.permissions.words import Word
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
@@ -112,11 +113,35 @@ def shows_held(bench: Bench, command: Simple) -> Finding | None:
                 why = "could show denied files, and clew could not search what git stores"
                 return guard(command.text, why, "read")
             continue
+        reached = compares_folders(bench, rest, holdings, folder) if name == "diff" else None
+        if reached is not None:
+            return reached
         if any(oid.startswith(text) for text in view.objects for oid in holdings.blobs):
             return guard(command.text, "names the contents of a denied file", "read")
         met = [path for path in holdings.paths if is_shown(view, path, holdings, folder)]
         if met:
             return guard(command.text, why_met(rules, holdings, met, command, folder), "read")
+    return None
+
+
+def compares_folders(
+    bench: Bench, rest: tuple[Word, ...], holdings: HeldByGit, folder: str
+) -> Finding | None:
+    """Return an `ask` finding for `git diff A B` outside a repository that could show denied files.
+
+    Git then compares everything below two folders, whether or not it stores any of it. It does the
+    same if one of them is outside of the repository.
+    """
+    end = next((i for i, word in enumerate(rest) if word.text == "--"), len(rest))
+    operands = [w for i, w in enumerate(rest) if i > end or not w.text.startswith("-")]
+    paths = [(word, bench.resolve(join_words(folder, word.path))) for word in operands]
+    if len(paths) < 2 or (holdings.top and all(is_below(p.real, holdings.top) for _, p in paths)):
+        return None
+    for word, path in paths:
+        use = Use(access="read", text=word.raw, paths=path.names, glob=word.glob, below=True)
+        rule = reaches(bench, use, path)
+        if rule is not None:
+            return could_touch(word.raw, rule, "read")
     return None
 
 
