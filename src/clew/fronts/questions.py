@@ -35,9 +35,7 @@ SANDBOX_EXPLANATION = (
     "/permissions sandbox shows what applies here; sandbox.enabled in your settings changes it."
 )
 
-TRUST_EXPLANATION = (
-    "These settings can run programs or allow tools (ignored until you trust the folder):"
-)
+TRUST_EXPLANATION = "Its files define the following, which clew ignores until you trust the folder:"
 
 
 class Questions:
@@ -175,13 +173,13 @@ class Questions:
         answer = await self.choose(Dialog(title=join_lines(prompt), choices=[own]))
         return None if answer is None else answer.words
 
-    async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
-        """Ask whether the folder's own settings may start programs."""
+    async def trust(self, folder: str, pending: Sequence[str]) -> bool:
+        """Ask whether the folder's own settings may start programs; `pending` says which."""
         choices = [
             Choice(label="Yes, trust this folder", key="y"),
             Choice(label="No, continue without it", key="n", refuses=True),
         ]
-        listing = "\n".join(f"  {line}" for line in waiting)
+        listing = "\n".join(f"  {line}" for line in pending)
         words = f"{TRUST_EXPLANATION}\n{listing}"
         title = f"Do you trust {join_lines(folder)}?"
         key, _ = await self._chosen(Dialog(title=title, choices=choices, text=words, at=1))

@@ -307,18 +307,17 @@ def test_ctrl_c_twice_at_once_ends_the_session_while_its_turn_still_stops(tmp_pa
 
 
 def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) -> None:
-    ran = tmp_path / "ran"
+    ran = tmp_path / "work" / "ran"
     settings = {
-        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch ran"}]}]}
     }
     folder = tmp_path / "work" / ".claude"
     folder.mkdir(parents=True)
     (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
     with serving(HELLO) as server:
-        # Wide, so that the folder's path is in one row.
-        with OnScreen(tmp_path, server.url, columns=160) as screen:
-            screen.expect("Do you trust")
-            screen.expect(".claude/settings.json: hooks")
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect("Do you trust ~/work?")
+            screen.expect("hook SessionStart: touch ran")
             looks_like(screen, "trust")
             screen.type("n")
             screen.expect_gone("Do you trust")
@@ -337,6 +336,56 @@ def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) 
             screen.type("hi\r")
             screen.expect("Hello!")
             assert "Do you trust" not in screen.text
+
+
+def test_the_trust_question_names_everything_that_the_folder_would_start(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-" + "a1B2" * 24
+    settings = {
+        "hooks": {
+            "PreToolUse": [
+                {"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh\x1b[2J"}]}
+            ],
+            "Stop": [{"hooks": [{"type": "http", "url": "https://hooks.example/stop"}]}],
+        },
+        "env": {"PATH": "./bin", "SERVICE_TOKEN": secret},
+        "apiKeyHelper": "./key.sh " + "x" * 400,
+        "statusLine": {"type": "command", "command": "./status.sh"},
+        "permissions": {"allow": ["Bash(npm *)", "WebFetch"], "defaultMode": "acceptEdits"},
+    }
+    work = tmp_path / "work"
+    for name, text in (
+        (".claude/settings.json", json.dumps(settings)),
+        (".mcp.json", '{"mcpServers": {"docs": {"command": "npx", "args": ["docs-server"]}}}'),
+        (
+            ".claude/agents/helper.md",
+            "---\nname: helper\ndescription: helps\nhooks:\n  Stop:\n    - hooks:\n"
+            "        - type: command\n          command: ./agent.sh\n---\nHelp.\n",
+        ),
+        (".claude/commands/ship.md", "---\nallowed-tools: Bash(git push *)\n---\nShip it.\n"),
+        (".git/config", "[core]\n\tfsmonitor = ./monitor.sh\n"),
+    ):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text, "utf-8")
+    with serving(HELLO) as server:
+        with OnScreen(tmp_path, server.url, columns=110, rows=45) as screen:
+            screen.expect("Do you trust")
+            screen.expect("No, continue without it")
+            looks_like(screen, "trust-everything")
+            assert secret not in screen.text
+            screen.type("n")
+            screen.expect_gone("Do you trust")
+        with OnScreen(tmp_path, server.url, columns=40, rows=10) as screen:
+            screen.expect("PageUp/PageDown")
+            looks_like(screen, "trust-small")
+            seen = screen.picture
+            while "fsmonitor" not in seen:
+                before = screen.picture
+                screen.type("\x1b[6~")
+                screen.expect(lambda text, last=before: text != last)
+                screen.settle()
+                seen += screen.picture
+            assert "./check.sh" in seen
+            assert "docs-server" in seen
 
 
 def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> None:
@@ -570,8 +619,8 @@ def test_a_folder_gains_nothing_from_a_rule_that_the_user_saves_in_it(tmp_path: 
     }
     with serving(plan) as server, OnScreen(tmp_path, server.url, "go") as screen:
         # Everything that came with the folder still asks.
-        screen.expect("settings.local.json: permissions.allow[0]")
-        screen.expect("settings.json: permissions.allow")
+        screen.expect(".claude/settings.local.json\n    allow Bash(mkdir *)\n")
+        screen.expect(".claude/settings.json\n    allow Bash(touch *)\n")
         screen.type("n")
         screen.expect("$ mkdir made")
         assert (tmp_path / "work" / "two").exists()

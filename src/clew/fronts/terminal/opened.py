@@ -38,7 +38,6 @@ from clew.parts.mcp import scopes
 from clew.session.build import open_session
 from clew.session.notices import choose_announcement
 from clew.session.session import Session
-from clew.system.config.json_text import join_path
 from clew.system.config.load import trust
 from clew.system.config.paths import find_config_home
 from clew.system.config.settings import read_switch
@@ -300,14 +299,9 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     """Ask whether to trust the folder and start its servers; return whether to reopen the session."""
     standing = session.rules.standing
     places = standing.places
-    waiting = [
-        f"{below(setting.layer.file, places.root)}: {join_path(setting.path)}"
-        for setting in standing.inert
-    ]
-    waiting += [f"MCP server {entry.name}" for entry in session.parts.mcp.found.held]
-    if not standing.is_trusted and waiting:
+    if not standing.is_trusted and (pending := find_pending(session)):
         root = str(places.root.resolve())
-        if not await dialogs.trust(root, waiting):
+        if not await dialogs.trust(at_home(root, os.environ.get("HOME", "")), pending):
             return False
         trust(places, root)
         return True
@@ -326,10 +320,13 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     return is_decided
 
 
-def below(file: str | None, root: Path) -> str:
-    """Return a file's path, relative to the project if the file is inside the project."""
-    path = Path(file or "")
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+def find_pending(session: Session) -> list[str]:
+    """Return what waits for the user's trust in an untrusted folder, in lines."""
+    if not session.rules.standing.inert and not session.parts.mcp.found.held:
+        return []
+    from clew.fronts.terminal.trust import list_pending
+
+    return list_pending(session)
 
 
 def keep_what_was_loaded() -> None:
