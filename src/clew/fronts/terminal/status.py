@@ -61,10 +61,14 @@ CHARACTERS = 4
 
 
 class Working:
-    """The progress of one turn, shown as a line above the prompt."""
+    """The progress of one turn, shown as a line above the prompt.
 
-    def __init__(self, now_s: float) -> None:
+    `describe_wait` says what clew waits for before the first request, if anything.
+    """
+
+    def __init__(self, now_s: float, describe_wait: Callable[[], str] = str) -> None:
         self._began_s = now_s
+        self._describe_wait = describe_wait
         self._said_tokens = 0
         self._characters = 0
         self._doing = ""
@@ -144,7 +148,7 @@ class Working:
             return self._why
         if self._running:
             return f"Running {len(self._running)} tools" if len(self._running) > 1 else "Running"
-        return self._doing or "Working"
+        return self._doing or join_lines(self._describe_wait()) or "Working"
 
 
 COMMAND_S = 5.0

@@ -244,7 +244,7 @@ class TerminalView(FrontView):
 
     def _begin_work(self) -> None:
         self._began_s, self._spent = time.monotonic(), self._session.ledger().total
-        self._stage.working = Working(self._began_s)
+        self._stage.working = Working(self._began_s, self._session.parts.mcp.describe_wait)
         self._screen.terminal.report("working")
         self._tick_soon()
 

@@ -76,6 +76,8 @@ class Connected(Part):
         )
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
+        # Whether the first request waits for the servers now.
+        self._is_awaited = False
         self._failures: tuple[str, ...] = ()
         self._told_revision = 0
         # The servers whose instructions were sent. None until the first request.
@@ -245,14 +247,13 @@ class Connected(Part):
         """
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
-            await self.servers.settled(most_s)
-            self._failures = tuple(
-                f"MCP server {server.name}: {server.hindrance} (see /mcp)"
-                for server in self.clients()
-                if server.state not in ("ready", "disabled")
-            )
-            self._is_open = True
-            self._gather()
+            self._is_awaited = True
+            try:
+                await self.servers.settled(most_s)
+            finally:
+                # If the user interrupts the wait, the next request goes without waiting.
+                self._is_awaited = False
+                self._stop_waiting()
         facts = [*self._instructions(history), make_changed_fact(self._changed())]
         if self._told_revision != self._toolbox.revision:
             self._told_revision = self._toolbox.revision
@@ -260,6 +261,24 @@ class Connected(Part):
                 make_tool_listing_fact(find_listed_tools(history), self._toolbox.deferred())
             )
         return [fact for fact in facts if fact is not None]
+
+    def _stop_waiting(self) -> None:
+        """Offer the tools that there are, and note which servers are missing."""
+        self._failures = tuple(
+            f"MCP server {server.name}: {server.hindrance} (see /mcp)"
+            for server in self.clients()
+            if server.state not in ("ready", "disabled")
+        )
+        self._is_open = True
+        self._gather()
+
+    def describe_wait(self) -> str:
+        """Return which servers the first request waits for, or an empty string."""
+        if not self._is_awaited:
+            return ""
+        names = [server.name for server in self.clients() if not server.is_settled]
+        which = "the MCP server" if len(names) == 1 else "the MCP servers"
+        return f"Waiting up to {self.most_s:g} s for {which} {', '.join(names)}" if names else ""
 
     def take_failures(self) -> tuple[str, ...]:
         """Return the servers that the first request did without, and why. Only the first time."""
