@@ -84,6 +84,21 @@ def test_an_interrupted_command_keeps_its_output_in_one_line(tmp_path: Path) -> 
         assert "ctrl+o" in row
 
 
+def test_an_interrupted_command_is_shown_below_the_title_that_the_model_gave_it(
+    tmp_path: Path,
+) -> None:
+    answer = bash("sleep 600; echo never", description="Wait for the build")
+    with (
+        serving(plan(answer)) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect(READY)
+        screen.type("wait\r")
+        screen.expect("○ Bash: Wait for the build")
+        screen.type("\x1b")
+        screen.expect("✗ Bash: Wait for the build\n  $ sleep 600; echo never\n  Interrupted")
+
+
 def test_a_turn_ends_with_its_figures(tmp_path: Path) -> None:
     answers = plan(bash("true", description="Look"))
     with (

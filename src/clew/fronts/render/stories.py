@@ -346,8 +346,9 @@ class CallStory:
         return [format_row(row) for row in mark_rows(mark, rows)]
 
     def stopped(self, look: Look, folds: Folds) -> list[Line]:
-        """Return the lines of a call that was interrupted; its output so far is folded."""
+        """Return the lines of a call that was interrupted: its command, and its output so far, folded."""
         lines = lines_of(self.progress)
+        command = self._command(look.narrowed(len(GUTTER)))
 
         def whole(width: int) -> Iterator[Row]:
             for line in lines:
@@ -355,7 +356,11 @@ class CallStory:
                 yield from wrap_spans([Span(text, look.theme["quiet"])], width)
 
         more = f" · {format_count(len(lines), 'line')}{folds.keep(self.title, whole)}"
-        return [*self.head(look, is_error=True), render_stopped(look, more if lines else "")]
+        return [
+            *self.head(look, is_error=True),
+            *(GUTTER + format_row(row) for row in command),
+            render_stopped(look, more if lines else ""),
+        ]
 
     def live(self, look: Look) -> list[Line]:
         """Return the rows that show a running call; they change until the call ends."""
@@ -381,6 +386,15 @@ class CallStory:
 
         They show the command if the title does not contain it, and hook messages.
         """
+        yield from self._command(look)
+        for reason, words in self._hooks:
+            if reason and answer.is_denied and reason in join_lines(answer.text):
+                # The hook denied the call, and the result contains the reason.
+                continue
+            yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
+
+    def _command(self, look: Look) -> Iterator[Row]:
+        """Yield the rows of the command if the title does not contain it."""
         arguments = self.block.get("input")
         command = arguments.get("command") if isinstance(arguments, dict) else None
         if isinstance(command, str) and escape_controls(command.strip(BLANKS)) not in self.title:
@@ -389,8 +403,3 @@ class CallStory:
                 sign = "$ " if number == 0 else "  "
                 yield clip_spans([Span(f"{sign}{escape_controls(words.expandtabs(8))}", look.theme["quiet"])],
                               look.width)  # fmt: skip
-        for reason, words in self._hooks:
-            if reason and answer.is_denied and reason in join_lines(answer.text):
-                # The hook denied the call, and the result contains the reason.
-                continue
-            yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
