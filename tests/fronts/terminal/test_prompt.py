@@ -196,6 +196,22 @@ def test_runs_of_letters_rank_before_scattered_letters(tmp_path: Path) -> None:
         screen.expect("see @src/mod150/sub0/file_07.py")
 
 
+def test_the_number_of_further_files_is_not_understated(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    for number in range(200):
+        (tmp_path / "work" / f"file{number:03}.py").touch()
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("see @file")
+        screen.expect("(32+ more)")
+        # Up goes to the last that is kept.
+        screen.type("\x1b[A")
+        screen.expect("  (more)")
+        screen.type("199")
+        screen.expect_gone("more)")
+        screen.expect("file199.py")
+
+
 def test_files_are_found_by_a_persons_own_command(tmp_path: Path) -> None:
     command = """grep -qx '{"query":"srv"}' && printf 'far/away.py\\nb.py\\n'"""
     settings(tmp_path, fileSuggestion={"type": "command", "command": command})

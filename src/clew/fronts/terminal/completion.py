@@ -112,6 +112,8 @@ class Completion:
         # The command whose arguments are typed, with their grammar.
         self._usage = ""
         self.offers: list[CompletionOffer] = []
+        # Whether the lookup found more than the suggestions that are kept.
+        self._is_cut = False
         self._at = 0
         # Whether the user selected a suggestion; otherwise the first is what Tab would accept.
         self.is_chosen = False
@@ -131,6 +133,8 @@ class Completion:
         if now == self._asked:
             return None
         self._asked = now
+        # A selection among the suggestions for an earlier word does not hold for this one.
+        self.is_chosen = False
         if now is None or before == self._dismissed:
             self._hide()
             return None
@@ -144,13 +148,17 @@ class Completion:
         return now if now.kind == "argument" and not self.offers else None
 
     def found(self, asked_for: CompletionWord, names: Sequence[str]) -> None:
-        """Set the results of a lookup, which replace earlier results."""
+        """Set the results of a lookup, which replace earlier results.
+
+        More than `MOST` results mean that there may be any number of them.
+        """
         if asked_for != self._asked or self.is_chosen:
             return
         if asked_for.kind == "argument":
             self._show([CompletionOffer(text=name, label=name) for name in names[:MOST]])
         else:
             self._show([file_offer(name) for name in names[:MOST]])
+        self._is_cut = len(names) > MOST
 
     def close(self, before: str = "") -> None:
         """Hide the suggestions for this text; further typing can bring them back."""
@@ -220,6 +228,7 @@ class Completion:
 
     def _show(self, offers: Iterable[CompletionOffer]) -> None:
         self.offers = list(offers)
+        self._is_cut = False
         self._at = 0
         self.is_chosen = False
 
@@ -236,8 +245,9 @@ class Completion:
         column = min(max(len(offer.label) for offer in part) + 2, max(width // 2, 20))
         lines = [self._row(offer, column, theme) for offer in part]
         rest = len(self.offers) - first - len(part)
-        if rest > 0 and lines:
-            lines[-1] = [*lines[-1], Span(f"  ({rest} more)", theme["quiet"])]
+        if lines and (rest > 0 or self._is_cut):
+            words = f"{rest or ''}{'+' if rest and self._is_cut else ''} more".lstrip()
+            lines[-1] = [*lines[-1], Span(f"  ({words})", theme["quiet"])]
         return [*above, *(format_row(clip_spans(row, width)) for row in lines)]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:

@@ -12,6 +12,7 @@ import time
 from clew.fronts.dialog import Choice
 from clew.fronts.render.rows import join_lines
 from clew.fronts.terminal.choosing import Chooser
+from clew.fronts.terminal.completion import MOST
 from clew.fronts.terminal.prompt import SubmittedText
 
 TYPE_CHECKING = False
@@ -86,7 +87,8 @@ class PromptController:
             self._begin(self._seek())
 
     async def _look_for(self, query: CompletionWord, files: FileNames) -> None:
-        self._offer(query, files=await files.find(query.word))
+        # One more than is shown, to know whether there are more.
+        self._offer(query, files=await files.find(query.word, MOST + 1))
 
     async def _seek(self) -> None:
         """Ask MCP servers for completions, one query at a time.
