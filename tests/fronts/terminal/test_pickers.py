@@ -151,7 +151,11 @@ def branched(home: Path, url: str) -> None:
         screen.expect("> 1. to the left")
         screen.type("\r")
         screen.expect("would be before “to the left”")
-        screen.type("2")
+        # No file changed, so there is nothing else to restore.
+        screen.expect("> 1. Conversation only")
+        assert "files" not in screen.picture.partition("> 1. Conversation only")[2]
+        assert "and files" not in screen.picture
+        screen.type("1")
         screen.expect("The conversation now ends before “to the left”")
         screen.type("\x15to the right\r")
         screen.expect("Right it is.")

@@ -239,7 +239,7 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         tmux.keys("Enter")
         tmux.expect("Conversation only")
         tmux.resize(80, 24)
-        tmux.words("2")
+        tmux.words("1")
         tmux.expect("The conversation now ends at its beginning")
         tmux.expect(lambda text: "> first matter" in text.split("its beginning")[1])
 

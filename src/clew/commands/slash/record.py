@@ -74,12 +74,14 @@ async def _prompts(rewinding: Rewinding) -> Outcome:
 async def _preview(rewinding: Rewinding, message: str) -> Outcome:
     planned = await rewinding.planned(message, "both")
     force = "" if planned.is_clear else f" {FORCE}"
+    touches_files = bool(planned.changes or planned.foreign or planned.lost)
     rows = [
         PickRow(
             line=f"/rewind {message} {what}{'' if what == 'conversation' else force}",
             label=LABELS[what] + ("" if what == "conversation" or not force else _forced(planned)),
         )
         for what in WHATS
+        if touches_files or what == "conversation"
     ]
     return Pick(
         title="Restore",
