@@ -4,8 +4,11 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 from clew.agent.offers import ServiceOffer, list_offers
 from clew.agent.services import open_service
@@ -14,6 +17,7 @@ from clew.commands.styled import print_pieces
 from clew.core.catalog.litellm import write_lines
 from clew.core.catalog.models import Model, find_price
 from clew.core.messages.errors import UserError
+from clew.core.regex import lazy_pattern
 from clew.permissions.session_rules import load_current_rules
 from clew.system.clock import get_timestamp
 from clew.system.command_groups import Group
@@ -24,6 +28,8 @@ from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, TransportError
+
+NamedModel: TypeAlias = tuple[str, Model]
 
 MAX_BYTES = 64 << 20
 WAIT_S = 60.0
@@ -43,7 +49,56 @@ async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
     return offers, service.problems
 
 
-def print_offers(offers: list[ServiceOffer], words: list[str]) -> None:
+# The most models of a service that are listed without `--all`.
+MOST_SHOWN = 20
+# The ID of a snapshot ends with a date.
+DATED = lazy_pattern(r"[-@](?:\d{4}-\d\d-\d\d|\d{8})\Z")
+# A version such as 5.6 or 4-1, but no date and no number of parameters (70b).
+VERSION = lazy_pattern(r"(?<![\d.])(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.]|b\b)")
+
+
+# The makers whose models come first where a service offers those of many, and how many of each.
+MAKERS = ("anthropic", "openai", "google", "deepseek", "qwen", "z-ai", "moonshotai", "x-ai",
+          "mistralai", "meta-llama")  # fmt: skip
+MOST_OF_A_MAKER = 3
+
+
+def find_maker(name: str) -> str:
+    """Return the maker in a name such as openrouter/qwen/qwen3-coder; empty if it has none."""
+    parts = name.split("/")
+    return parts[-2] if len(parts) > 2 else ""
+
+
+def rank_model(name: str) -> tuple[int, str, int, int]:
+    """Return a sort key: known makers first, then newer versions, as far as names tell."""
+    maker = find_maker(name)
+    place = MAKERS.index(maker) if maker in MAKERS else len(MAKERS)
+    found = VERSION.search(name.rpartition("/")[2])
+    version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    return place, maker, -version[0], -version[1]
+
+
+def put_newest_first(models: Sequence[NamedModel]) -> list[NamedModel]:
+    """Return the models by maker and descending version; the first one, the default, stays first."""
+    return [*models[:1], *sorted(models[1:], key=lambda pair: rank_model(pair[0]))]
+
+
+def select_current(models: Sequence[NamedModel]) -> list[NamedModel]:
+    """Return the newest models, without those that will be retired and the snapshots of others."""
+    names = {name for name, _ in models}
+    current: list[NamedModel] = []
+    of_maker: Counter[str] = Counter()
+    for name, model in models:
+        maker = find_maker(name)
+        if model.retired or DATED.sub("", name) in names - {name}:
+            continue
+        of_maker[maker] += 1
+        if not maker or of_maker[maker] <= MOST_OF_A_MAKER:
+            current.append((name, model))
+    return current[:MOST_SHOWN] or list(models[:MOST_SHOWN])
+
+
+def print_offers(offers: list[ServiceOffer], words: list[str], *, has_all: bool) -> None:
     if not offers:
         print_pieces("No service has a key, and no model server is running on this machine.")
         print_pieces(
@@ -54,12 +109,16 @@ def print_offers(offers: list[ServiceOffer], words: list[str]) -> None:
         models = [pair for pair in offer.models if all(word in pair[0].lower() for word in words)]
         if not models:
             continue
+        models = put_newest_first(models)
+        shown = models if has_all or words else select_current(models)
         listed = "" if offer.is_listed else "  (no list from the service; models from clew's table)"
         print_pieces(("strong", offer.title), ("quiet", listed))
-        width = max(len(name) for name, _ in models)
-        for name, model in models:
+        width = max(len(name) for name, _ in shown)
+        for name, model in shown:
             facts = [*describe_model(model), describe_abilities(model)]
             print_pieces(f"  {name:<{width}}  ", ("quiet", " · ".join(filter(None, facts))))
+        if hidden := len(models) - len(shown):
+            print_pieces(("quiet", f"  and {hidden} more, older or deprecated (--all lists them)"))
         if offer.unknown and not words:
             print_pieces(("quiet", f"  and {offer.unknown} that are not in clew's table"))
 
@@ -90,7 +149,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="Show only models whose names contain all words"
     )
-    parser.add_argument("--json", action="store_true", help="Print JSON")
+    parser.add_argument(
+        "--all", action="store_true", help="List older, dated and deprecated models too"
+    )
+    parser.add_argument("--json", action="store_true", help="Print all as JSON")
     options = parser.parse_args(argv)
     offers, problems = asyncio.run(find_offers())
     words = [word.lower() for word in options.words]
@@ -105,7 +167,7 @@ def main(argv: list[str]) -> int:
         ]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
     else:
-        print_offers(offers, words)
+        print_offers(offers, words, has_all=options.all)
     return 0
 
 

@@ -1,12 +1,14 @@
 """Several services in one session: names, keys, custom services, and the first turn without a question."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clew.core.catalog.services import ROWS
 from clew.testing.server import serving
 from clew.testing.wires import WireService, serving_wire
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
@@ -219,6 +221,31 @@ def test_models_lists_what_keys_and_local_servers_offer(tmp_path: Path) -> None:
         assert "922k context" in shown
         assert "claude" not in shown
     assert "No service has a key" in run(tmp_path, {}, "models").stdout
+
+
+def test_models_lists_the_newest_first_and_the_others_only_on_request(tmp_path: Path) -> None:
+    # No service answers, so the lists are those of clew's table.
+    nowhere = {"OPENAI_API_KEY": OPENAI_KEY, "OPENROUTER_API_KEY": "sk-or-0123456789"}
+    nowhere |= {"HTTPS_PROXY": "http://127.0.0.1:9", "OLLAMA_HOST": "127.0.0.1:9"}
+
+    def names(*words: str) -> list[str]:
+        printed = run(tmp_path, nowhere, "models", *words).stdout
+        return re.findall(r"^  (\S+/\S+)", printed, re.M)
+
+    shown, every = names(), names("--all")
+    openai = [name for name in shown if name.startswith("openai/")]
+    assert len(openai) == 20
+    assert openai[0] == f"openai/{ROWS['openai'].model}"
+    assert not [name for name in openai if re.search(r"-20\d\d-", name) or "/gpt-4" in name]
+    makers = [name.split("/")[1] for name in shown if name.startswith("openrouter/")]
+    assert makers[:3] == ["anthropic"] * 3
+    assert len(makers) == 20
+    # A search covers all of them.
+    assert {"openai/gpt-4o", "openai/gpt-4o-2024-08-06"} <= set(names("gpt-4o")) <= set(every)
+    assert set(shown) <= set(every)
+    assert f"and {len([n for n in every if n.startswith('openai/')]) - 20} more" in (
+        run(tmp_path, nowhere, "models").stdout
+    )
 
 
 def test_the_table_of_models_is_updated_from_a_file_only_on_request(tmp_path: Path) -> None:
