@@ -10,7 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clew.core.catalog.services import ROWS, ServiceRow, read_services
-from clew.core.messages.errors import ClewError, UserError
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError, UserError, describe_error
 from clew.core.nearest import suggest_nearest
 from clew.permissions.session_rules import load_current_rules
 from clew.providers.endpoint import DEFAULT_BASE_URL, Endpoint, read_endpoint
@@ -31,8 +32,6 @@ from clew.system.config.settings import read_object
 from clew.system.installation import describe_extra
 from clew.system.transport.seam import TransportError
 
-# Where the keys of the default service come from.
-KEYS_URL = ROWS["anthropic"].keys_url
 INVALID = "expected a single API key without spaces"
 
 
@@ -88,18 +87,38 @@ async def check_saved_key(
     return f"not checked, because saved keys are used only for {DEFAULT_BASE_URL}"
 
 
-def save_key(secret: str, places: Places, service: str = "anthropic") -> str:
+def save_key(secret: str, places: Places, row: ServiceRow = ROWS["anthropic"]) -> str:
     """Save a key in the file that only the user can read; return what was done."""
-    write_login(places.credentials, secret, name_in_file(service))
+    try:
+        write_login(places.credentials, secret, name_in_file(row.name))
+    except OSError as error:
+        raise UserError(
+            f"can't save the key: {describe_error(error)}. {describe_other_places(row)}"
+        ) from None
     return f"saved {abbreviate_key(secret)} in {places.credentials}"
+
+
+def describe_other_places(row: ServiceRow) -> str:
+    """Return what to do if the file with the keys can't be written."""
+    instead = f", or set {' or '.join(row.key_variables)} instead" if row.key_variables else ""
+    return f"Set CLEW_CONFIG_DIR to a folder that you can write{instead}"
 
 
 def delete_key(places: Places, service: str = "anthropic") -> str:
     """Delete the saved key of a service; return what was done."""
     if read_login(places.credentials, name_in_file(service)) is None:
         return "no saved API key"
-    write_login(places.credentials, None, name_in_file(service))
+    try:
+        write_login(places.credentials, None, name_in_file(service))
+    except OSError as error:
+        raise UserError(f"can't delete the key: {describe_error(error)}") from None
     return f"deleted the API key in {places.credentials}"
+
+
+def describe_source(row: ServiceRow) -> str:
+    """Return where a key of a service comes from, and that it is checked, for the user to read."""
+    page = f" from {row.keys_url}" if row.keys_url else ""
+    return f"Paste an API key for {row.title}{page}. It is checked with one free request."
 
 
 def name_in_file(service: str) -> str:
@@ -107,14 +126,19 @@ def name_in_file(service: str) -> str:
     return "" if service == "anthropic" else service
 
 
-def find_row(name: str, environ: Mapping[str, str]) -> ServiceRow:
+def find_row(name: str, settings: Json) -> ServiceRow:
     """Return the service with this name in the table or the settings."""
-    current = load_current_rules(environ, Path.cwd())
-    rows, _ = read_services(read_object(current.settings, "services"))
+    rows, _ = read_services(read_object(settings, "services"))
     if name not in rows:
         near = suggest_nearest(name, rows) or f"; expected one of {', '.join(rows)}"
         raise UserError(f'unknown service "{name}"{near}')
     return rows[name]
+
+
+def list_services(settings: Json) -> list[tuple[str, str]]:
+    """Return the names and titles of the services that take a key."""
+    rows, _ = read_services(read_object(settings, "services"))
+    return [(row.name, row.title) for row in rows.values() if row.authentication == "key"]
 
 
 def main(argv: list[str]) -> int:
@@ -134,7 +158,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--no-check", action="store_true", help="Save the key without a request")
     options = parser.parse_args(argv)
     try:
-        row = find_row(options.service, os.environ)
+        row = find_row(options.service, load_current_rules(os.environ, Path.cwd()).settings)
     except UserError as error:
         sys.stderr.write(f"clew login: {error}\n")
         return 2
@@ -162,8 +186,12 @@ def main(argv: list[str]) -> int:
         keyring.set_password(SERVICE, account_of(name_in_file(row.name)), secret)
         sys.stdout.write(f"saved {abbreviate_key(secret)} in the keyring\n")
         return 0
-    places = find_places(os.environ, Path.cwd())
-    sys.stdout.write(f"{save_key(secret, places, row.name)}\n")
+    try:
+        done = save_key(secret, find_places(os.environ, Path.cwd()), row)
+    except UserError as error:
+        sys.stderr.write(f"clew login: {error}\n")
+        return 1
+    sys.stdout.write(f"{done}\n")
     return 0
 
 
@@ -200,6 +228,10 @@ def log_out(argv: list[str]) -> int:
         keyring.delete_password(SERVICE, account)
         sys.stdout.write("deleted the API key in the keyring\n")
         return 0
-    places = find_places(os.environ, Path.cwd())
-    sys.stdout.write(f"{delete_key(places, options.service)}\n")
+    try:
+        done = delete_key(find_places(os.environ, Path.cwd()), options.service)
+    except UserError as error:
+        sys.stderr.write(f"clew logout: {error}\n")
+        return 1
+    sys.stdout.write(f"{done}\n")
     return 0

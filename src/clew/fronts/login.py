@@ -3,30 +3,47 @@
 Asking for the key without showing it is up to each front end.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from clew.commands.login import INVALID, RejectedKeyError, check_saved_key, is_key, save_key
+from clew.commands.login import (
+    INVALID,
+    RejectedKeyError,
+    check_saved_key,
+    find_row,
+    is_key,
+    save_key,
+)
+from clew.core.catalog.services import ServiceRow
 from clew.core.input import Clear, Outcome, Resume, Show
+from clew.core.messages.errors import UserError
 from clew.session.session import Session
-from clew.system.config.environment import freeze
 
 
-async def use_key(session: Session, secret: str | None, tell: Callable[[str], object]) -> Outcome:
-    """Save a key if the API accepts it, or cannot be reached; `None` cancels."""
-    if secret is None:
-        return Show(text="Cancelled; nothing was saved")
-    if not is_key(secret):
-        return Show(text=f"/login: {INVALID}", is_error=True)
-    environ = session.rules.standing.environ
-    environment = freeze(environ)
+async def log_in(
+    session: Session,
+    service: str,
+    ask: Callable[[ServiceRow], Awaitable[str | None]],
+    tell: Callable[[str], object],
+) -> Outcome:
+    """Ask for a key of a service, and save it if the API accepts it, or cannot be reached."""
+    standing = session.rules.standing
+    environ = standing.environ
     try:
-        checked = await check_saved_key(secret, environ)
-    except RejectedKeyError as error:
+        row = find_row(service.strip() or "anthropic", standing.settings)
+        secret = await ask(row)
+        if secret is None:
+            return Show(text="Cancelled; nothing was saved")
+        if not is_key(secret):
+            return Show(text=f"/login: {INVALID}", is_error=True)
+        checked = await check_saved_key(secret, environ, row)
+        saved = save_key(secret, standing.places, row)
+    except (RejectedKeyError, UserError) as error:
         return Show(text=f"/login: {error}", is_error=True)
-    done = f"{checked[0].upper()}{checked[1:]}; {save_key(secret, session.rules.standing.places)}"
-    if environment.text("api_key"):
-        name = environment.source("api_key")
-        return Show(text=f"{done}. {name} is set and takes precedence over it.")
+    done = f"{checked[0].upper()}{checked[1:]}; {saved}"
+    if variable := next((name for name in row.key_variables if environ.get(name)), ""):
+        return Show(text=f"{done}. {variable} is set and takes precedence over it.")
+    if row.name != "anthropic" and row.model and not session.model_access.lacks_key:
+        done += f". /model {row.name}/{row.model} uses it"
     tell(done)
     # A session has the key that it was opened with.
     has_begun = len(session.story.history) and session.story.recorder.is_kept

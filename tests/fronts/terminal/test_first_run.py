@@ -38,7 +38,7 @@ def test_a_model_that_needs_a_key_is_missing_and_a_local_one_is_named(tmp_path: 
         ) as terminal,
     ):
         terminal.expect("No model configured")
-        terminal.expect("clew login SERVICE")
+        terminal.expect("/login SERVICE")
         terminal.expect("clew --model ollama/claude-")
         terminal.expect("clew demo")
         terminal.expect("> ")

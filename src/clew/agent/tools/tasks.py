@@ -60,7 +60,7 @@ class TaskList:
     def numbers(self) -> list[int]:
         try:
             names = [path.name for path in self._folder.iterdir()]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
         return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())

@@ -68,10 +68,12 @@ def set_to(session: Session, key: str, value: Any) -> str:
     return "\n".join([f"{done.path}: {key} set", *done.faults, *noticed])
 
 
-async def log_out(session: Session, _: str) -> Outcome:
-    from clew.commands.login import delete_key
+async def log_out(session: Session, service: str) -> Outcome:
+    from clew.commands.login import delete_key, find_row
 
-    done = delete_key(session.rules.standing.places)
+    standing = session.rules.standing
+    row = find_row(service.strip() or "anthropic", standing.settings)
+    done = delete_key(standing.places, row.name)
     return Show(text=f"{done[0].upper()}{done[1:]}. This session keeps its key until it ends.")
 
 

@@ -292,7 +292,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
     later("hooks", load_setup, "List the hooks of this session"),
     later("ide", load_ide, "Connect to your editor, or list the running editors", hint="[connect PORT | off]", is_interactive=True),
     later("keybindings", load_setup, "Show key bindings and where to customize them", aliases=("keys",)),
-    later("logout", load_setup, "Delete the saved API key", is_interactive=True),
+    later("logout", load_setup, "Delete the saved API key", hint="[SERVICE]", is_interactive=True),
     later("loop", load_tasks, "Repeat a prompt on a schedule", hint="[5m] PROMPT", is_interactive=True),
     later("mcp", load_mcp, "Show and manage MCP servers", hint="[SERVER]"),
     later("memory", load_memory, "View and manage memory; choose where notes are saved", hint="[to | list | show | forget | review | accept | drop]"),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from clew.core.catalog.services import ServiceRow
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.fronts.dialog import Dialog, DialogAnswer
 from clew.fronts.line.keyboard import LineKeyboard
@@ -98,20 +99,25 @@ class LineQuestions(Questions):
 
 
 def login(keyboard: LineKeyboard, telling: LineWriter) -> SlashCommand[Session]:
-    async def run(session: Session, _: str) -> Outcome:
-        from clew.commands.login import KEYS_URL
-        from clew.fronts.login import use_key
+    async def run(session: Session, service: str) -> Outcome:
+        from clew.commands.login import describe_source
+        from clew.fronts.login import log_in
 
         if session.conversation.is_running:
             return Show(text="/login: wait for the turn to end, or interrupt it", is_error=True)
-        telling.line(f"Create an API key at {KEYS_URL}. It is checked with one free request.")
-        secret = await keyboard.secret("API key (hidden; Enter to cancel): ")
-        return await use_key(session, (secret or "").strip() or None, telling.line)
+
+        async def ask(row: ServiceRow) -> str | None:
+            telling.line(describe_source(row))
+            secret = await keyboard.secret("API key (hidden; Enter to cancel): ")
+            return (secret or "").strip() or None
+
+        return await log_in(session, service, ask, telling.line)
 
     return SlashCommand(
         name="login",
         description="Save an API key, after checking it",
         run=run,
+        hint="[SERVICE]",
         is_interactive=True,
     )
 

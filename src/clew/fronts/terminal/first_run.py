@@ -15,7 +15,7 @@ from clew.system.files import is_there
 MISSING = """\
 No model configured. Choose one of these:
   API key:      {login}, or set ANTHROPIC_API_KEY
-  Other keys:   run clew login SERVICE (openai, gemini, openrouter ...), or set its variable
+  Other keys:   {login} SERVICE (openai, gemini, openrouter ...), or set its variable
   Local model:  {what}
   Demo:         run clew demo (scripted, offline)"""
 NONE = "start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
@@ -46,7 +46,10 @@ async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | Non
     No offer is made if `sandbox.enabled` is set, permissions are bypassed, or no sandbox is available.
     """
     standing = session.rules.standing
-    standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return False  # The answer can't be saved. The session reports what else can't be.
     is_decided = "enabled" in read_object(standing.settings, "sandbox")
     if is_decided or session.mode == "bypassPermissions" or not session.parts.sandbox.has_walls:
         return False

@@ -1,9 +1,10 @@
 """`/login` on the screen: a field for an API key that shows only its length."""
 
-from clew.commands.login import KEYS_URL
+from clew.commands.login import describe_source
+from clew.core.catalog.services import ServiceRow
 from clew.core.input import Outcome
+from clew.fronts import login
 from clew.fronts.dialog import Choice
-from clew.fronts.login import use_key
 from clew.fronts.render.rows import Line, Span, clip_spans, format_row, hang_lines
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.app import TerminalFront
@@ -12,14 +13,14 @@ from clew.session.session import Session
 
 BULLET = "•"
 LEGEND = "Enter save · Esc to cancel"
-ABOUT = f"Paste a key from {KEYS_URL}. It is checked with one free request."
 
 
 class SecretField(Chooser):
     """A field for a secret, of which only the length is drawn."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, about: str) -> None:
         super().__init__(title, [Choice(label="API key", asks_words=True)])
+        self._about = about
 
     @property
     def is_typing(self) -> bool:
@@ -31,7 +32,7 @@ class SecretField(Chooser):
         hidden = BULLET * min(len(self.field.text), width - 4)
         drawn = [
             [Span(self.title, theme["heading"])],
-            *hang_lines(f"  {ABOUT}", theme["quiet"], width),
+            *hang_lines(f"  {self._about}", theme["quiet"], width),
             [Span("> ", theme["marker"]), Span(hidden)],
             [Span(f"  {LEGEND}", theme["quiet"])],
         ]
@@ -42,13 +43,17 @@ class SecretField(Chooser):
         self._take(0)
 
 
-async def log_in(front: TerminalFront, session: Session) -> Outcome:
-    """Ask for a key and use it."""
-    answer = await front.stage.answered(front.stage.show(SecretField("Log in with an API key")))
+async def log_in(front: TerminalFront, session: Session, service: str) -> Outcome:
+    """Ask for a key of a service and use it."""
     transcript = front.stage.transcript
     assert transcript is not None
+
+    async def ask(row: ServiceRow) -> str | None:
+        field = SecretField("Log in with an API key", describe_source(row))
+        answer = await front.stage.answered(front.stage.show(field))
+        return None if answer is None else answer.words
 
     def tell(done: str) -> None:
         front.screen.say(transcript.note(done, part="quiet"))
 
-    return await use_key(session, None if answer is None else answer.words, tell)
+    return await login.log_in(session, service, ask, tell)

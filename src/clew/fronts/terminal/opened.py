@@ -66,10 +66,10 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
 
         return show_page(make_keys_page(front.bindings, where))
 
-    async def login(session: Session, _: str) -> Outcome:
+    async def login(session: Session, service: str) -> Outcome:
         from clew.fronts.terminal.login import log_in
 
-        return await log_in(front, session)
+        return await log_in(front, session, service)
 
     async def model(session: Session, name: str) -> Outcome:
         if name:
@@ -100,6 +100,7 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
             name="login",
             description="Save an API key, after checking it",
             run=login,
+            hint="[SERVICE]",
             is_interactive=True,
         ),
         SlashCommand(
@@ -290,6 +291,10 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
             return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
         case "help":
             return [(command.name, command.description) for command in collect_commands(session)]
+        case "login" | "logout":
+            from clew.commands.login import list_services
+
+            return list_services(session.rules.standing.settings)
         case "mcp":
             return [(server.name, "") for server in session.parts.mcp.clients()]
     return []
