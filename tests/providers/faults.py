@@ -127,7 +127,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("no fault", [FINE]),
     Fault("no credentials", [FINE], url="https://api.anthropic.com", environment={"ANTHROPIC_API_KEY": ""}),
     Fault("unsupported kind of proxy", [FINE], environment={"ALL_PROXY": "socks4://me:secret@proxy:1080"}),
-    Fault("connection refused", [], url="http://127.0.0.1:1"),
+    Fault("connection refused by this machine", [], url="http://127.0.0.1:1"),
     Fault("connection closed before an answer, once", [[b""], FINE]),
     Fault("connection closed before an answer, always", [[b""]]),
     Fault("idle connection closed by the server", [[*KEPT_ALIVE], FINE], before=1),

@@ -56,10 +56,24 @@ def test_these_statuses_are_tried_again(code: int) -> None:
 
 @requirement("R073")
 @pytest.mark.parametrize(
-    "kind", ["connect", "connect_timeout", "reset", "stalled", "truncated", "event", "protocol", "content"]
+    "kind", ["connect", "no_server", "connect_timeout", "reset", "stalled", "truncated", "event", "protocol", "content"]
 )  # fmt: skip
 def test_a_broken_line_is_tried_again(kind: FailureKind) -> None:
     assert isinstance(after(Failure(kind=kind, message="broken")), Again)
+
+
+@requirement("R073")
+def test_a_server_on_this_machine_that_is_not_running_is_given_up_soon() -> None:
+    refused = Failure(kind="no_server", message="refused")
+    assert isinstance(after(refused, refused), Again)
+    assert isinstance(after(refused, refused, refused), GiveUp)
+    # Elsewhere, an address may answer again.
+    assert isinstance(after(*[Failure(kind="connect", message="refused")] * 9), Again)
+    # A number of retries that the user set applies here too.
+    asked = RetryPolicy(max_attempts=6, counts_overloads=True)
+    assert isinstance(after(*[refused] * 5, policy=asked), Again)
+    assert isinstance(after(*[refused] * 6, policy=asked), GiveUp)
+    assert isinstance(after(refused, policy=RetryPolicy(max_attempts=1)), GiveUp)
 
 
 @requirement("R073")

@@ -59,6 +59,7 @@ SMALL_MODEL = "haiku"
 DEFAULT_MODEL = "sonnet"
 LOGIN = "run `clew login` or set ANTHROPIC_API_KEY"
 MODEL_ADVICE = "Choose another model with /model or --model; `clew models` lists them."
+MODEL_OTHERWISE = "Otherwise, choose another model with /model or --model."
 # The protocols, as advice names them.
 APIS = {
     "messages": "the Messages API",
@@ -158,6 +159,10 @@ class Service(Struct, frozen=True, kw_only=True):
             return f"Check the API key: {LOGIN if row is None else row.described_key}."
         if is_missing_model(failure):
             return MODEL_ADVICE
+        if failure.kind == "no_server":
+            row = self.catalog.services.get(endpoint.service)
+            server = row.title if row is not None and row.is_local else "it"
+            return f"No server is running there: start {server}. {MODEL_OTHERWISE}"
         is_elsewhere = failure.kind == "content" or failure.status == HTTPStatus.NOT_FOUND
         if endpoint.is_default or not is_elsewhere:
             return ""

@@ -49,6 +49,7 @@ from clew.providers.retry import (
     Spent,
     count_attempt,
     decide,
+    find_max_attempts,
     is_uncounted,
     is_waited_out,
 )
@@ -315,7 +316,7 @@ class Answering:
             Retrying(
                 failure=failure,
                 attempt=spent.attempts if uncounted else spent.attempts - spent.uncounted,
-                max_attempts=None if uncounted else policy.max_attempts,
+                max_attempts=None if uncounted else find_max_attempts(failure, policy),
                 delay_s=decision.delay_s,
                 budget_left_s=None if unlimited else left_s,
                 whole=decision.whole,

@@ -60,7 +60,7 @@ COUNT_TIMEOUT_S = 60.0
 # The strings of a failure that come from the service and might contain a credential.
 HIDDEN = ("message", "error_type", "error_code", "request_id")
 # Failures that happen before the service can have received a request.
-NOT_SENT = ("configuration", "connect", "connect_timeout", "proxy", "tls")
+NOT_SENT = ("configuration", "connect", "no_server", "connect_timeout", "proxy", "tls")
 # The last events of a stream. After them, only HTTP's own end can follow.
 LAST_WORDS = ("message_stop", "error")
 

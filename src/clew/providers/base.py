@@ -120,6 +120,7 @@ FailureKind: TypeAlias = Literal[
     "budget",  # Nothing was sent: the request could cost more than the session may.
     "configuration",  # Nothing was sent: no key, an unsupported proxy type, an invalid URL.
     "connect",  # No connection: refused, unreachable, unknown host.
+    "no_server",  # No connection: this machine refused it, so nothing listens at the port.
     "connect_timeout",
     "proxy",  # The proxy did not open a tunnel.
     "tls",  # The certificate was rejected, or the server does not use TLS.

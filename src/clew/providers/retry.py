@@ -178,7 +178,9 @@ def parse_http_date_s(text: str | None) -> float | None:
 
 
 # Faults of the connection or its data: the next attempt may reach another server.
-BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
+BROKEN_LINE = frozenset(
+    {"connect", "no_server", "connect_timeout", "reset", "stalled", "truncated", "event"}
+)
 # An intermediary responded in place of the service; this rarely goes away within a second.
 IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
 # If the response head was received, these failures mean that the stream broke off.
@@ -207,6 +209,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     cap_s: float = 30.0
     # The maximum number of attempts that fail because of an intermediary.
     max_in_the_way: int = 3
+    # The maximum number of attempts at a server on this machine that is not running. Unless it is
+    # being restarted, only the user can start it.
+    max_no_server: int = 3
     # The number of broken streams after which one attempt requests the response without streaming,
     # and the time that this attempt may take.
     streams_before_whole: int = 3
@@ -345,6 +350,13 @@ def is_uncounted(failure: Failure, policy: RetryPolicy) -> bool:
     return is_waited_out(failure, policy)
 
 
+def find_max_attempts(failure: Failure, policy: RetryPolicy) -> int:
+    """Return the maximum number of attempts; a number that the user set always applies."""
+    if failure.kind == "no_server" and not policy.counts_overloads:
+        return min(policy.max_no_server, policy.max_attempts)
+    return policy.max_attempts
+
+
 def is_in_the_way(failure: Failure) -> bool:
     """Return whether only a few attempts may fail like this.
 
@@ -376,7 +388,7 @@ def _delay(
 def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) -> GiveUp | None:
     """Return the reason to give up if a limit of the policy is reached, else None."""
     tries = spent.attempts - spent.uncounted
-    if tries >= policy.max_attempts:
+    if tries >= find_max_attempts(failure, policy):
         return GiveUp(why=f"{format_count(tries, 'attempt')} failed")
     if spent.in_the_way >= policy.max_in_the_way and is_in_the_way(failure):
         return GiveUp(why=f"{format_count(spent.in_the_way, 'attempt')} failed in the same way")

@@ -20,6 +20,7 @@ from tests.fronts.headless.chat_server import ChatService, chat_service, chunk, 
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
 from tests.providers.refused import COMPACT, GIVE_UP, REFUSED, Refused
 from tests.requirements import requirement
+from tests.system.transport.servers import nobody
 
 Json = dict[str, Any]
 BY_NAME = {row.name: row for row in REFUSED}
@@ -304,6 +305,20 @@ def test_each_failed_request_stands_in_the_transcript_and_in_no_request(tmp_path
         tmp_path, "http://127.0.0.1:9", "sessions", "check", str(transcripts(tmp_path)[0])
     )
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_local_server_that_is_not_running_is_said_soon_with_what_to_do(tmp_path: Path) -> None:
+    with nobody() as url:
+        done = clew(tmp_path, url, "-p", "hi")
+        place = url.removeprefix("http://")
+        assert done.returncode == 1
+        assert done.stderr.count("retrying in") == 2
+        assert f"{place} (Connection refused). No server is running there: start it" in done.stdout
+        done = clew(tmp_path, "", "-p", "hi", "--model", "ollama/x", environ={"OLLAMA_HOST": place})
+        assert "start Ollama" in done.stdout
+        # Someone who set a number of retries gets them.
+        done = clew(tmp_path, url, "-p", "hi", environ={"CLEW_MAX_RETRIES": "3"})
+        assert done.stderr.count("retrying in") == 3
 
 
 HTML = {"content-type": "text/html"}

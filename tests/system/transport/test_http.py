@@ -420,7 +420,7 @@ def test_a_refused_connection_is_said_with_its_place() -> None:
     async def main() -> None:
         with nobody() as url:
             error = await fault(transport_of(), url)
-        assert error.kind == "connect"
+        assert error.kind == "no_server"
         assert url.removeprefix("http://") in error.message
 
     asyncio.run(main())

@@ -171,7 +171,16 @@ async def open_channel(
     except ssl.SSLError as error:
         raise TransportError("tls", f"TLS with {where} failed ({error.reason or error})") from error
     except OSError as error:
-        raise TransportError("connect", f"cannot connect to {where} ({_reason(error)})") from error
+        is_refused = isinstance(error, ConnectionRefusedError) and proxy is None
+        raise TransportError(
+            "no_server" if is_refused and is_own(url.host) else "connect",
+            f"cannot connect to {where} ({_reason(error)})",
+        ) from error
+
+
+def is_own(host: str) -> bool:
+    """Return whether a host is this machine."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _reason(error: OSError) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from clew.core.messages.errors import OutsideError
 
 TransportFault: TypeAlias = Literal[
-    "configuration", "connect", "connect_timeout", "proxy", "tls", "reset", "protocol", "content",
+    "configuration", "connect", "no_server", "connect_timeout", "proxy", "tls", "reset", "protocol", "content",
     "truncated",
 ]  # fmt: skip
 
