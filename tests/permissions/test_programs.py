@@ -21,7 +21,7 @@ READS = [
     "diff -U3 a.py b.py", "ls -I '*.pyc'", "tail -n +5 a.py",
     # text
     "echo $X *", "echo -n a", "seq 1 $N", "basename $X .py", "tr a-z A-Z", "printf '%s\\n' $X", "printf '%d%%n' 1",
-    "printf -- '%s' a", "printf", "expr 1 + $X", "sleep 0.5", "which -a python",
+    "printf -- '%s' a", "printf", "expr 1 + $X", "sleep 0.5", "which -a python", "exit", "exit 3",
     # tests
     "test -f a.py", "[ -d src ]", '[ -n "$X" ]', '[ "$X" = y ]', '[ "$X" ]', '[ ! -z "$X" ]', "test 1 -lt 2",
     "[ a.py -nt b.py ]", "test",
@@ -51,7 +51,7 @@ ASKS = [
     "wc --files0-from=a.py", "md5sum -c a.py", "base64 -o x", "hexdump -f a.py", "column -J", "strings @a.py", "rg --pre x y",
     "rg foo *", "rg -z x", "fd -x rm", "fd foo -X rm", "head -n $N a.py", "cat $X", "wc $X",
     # text
-    "printf -v PATH x", "printf $X", "printf '%n' PATH", "printf '%5ln' PATH", "printf *", "sleep infinity", "sleep $X",
+    "printf -v PATH x", "printf $X", "printf '%n' PATH", "printf '%5ln' PATH", "printf *", "sleep infinity", "sleep $X", "exit $X", "exit -1",
     "command ls $X", "date 0101", "date -s x", "date -f a.py", "date $X", "hostname evil", "whoami x", "ps e", "ps auxe",
     "ps -o environ", "ps -eo pid,environ",  "which --foo",
     # tests

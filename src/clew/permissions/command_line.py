@@ -407,7 +407,7 @@ def judge_itself(
 
 # Shell builtins. A program of the same name on PATH does not replace them.
 OF_THE_SHELL = frozenset(
-    ["cd", "echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "command"]
+    ["cd", "echo", "printf", "test", "[", "true", "false", ":", "exit", "pwd", "type", "command"]
 )
 
 

@@ -163,6 +163,8 @@ ROWS: dict[str, str] = {
     "true": "text free",
     "false": "text free",
     ":": "text free",
+    # Ends the shell, which runs only this command line.
+    "exit": "text",
     "printf": "text posix",
     "seq": "text loose -f: -s: -w -NUM --format: --separator: --equal-width",
     "basename": "text loose -a -s: -z --multiple --suffix: --zero",

@@ -24,7 +24,7 @@ from clew.permissions.words import SECRET_NAME, Word, without_system_folder
 
 # Without the sandbox, only these run without asking: none of their options is harmful.
 SHORT_LIST = frozenset({
-    "cat", "head", "tail", "ls", "wc", "stat", "pwd", "echo", "true", "false", "cd", "cut", "nl",
+    "cat", "head", "tail", "ls", "wc", "stat", "pwd", "echo", "true", "false", "exit", "cd", "cut", "nl",
     "whoami", "id", "uname", "date", "basename", "dirname", "which", "type", "tr",
 })  # fmt: skip
 
