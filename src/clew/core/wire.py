@@ -137,6 +137,8 @@ def user(
     }
     if "toolUseResult" in entry:
         frame["tool_use_result"] = entry["toolUseResult"]
+    if "toolDenialKind" in entry:
+        frame["tool_denial_kind"] = entry["toolDenialKind"]
     if entry.get("isMeta") or entry.get("isCompactSummary"):
         frame["isSynthetic"] = True
     if entry.get("origin"):

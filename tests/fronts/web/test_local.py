@@ -10,6 +10,7 @@ import pytest
 from clew.record.transcript.running import list_running
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
+from tests.fronts.headless.test_rules_hold import calls
 from tests.fronts.remote.yard import Running
 from tests.fronts.web.browsing import Screen, browsing
 
@@ -100,6 +101,26 @@ def test_any_session_of_the_machine_is_read_and_continued(
         assert not list(list_running(tmp_path / "config"))
         for shown in (screen, late):
             shown.close()
+
+
+def test_a_denied_call_is_told_to_people_and_not_in_the_words_for_the_model(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    plan = calls(("Bash", {"command": "touch made"}), ("Read", {"file_path": "no.txt"}))
+    with serving(plan) as model, Desk(tmp_path, model.url) as desk:
+        assert desk.run("-p", "make it").end() == 0
+        web = desk.run("web", "--no-open", "--port", "0")
+        screen = Screen(browser, "desk")
+        screen.open(find_address(web))
+        screen.wait(".entry")
+        screen.open_session("make it")
+        screen.wait_text(".tool.denied", "Not run, because it needed approval: touch made")
+        screen.wait(".tool.failed")
+        shown = screen.page.inner_text("main")
+        for words in ("Continue with calls", "no user can be asked", "tool_use_error"):
+            assert words not in shown
+        screen.close()
+    assert "Continue with calls" in str(model.requests[1].body)
 
 
 def test_a_session_is_forked_before_a_prompt(browser: "Browser", tmp_path: Path) -> None:

@@ -138,6 +138,12 @@ CONTINUED = (
 )
 
 
+# The result of a call that needs approval where no user can be asked, before the reason.
+NOBODY_TO_ASK = (
+    "This call needs the user's approval, but no user can be asked here, so it did not run. "
+    "Continue with calls that need no approval, or describe what you would have done."
+)
+REASON_FOR_ASKING = " (Reason for asking: {why}.)"
 REFUSED = "The user denied this call. It did not run and nothing changed."
 REFUSED_SAYING = " The user said: "
 WAIT = " Stop here and wait for the user to say how to continue."
@@ -150,8 +156,25 @@ def describe_user_rejection(feedback: str = "") -> str:
     return f"{REFUSED}{REFUSED_SAYING}{reason}" if reason else f"{REFUSED}{WAIT}"
 
 
+# Results of calls without an outcome, as the user sees them.
+_WITHOUT_OUTCOME = {
+    CANCELLED: "Cancelled before it started",
+    INTERRUPTED_WHILE_RUNNING: "Interrupted",
+    ENDED_WHILE_RUNNING: "clew exited before the result was saved",
+}
+
+
+def describe_interruption(words: str) -> str:
+    """Return the result of an interrupted call as shown to the user; empty for other results."""
+    return _WITHOUT_OUTCOME.get(words, "")
+
+
 def for_person(words: str) -> str:
     """Return a denial as shown to the user, without the instructions for the model."""
+    if words.startswith(NOBODY_TO_ASK):
+        before, after = REASON_FOR_ASKING.split("{why}")
+        why = words.removeprefix(NOBODY_TO_ASK).removeprefix(before).removesuffix(after)
+        return f"Not run, because it needed approval: {why}"
     if words.startswith(REFUSED):
         text = words.removeprefix(REFUSED).removeprefix(WAIT)
         why = text.removeprefix(REFUSED_SAYING)

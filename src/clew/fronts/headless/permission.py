@@ -13,7 +13,11 @@ from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
-from clew.core.messages.text import describe_subagent_rejection
+from clew.core.messages.text import (
+    NOBODY_TO_ASK,
+    REASON_FOR_ASKING,
+    describe_subagent_rejection,
+)
 from clew.core.wire import HostAnswer, State
 from clew.permissions.decision import Decision, merge_by_command
 from clew.permissions.in_session import SessionRules
@@ -106,18 +110,14 @@ class HostRequests:
         return list(self._open)
 
 
-NOBODY = (
-    "This call needs the user's approval, but no user can be asked here, so it did not run. "
-    "Continue with calls that need no approval, or describe what you would have done."
-)
 FAILED = "Tool permission request failed: Error: {why}"
 ASKED = "can_use_tool"
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
 async def deny_unasked(permission_prompt: Question) -> Verdict:
-    text = describe_subagent_rejection() if permission_prompt.agent_id else NOBODY
-    words = f"{text} (Reason for asking: {permission_prompt.why}.)"
+    text = describe_subagent_rejection() if permission_prompt.agent_id else NOBODY_TO_ASK
+    words = text + REASON_FOR_ASKING.format(why=permission_prompt.why)
     return Refused(words=words, by_person=False, is_nobodys=True)
 
 

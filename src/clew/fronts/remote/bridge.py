@@ -31,6 +31,7 @@ from clew.fronts.remote.sealed import SEALED_TITLE, open_frame, seal_frame, seal
 from clew.fronts.remote.service import ServiceError, SessionService, read_event, session_path
 from clew.fronts.remote.signing import is_signed
 from clew.fronts.remote.state import CHANGING, SessionReport
+from clew.fronts.render.displays import add_display
 from clew.record.stores.sealing import SealError, make_sealer, read_sealer
 from clew.session.session import Session
 from clew.system.clock import get_timestamp, make_id
@@ -167,6 +168,7 @@ class SessionBridge:
 
     def put(self, frame: Json) -> None:
         """Queue a frame of the session by its kind."""
+        frame = add_display(frame)
         self._report.note(frame)
         match frame.get("type"), frame.get("subtype"):
             case "keep_alive", _:

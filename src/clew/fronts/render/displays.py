@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
+from clew.core.messages.text import describe_interruption, for_person
 
 # The last text of a subagent's result tells the model how to continue the agent.
 _AGENT_NOTES = ("(This was agent ", "agentId: ")
@@ -40,6 +41,28 @@ def describe_denial(text: str) -> str:
     """Return why a call was denied, rephrased for the user if a hook denied the call."""
     match = _BY_HOOK.match(text)
     return text if match is None else f"Blocked by {match[1]} hook: {text[match.end() :]}"
+
+
+def add_display(frame: Json) -> Json:
+    """Return a frame for viewers; a failed call whose result is written for the model gets `display`.
+
+    It is the text that people see instead.
+    """
+    content = object_of(frame.get("message")).get("content")
+    first = (
+        object_of(content[0])
+        if frame.get("type") == "user" and isinstance(content, list) and content
+        else {}
+    )
+    text = first.get("content")
+    if first.get("type") != "tool_result" or not first.get("is_error") or not isinstance(text, str):
+        return frame
+    shown = strip_hint(text, frame.get("tool_use_result"))
+    shown = shown.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
+    shown = describe_interruption(shown) or shown
+    if frame.get("tool_denial_kind"):
+        shown = describe_denial(for_person(shown))
+    return frame if shown == text else frame | {"display": shown}
 
 
 def _added_task(raw: Json) -> str:

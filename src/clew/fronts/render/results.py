@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
 from clew.core.markdown.highlighting import find_lexer_for_file
-from clew.core.messages.text import for_person, format_count
+from clew.core.messages.text import describe_interruption, for_person, format_count
 from clew.fronts.render.agents import describe_totals
 from clew.fronts.render.code import Colours
 from clew.fronts.render.displays import (
@@ -417,6 +417,7 @@ def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     text = answer.text or _plain(answer.display) or "failed"
     if answer.is_denied:
         text = describe_denial(for_person(text))
+    text = describe_interruption(text) or text
     first, _, rest = text.partition("\n")
     short = len(first) <= look.width * LINE_ROWS
     rows = (

@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.core import wire
 from clew.core.json_object import Json, object_of
 from clew.core.messages.encoding import decode_object
+from clew.fronts.render.displays import add_display
 
 # A page with at least one event ends after this many bytes.
 PAGE_BYTES = 400_000
@@ -130,7 +131,7 @@ def make_frame(entry: Json) -> Json | None:
     if entry.get("type") == "assistant":
         return wire.assistant(entry, session_id=session)
     if entry.get("type") == "user":
-        return wire.user(entry, session_id=session)
+        return add_display(wire.user(entry, session_id=session))
     return None
 
 

@@ -86,7 +86,7 @@ export class Transcript {
 		const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : Array.isArray(content) ? content : [];
 		const texts = [], media = [];
 		for (const block of blocks) {
-			if (block.type === 'tool_result') this.takeToolResult(block, payload.tool_use_result, at);
+			if (block.type === 'tool_result') this.takeToolResult(block, payload, at);
 			else if (block.type === 'text') texts.push(block.text ?? '');
 			else if (block.type === 'image' || block.type === 'document') media.push(block);
 		}
@@ -161,18 +161,20 @@ export class Transcript {
 		}
 	}
 
-	takeToolResult(block, about, at) {
+	takeToolResult(block, payload, at) {
 		const item = this.tools.get(block.tool_use_id);
 		if (!item) {
-			this.orphans.set(block.tool_use_id, [block, about, at]);
+			this.orphans.set(block.tool_use_id, [block, payload, at]);
 			return;
 		}
 		const content = block.content;
-		item.result = typeof content === 'string' ? content : (content ?? []).filter((part) => part.type === 'text').map((part) => part.text).join('\n');
+		const text = typeof content === 'string' ? content : (content ?? []).filter((part) => part.type === 'text').map((part) => part.text).join('\n');
 		item.images = Array.isArray(content) ? content.filter((part) => part.type === 'image') : [];
-		item.about = about;
+		// The result of a call that did not run tells the model what to do; people see other words.
+		item.result = payload.display ?? text;
+		item.about = payload.tool_use_result;
 		item.endedAt = at;
-		item.status = block.is_error ? (/denied|rejected|doesn't want|did not run|needs the user/i.test(item.result.slice(0, 300)) ? 'denied' : 'failed') : 'done';
+		item.status = payload.tool_denial_kind ? 'denied' : block.is_error ? 'failed' : 'done';
 		this.noteTasks(item);
 		this.touch(item);
 	}
