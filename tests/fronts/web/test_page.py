@@ -99,6 +99,38 @@ def test_an_approval_lasts_for_the_session_only_where_the_machine_allows_it(
             desk.close()
 
 
+def test_an_edit_is_shown_once_and_keys_are_named_only_where_they_work(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    change = {"file_path": "a.txt", "old_string": "one", "new_string": "two"}
+    plan = calls(("Read", {"file_path": "a.txt"}), ("Edit", change))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        (yard.work / "a.txt").write_text("one\n", "utf-8")
+        yard.worker("--name", "Edit")
+        desk = Screen(browser, "desk")
+        desk.use_token(yard.url, yard.token)
+        desk.open_session("Edit")
+        desk.prompt("go")
+        desk.wait(".card .diff")
+        desk.wait(".tool.waiting:has-text('a.txt')")
+        assert desk.page.locator(".diff").count() == 1
+        # With the focus in the prompt box, letters are text.
+        desk.page.focus(".composer textarea")
+        assert not desk.page.locator(".card kbd").first.is_visible()
+        desk.page.keyboard.type("add")
+        assert desk.page.input_value(".composer textarea") == "add"
+        assert (yard.work / "a.txt").read_text("utf-8") == "one\n"
+        desk.page.keyboard.press("Escape")
+        desk.page.wait_for_selector(".card kbd", state="visible")
+        desk.page.wait_for_timeout(600)
+        desk.page.keyboard.press("a")
+        desk.wait(".tool.done .diff")
+        desk.wait(".turn")
+        assert (yard.work / "a.txt").read_text("utf-8") == "two\n"
+        assert desk.page.locator(".diff").count() == 1
+        desk.close()
+
+
 def test_two_devices_answer_at_once_and_one_answer_counts(
     browser: "Browser", tmp_path: Path
 ) -> None:

@@ -85,7 +85,8 @@ export class Rows {
 		const { head, body, isOpen } = this.describe(item);
 		const answer = item.answer && { allowed: 'Allowed', denied: 'Denied', withdrawn: 'Withdrawn' }[item.answer.how];
 		const line = [head, hiddenState(state), answer && item.answer.by && h('span', { class: 'by' }, `${answer} by ${item.answer.by}`)];
-		const element = body
+		// The question's card shows the call until it is answered.
+		const element = body && state !== 'waiting'
 			? isOpen ? [h('div', { class: 'head' }, line), body()] : this.details(item, line, body)
 			: h('div', { class: 'head' }, line);
 		return this.frame(`tool ${state}`, SIGNS[state], element);
