@@ -6,6 +6,7 @@ from pathlib import Path
 from clew.testing.server import serving
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_linear import HELLO
+from tests.fronts.terminal.test_screen import READY
 from tests.parts.mcp.yard import entry
 
 HANGS = {"command": "sleep", "args": ["1000"]}
@@ -38,3 +39,23 @@ def test_two_servers_are_named_together(tmp_path: Path) -> None:
         OnScreen(tmp_path, server.url, "--mcp-config", config, "--", "go", env=LONG) as screen,
     ):
         screen.expect("Waiting up to 60 s for the MCP servers one, two  (")
+
+
+def test_a_command_that_waits_for_a_server_says_so_and_is_cancelled(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"hang": HANGS}})
+    with (
+        serving(HELLO) as server,
+        OnScreen(tmp_path, server.url, "--mcp-config", config) as screen,
+    ):
+        screen.expect(READY)
+        # The list does not wait.
+        screen.type("/mcp\r")
+        screen.expect("MCP servers")
+        screen.expect_rest()
+        screen.type("/mcp reconnect hang\r")
+        screen.expect("Waiting up to 10 s for the MCP server hang  (")
+        screen.type("\x1b")
+        screen.expect("> /mcp reconnect hang\n\n  Cancelled")
+        # No turn ran, so none was interrupted.
+        assert "Interrupted" not in screen.text
+        assert not server.requests

@@ -52,7 +52,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
         )
     if word == "reconnect":
         await mcp.servers.reconnect(server.name)
-        await mcp.servers.settled(RECONNECT_WAIT_S)
+        await mcp.wait(RECONNECT_WAIT_S)
     else:
         await mcp.servers.toggle(server.name, enabled=word == "enable")
     return Show(text=f"{server.name}: {server.state} {server.problem}".rstrip())

@@ -76,8 +76,8 @@ class Connected(Part):
         )
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
-        # Whether the first request waits for the servers now.
-        self._is_awaited = False
+        # How long something waits for the servers at most; 0 if nothing does.
+        self._awaited_s = 0.0
         self._failures: tuple[str, ...] = ()
         self._told_revision = 0
         # The servers whose instructions were sent. None until the first request.
@@ -247,12 +247,10 @@ class Connected(Part):
         """
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
-            self._is_awaited = True
             try:
-                await self.servers.settled(most_s)
+                await self.wait(most_s)
             finally:
                 # If the user interrupts the wait, the next request goes without waiting.
-                self._is_awaited = False
                 self._stop_waiting()
         facts = [*self._instructions(history), make_changed_fact(self._changed())]
         if self._told_revision != self._toolbox.revision:
@@ -272,13 +270,24 @@ class Connected(Part):
         self._is_open = True
         self._gather()
 
+    async def wait(self, most_s: float) -> None:
+        """Wait for all servers, for a limited time, while `describe_wait` says so."""
+        if self.servers is not None:
+            self._awaited_s = most_s
+            try:
+                await self.servers.settled(most_s)
+            finally:
+                self._awaited_s = 0.0
+
     def describe_wait(self) -> str:
-        """Return which servers the first request waits for, or an empty string."""
-        if not self._is_awaited:
+        """Return which servers a request or command waits for, or an empty string."""
+        if not self._awaited_s:
             return ""
         names = [server.name for server in self.clients() if not server.is_settled]
         which = "the MCP server" if len(names) == 1 else "the MCP servers"
-        return f"Waiting up to {self.most_s:g} s for {which} {', '.join(names)}" if names else ""
+        return (
+            f"Waiting up to {self._awaited_s:g} s for {which} {', '.join(names)}" if names else ""
+        )
 
     def take_failures(self) -> tuple[str, ...]:
         """Return the servers that the first request did without, and why. Only the first time."""
@@ -310,8 +319,7 @@ class Connected(Part):
 
     async def settled(self) -> None:
         """Wait for all servers, but no longer than the first request would."""
-        if self.servers is not None:
-            await self.servers.settled(self.most_s)
+        await self.wait(self.most_s)
 
     async def in_host(self) -> None:
         """Wait for the servers inside the host program, which respond at once or not at all."""
