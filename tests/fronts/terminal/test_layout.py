@@ -94,9 +94,26 @@ def test_an_interrupted_command_is_shown_below_the_title_that_the_model_gave_it(
     ):
         screen.expect(READY)
         screen.type("wait\r")
-        screen.expect("○ Bash: Wait for the build")
+        screen.expect("○ Bash: Wait for the build\n  $ sleep 600; echo never\n")
         screen.type("\x1b")
         screen.expect("✗ Bash: Wait for the build\n  $ sleep 600; echo never\n  Interrupted")
+
+
+def test_a_small_window_keeps_the_keys_and_the_counts(tmp_path: Path) -> None:
+    answer = bash("sleep 600", description="Wait for the build")
+    with (
+        serving(plan(answer)) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash", columns=40, rows=10) as screen,
+    ):
+        screen.expect("default mode")
+        screen.type("/")
+        screen.expect(lambda text: "more)\n" in text)
+        screen.type("\x15?")
+        screen.expect("Esc close\n")
+        screen.type("\x1b")
+        screen.expect_gone("Esc close")
+        screen.type("wait\r")
+        screen.expect(lambda text: "Running  (" in text and "esc to interrupt)\n" in text)
 
 
 def test_a_turn_ends_with_its_figures(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A running call is shown as a few rows that change. A finished call is printed on
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from clew.agent.events import (
@@ -367,6 +368,9 @@ class CallStory:
         theme = look.theme
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(GUTTER))
+        if self.state == "running":
+            # What runs, not only what the model calls it.
+            rows += ([Span(GUTTER), *row] for row in islice(self._command(inner), 1))
         rows += ([Span(GUTTER), *agent.live(inner)] for agent in self.agents)
         for words in lines_of(self.progress)[-PROGRESS_ROWS:]:
             text = escape_controls(words[-4 * look.width :].expandtabs(8))

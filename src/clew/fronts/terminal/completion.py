@@ -247,7 +247,9 @@ class Completion:
         rest = len(self.offers) - first - len(part)
         if lines and (rest > 0 or self._is_cut):
             words = f"{rest or ''}{'+' if rest and self._is_cut else ''} more".lstrip()
-            lines[-1] = [*lines[-1], Span(f"  ({words})", theme["quiet"])]
+            count = f"  ({words})"
+            last = clip_spans(lines[-1], max(2, width - len(count)))
+            lines[-1] = [*last, Span(count, theme["quiet"])]
         return [*above, *(format_row(clip_spans(row, width)) for row in lines)]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:

@@ -136,6 +136,9 @@ class Working:
         if tokens := self._said_tokens + self._characters // CHARACTERS:
             rest.append(f"{format_tokens(tokens)} tokens")
         rest.append("interrupting" if self.is_stopping else "esc to interrupt")
+        # In a narrow window, the figures make room for the key, and that for the words.
+        while len(rest) > 1 and width_of(row) + len(", ".join(rest)) + 4 > width:
+            del rest[-2]
         return format_row(clip_spans([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
 
     def _what(self, now_s: float) -> str:

@@ -20,6 +20,8 @@ from clew.fronts.terminal.stage import UNSEEN, Stage
 PORTION = 500
 LEGEND = "↑↓ PgUp PgDn g G scroll · / search · n N next · Esc close"
 EDITS = " · v open in $EDITOR"
+# For narrow windows.
+SHORT_LEGEND, CLOSE = "↑↓ scroll · / search · Esc close", "Esc close"
 TOP, BOTTOM = ("g", "\x1b[H", "\x1b[1~", "\x1bOH"), ("G", "\x1b[F", "\x1b[4~", "\x1bOF")
 REVERSE = "7"
 
@@ -138,7 +140,8 @@ class Viewer(Chooser):
                 (len(body) + 1, column + 1),
             )
         else:
-            legend = f"{LEGEND}{EDITS if self._edits else ''}"
+            legends = (f"{LEGEND}{EDITS if self._edits else ''}", LEGEND, SHORT_LEGEND)
+            legend = next((words for words in legends if len(words) <= width), CLOSE)
             style = theme["notice" if self._note else "quiet"]
             foot, cursor = [Span(self._note or legend, style)], None
         drawn = [format_row(clip_spans(head, width)), *body, format_row(clip_spans(foot, width))]
