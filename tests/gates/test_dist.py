@@ -98,7 +98,7 @@ def test_the_single_file_runs_and_unpacks_once(dist: Path, tmp_path: Path) -> No
     before = unpacked.stat().st_mtime_ns
     done = run_file(dist, tmp_path, "demo", "--speed", "max")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("lines of transcript\n")
+    assert done.stdout.endswith("clew in your own project.\n")
     assert unpacked.stat().st_mtime_ns == before
     assert list(unpacked.parent.iterdir()) == [unpacked]
 

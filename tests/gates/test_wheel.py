@@ -62,7 +62,7 @@ def test_the_wheel_answers_in_a_clean_environment(wheel: Path, tmp_path: Path) -
     assert run(binaries / "python", "-m", "pip", "check", cwd=tmp_path).startswith("No broken")
     assert run(binaries / "clew", "--help", cwd=tmp_path).startswith("usage: clew")
     assert run(binaries / "clew", "demo", "--speed", "max", cwd=tmp_path).endswith(
-        "lines of transcript\n"
+        "clew in your own project.\n"
     )
 
 

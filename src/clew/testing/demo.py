@@ -71,6 +71,8 @@ HEAD = (
     "The model is scripted, on a local HTTP server; everything else is real."
 )
 
+NEXT = "Next: save an API key with clew login, and run clew in your own project."
+
 
 async def nobody(_: Question) -> Verdict:
     return Refused(words="the demo can't ask the user", by_person=False)
@@ -107,6 +109,7 @@ async def repair(paper: Paper, speed: float | None) -> bool:
             say(
                 f"\n{format_count(len(server.requests), 'request')}; {format_count(lines_written(home), 'line')} of transcript"
             )
+            say(NEXT)
         return "sum(coins)" in (work / "purse.py").read_text("utf-8")
 
 
