@@ -118,7 +118,8 @@ def delete_key(places: Places, service: str = "anthropic") -> str:
 def describe_source(row: ServiceRow) -> str:
     """Return where a key of a service comes from, and that it is checked, for the user to read."""
     page = f" from {row.keys_url}" if row.keys_url else ""
-    return f"Paste an API key for {row.title}{page}. It is checked with one free request."
+    other = f" Or run clew login {row.name} --browser in a shell." if row.login_url else ""
+    return f"Paste an API key for {row.title}{page}. It is checked with one free request.{other}"
 
 
 def name_in_file(service: str) -> str:
