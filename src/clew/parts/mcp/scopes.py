@@ -7,6 +7,7 @@ precedence wins. A project's server requires a trusted folder and the user's app
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from msgspec import Struct
 from clew.agent.options import SOURCES
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError, describe_error
-from clew.parts.mcp.config import Scope, ServerConfig, compute_digest, read_server, why_forbidden
+from clew.parts.mcp.config import Scope, ServerConfig, read_server, why_forbidden
 from clew.parts.mcp.content import as_json
 from clew.system.config.layers import Layer, order_layers, select_usable
 from clew.system.config.layers import Scope as Layered
@@ -48,7 +49,12 @@ class ServerChoices(Struct, frozen=True, kw_only=True):
 
 
 def mark(entry: Any) -> str:
-    return compute_digest(as_json(entry))
+    """Return a digest of a server's entry.
+
+    It is complete, because the author of a project could find two entries with the same beginning of
+    a digest, and replace the approved one.
+    """
+    return sha256(as_json(entry).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def path_of(places: Places) -> Path:

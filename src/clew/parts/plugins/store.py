@@ -22,7 +22,7 @@ from clew.parts.plugins.manifest import PluginSource
 from clew.system.config.own_files import read_own, write_own
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_object
-from clew.system.files import hold_lock, is_link, open_only_files
+from clew.system.files import hold_lock, is_folder, is_link, open_only_files
 
 LOCAL = "local"
 MAX_FILES = 20_000
@@ -178,13 +178,20 @@ def converted(value: Any, kind: type[Any]) -> Any:
 def compute_fingerprint(root: Path) -> str:
     """Return a hash over the names and contents of all of a plugin's files, except `.git`.
 
-    The result is empty if the plugin has too many files.
+    The result is empty if the plugin has too many files, or if a link leads to a folder outside of
+    it, whose files could change.
     """
     digest = hashlib.sha256()
     count = 0
+    top = os.path.realpath(root)
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(names):
+        links = [name for name in folders if is_link(Path(folder, name))]
+        if not all(
+            Path(os.path.realpath(Path(folder, link))).is_relative_to(top) for link in links
+        ):
+            return ""
+        for name in sorted((*names, *links)):
             count += 1
             path = Path(folder, name)
             if count > MAX_FILES:
@@ -197,11 +204,17 @@ def compute_fingerprint(root: Path) -> str:
 def content_hash(path: Path) -> bytes:
     try:
         if is_link(path):
-            return hashlib.sha256(os.fsencode(path.readlink())).digest()
-        with open(path, "rb", opener=open_only_files) as file:
-            return hashlib.file_digest(file, "sha256").digest()
+            link = os.fsencode(path.readlink()) + b"\0"
+            content = b"" if is_folder(path) else file_hash(path)
+            return hashlib.sha256(link + content).digest()
+        return file_hash(path)
     except OSError:
         return b"cannot be read"
+
+
+def file_hash(path: Path) -> bytes:
+    with open(path, "rb", opener=open_only_files) as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def is_on(settings: Mapping[str, Any], plugin: Installed) -> bool:
