@@ -154,3 +154,16 @@ def test_files_that_cant_be_compared_have_no_authors(trip: Trip) -> None:
     assert why(trip, "a.bin", 1)["spans"] == []
     ran = trip.run("sessions", "why", "missing.txt")
     assert (ran.returncode, "missing.txt" in ran.stderr) == (2, True)
+
+
+def test_a_share_is_in_no_text_that_the_model_gets(trip: Trip) -> None:
+    """It is known only when a commit is made."""
+    wanted = {"commit": "Assisted-by: clew ({share})", "pr": "Made with clew [{share}]."}
+    settings = trip.home / "config" / "settings.json"
+    settings.write_text(json.dumps({"attribution": wanted}), "utf-8")
+    with serving({"scenario": 1, "answers": [{"text": "Fine."}]}, strict=True) as server:
+        clew(trip.home, server.url, "-p", "hi")
+        body = json.dumps(server.requests[0].body)
+    assert "Assisted-by: clew" in body
+    assert "Made with clew." in body
+    assert "{share}" not in body

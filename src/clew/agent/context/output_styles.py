@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clew.agent.context.system_prompt import COMMITS, PULL_REQUESTS
 from clew.agent.options import SOURCES, Options
+from clew.core.json_object import text_of
 from clew.core.messages.errors import describe_error
 from clew.core.regex import lazy_pattern
 from clew.permissions.session_rules import CurrentRules
@@ -118,12 +119,12 @@ def describe_attribution(settings: Mapping[str, Any]) -> str:
     `attribution` takes precedence over the older `includeCoAuthoredBy`; an empty text in it means
     that nothing is added.
     """
-    request = read_object(settings, "attribution").get("pr", "")
-    parts = ((COMMITS, cut_share(get_commit_credit(settings))), (PULL_REQUESTS, request))
+    request = text_of(read_object(settings, "attribution").get("pr", ""))
+    parts = ((COMMITS, get_commit_credit(settings)), (PULL_REQUESTS, request))
     return "\n\n".join(
         f"{instruction}\n\n{text.strip()[:CREDIT_CHARACTERS]}"
-        for instruction, text in parts
-        if isinstance(text, str) and text.strip()
+        for instruction, text in ((instruction, cut_share(credit)) for instruction, credit in parts)
+        if text.strip()
     )
 
 
