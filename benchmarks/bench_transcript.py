@@ -14,10 +14,14 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from tests.agent.compaction.window import SUMMARY, is_summary_request
+from tests.fronts.headless.clew_process import command as clew
+from tests.fronts.headless.clew_process import environment
 
-from benchmarks.measure import Figure, cpu_s, from_npm, peak_rss_mb, process
+from benchmarks.measure import Figure, cpu_s, from_npm, peak_rss_mb, process, spent
 from clew.core.messages import factories
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
@@ -26,12 +30,14 @@ from clew.record.transcript.logfile import LogFile
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
+from clew.testing.server import serving
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 CCUSAGE = "ccusage@18"
 INPUT_TOKENS = 5
 AT = "2026-01-02T03:04:05.678Z"
 LOAD = "import sys; from pathlib import Path; from clew.record.transcript.load import load; x = load(Path(sys.argv[1]))"
+INSIDE = 'cd "$0" && exec "$@" 2>/dev/null'
 BARE = "import sys; from pathlib import Path; from clew.record.transcript.load import load"
 
 
@@ -39,6 +45,7 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         yield from _linear(base)
+        yield from _resumed(base)
         yield from _compacted(base)
         yield from _writing(base)
 
@@ -59,6 +66,38 @@ def _linear(base: Path) -> Iterator[Figure]:
         if size_mb == 100:
             yield from _peer(path, spent)
         path.unlink()
+
+
+def _resumed(base: Path) -> Iterator[Figure]:
+    """Resume a history of many windows, which is compacted, up to the answer."""
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        return {"text": SUMMARY if is_summary_request(body) else "Fine."}
+
+    cpus, peaks = [], []
+    with serving(answer) as server:
+        for number in range(3):
+            home = base / str(number)
+            work = home / "work"
+            work.mkdir(parents=True)
+            # A compaction changes the file.
+            path = _session(home / "config", 100)
+            command = ["sh", "-c", INSIDE, str(work), *clew("-p", "go on", "--resume", str(path))]
+            environ = environment(home, server.url)
+            measured = spent(command, env=environ)
+            cpus.append(measured.cpu_s)
+            path = _session(home / "config", 100)
+            peaks.append(peak_rss_mb(command, env=environ))
+            path.unlink()
+    yield Figure(
+        name="resume of 100 MB without a boundary, CPU", value=min(cpus), unit="s", at_most=0.8
+    )
+    yield Figure(
+        name="resume of 100 MB without a boundary, memory",
+        value=min(peaks),
+        unit="MB",
+        at_most=200,
+    )
 
 
 def _peer(path: Path, ours_s: float) -> Iterator[Figure]:

@@ -8,6 +8,11 @@ from typing import Any, TypeAlias
 Json: TypeAlias = dict[str, Any]
 
 
+def has_any(value: Json, *names: str) -> bool:
+    """Return whether the object has one of these members."""
+    return not value.keys().isdisjoint(names)
+
+
 def text_of(value: Any) -> str:
     """Return `value` if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""

@@ -13,7 +13,7 @@ from typing import Any
 from clew.agent.subagents.offer import find_retold_tasks, tells_it_runs
 from clew.agent.tasks.notice import RUNS
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
-from clew.core.json_object import Json
+from clew.core.json_object import Json, has_any
 from clew.record.transcript.copies import read_side_lines
 from clew.record.transcript.header import read_header
 from clew.record.transcript.loaded import LoadedSession
@@ -85,14 +85,16 @@ class PastCommands:
         ]
 
     def _hear(self, message: Json) -> None:
-        call = persons_call(message)
-        if call is not None:
-            self._calls[call["id"]] = call
         body = message.get("message")
         blocks = body.get("content") if isinstance(body, dict) else None
         for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 self._calls[str(block.get("id"))] = block
+        if not has_any(message, "origin", "toolUseResult", "attachment"):
+            return  # As most messages: none of what follows finds anything in it.
+        call = persons_call(message)
+        if call is not None:
+            self._calls[call["id"]] = call
         for task_id, call_id in heard(message, blocks):
             if call_id is None:
                 self.running.pop(task_id, None)

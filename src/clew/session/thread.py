@@ -14,7 +14,7 @@ from clew.agent.story import Story
 from clew.agent.subagents.specs import AgentCatalog as SpecsCatalog
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
-from clew.core.ledger.ledger import Ledger, Sums
+from clew.core.ledger.ledger import Ledger
 from clew.core.ledger.state import SessionState, find_last_todos
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past, make_cost_state, restore
@@ -52,7 +52,7 @@ def spent_so_far(
         environment=environ,
         todos=() if loaded is None else find_last_todos(loaded.messages),
     )
-    return Spending(state, Sums(ledger)), past
+    return Spending(state, ledger.copy_sums()), past
 
 
 def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:

@@ -150,6 +150,8 @@ def _newest(covered: Sequence[Json]) -> Iterator[str]:
     """Yield the files that were read or written, the most recently used first."""
     seen: set[str] = set()
     for entry in reversed(covered):
+        if "toolUseResult" not in entry:
+            continue
         for path in chain.from_iterable(list_used_files([entry])):
             if path not in seen:
                 seen.add(path)

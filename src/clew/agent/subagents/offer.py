@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from clew.agent.subagents.specs import TRUSTED, AgentSpec
-from clew.core.json_object import Json
+from clew.core.json_object import Json, has_any
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 
@@ -92,6 +92,8 @@ def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
     """Return, for each agent in a conversation, whether the latest news about it was its end."""
     ends: dict[str, bool] = {}
     for entry in entries:
+        if not has_any(entry, "toolUseResult", "origin", "attachment"):
+            continue
         raw = entry.get("toolUseResult")
         # A message to a running agent has no status and reports no end.
         if type(raw) is dict and type(raw.get("agentId")) is str and "status" in raw:

@@ -133,6 +133,14 @@ class Sums:
         for charge in charges:
             self.add(charge)
 
+    def copy_sums(self) -> "Sums":
+        """Return the totals, with the most recent charges only, as the beginning of other sums."""
+        sums = Sums()
+        sums._total, sums._next_to_turns = self._total, self._next_to_turns
+        sums._models = dict(self._models)
+        sums._charges = dict(list(self._charges.items())[-(Sums._most or 0) :])
+        return sums
+
     @property
     def total(self) -> Spend:
         """The sum of all charges."""
@@ -163,8 +171,9 @@ class Sums:
         self._total += spend
         if charge.purpose in NEXT_TO_TURNS:
             self._next_to_turns += spend
-        self._models[model] = self._models.get(model, Spend()) + spend
-        if not self._models[model].requests:
+        known = self._models.get(model)
+        self._models[model] = total = spend if known is None else known + spend
+        if not total.requests:
             del self._models[model]
 
 
@@ -285,7 +294,12 @@ def begins_turn(entry: dict[str, Any]) -> bool:
 
     Entries in a subagent's conversation never begin a turn.
     """
-    is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
+    # Most user entries are tool results, recognized by a field; the others must be parsed.
+    is_user = (
+        entry.get("type") == "user"
+        and "toolUseResult" not in entry
+        and entry.get("isSidechain") is not True
+    )
     return is_user and ((message := UserMessage(entry)).face == "typed" or message.is_news)
 
 

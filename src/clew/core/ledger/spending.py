@@ -18,6 +18,7 @@ from clew.core.catalog.models import (
     Model,
     find_price,
 )
+from clew.core.json_object import object_of, text_of
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import estimate_message_tokens
@@ -69,8 +70,8 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
 
 def tokens_of(usage: Any) -> TokenCounts:
     """Return the counts in a recorded usage object; missing or invalid ones are zero."""
-    view = Usage(usage if isinstance(usage, dict) else {})
-    searches = (view.server_tool_use or {}).get("web_search_requests")
+    view = Usage(object_of(usage))
+    searches = object_of(view.data.get("server_tool_use")).get("web_search_requests")
     writes = view.cache_write_tokens
     long_writes = min(view.cache_write_1h_tokens, writes) if writes else 0
     return TokenCounts(
@@ -96,7 +97,7 @@ def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) 
     price = None if model is None else find_price(model.prices, at)
     if price is None:
         return None
-    view = Usage(usage if isinstance(usage, dict) else {})
+    fields = object_of(usage)
     amount = price.for_prompt(counts.prompt).usd(
         input_tokens=counts.input,
         output_tokens=counts.output,
@@ -104,13 +105,13 @@ def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) 
         cache_write_1h_tokens=counts.cache_write_1h,
         cache_read_tokens=counts.cache_read,
     )
-    if view.speed == "fast":
+    if fields.get("speed") == "fast":
         if price.fast_factor is None:
             return None
         amount *= price.fast_factor
-    if view.service_tier == "batch":
+    if fields.get("service_tier") == "batch":
         amount *= BATCH_FACTOR
-    if view.inference_geo not in (None, "", "global", "not_available"):
+    if text_of(fields.get("inference_geo")) not in ("", "global", "not_available"):
         amount *= RESIDENT_FACTOR
     return amount + counts.web_searches * WEB_SEARCH_USD
 

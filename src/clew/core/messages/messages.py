@@ -130,6 +130,8 @@ class UserMessage(Message):
     def _answers(self) -> bool:
         """True if the message contains a tool result. For speed, no block views are created."""
         content = self.message.get("content")
+        if type(content) is str:
+            return False
         blocks = content if type(content) is list else (content,)
         return any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
 
@@ -157,7 +159,9 @@ class UserMessage(Message):
         """
         if "isSynthetic" in self.data or "promptSource" in self.data or "origin" in self.data:
             return self.data.get("isSynthetic") is True
-        return self.text.startswith(SYNTHETIC_TEXTS)
+        content = self.message.get("content")
+        text = content if type(content) is str else self.text
+        return text.startswith(SYNTHETIC_TEXTS)
 
     @property
     def is_news(self) -> bool:

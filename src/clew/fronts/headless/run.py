@@ -6,6 +6,7 @@ result is printed unless the process exits at once.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -149,9 +150,13 @@ async def run(options: Options, raw: Raw) -> int:
             return await deny_unasked(question)
         return await ask_tool(question, tool, at_work[0].session)
 
+    # A resumed conversation lives until exit; looking for garbage in it would only cost time.
+    gc.disable()
     async with open_session(
         options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
     ) as session:
+        gc.freeze()
+        gc.enable()
         view = PrintView(session, quiet=options.output_format != "text")
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from clew.agent.context.facts import Fact
-from clew.core.json_object import Json
+from clew.core.json_object import Json, has_any
 from clew.core.normalize.tokens import estimate_text_tokens
 from clew.parts.skills.skill import Skill
 
@@ -130,6 +130,8 @@ def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
     """Return the name and text of each skill that was called, with the most recent call last."""
     texts: dict[str, str] = {}
     for entry in entries:
+        if not has_any(entry, "origin", "toolUseResult", "attachment"):
+            continue
         for name, text in called(entry):
             texts.pop(name, None)
             texts[name] = text
