@@ -1,21 +1,30 @@
-"""The session server: acknowledgements, throughput, sessions for each core, viewers, memory.
+"""The session server: acknowledgements, throughput, sessions for each core, viewers, memory, turns.
 
 The server is a process of its own; the load comes from this one, on the same machine. Lines have
 1.9 kB, like those of transcripts. Times are wall time, since they are waiting times.
+
+A turn is measured with the bridge on and off, in pairs. With the bridge on, a viewer watches. The
+server, the model service and clew share the machine's cores here; in use, they rarely do.
 """
 
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from tests.serve.clusters import Cluster, find_programs
 
@@ -30,13 +39,24 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yield from asyncio.run(measure_server(folder / "sqlite", ""))
-        if find_programs():
+        if find_programs() and not find_spec("psycopg"):
+            print("  PostgreSQL is not measured: its driver is not installed (clew[postgres])")
+        elif find_programs():
             cluster = Cluster(folder / "pg")
             try:
                 yield from asyncio.run(measure_database(folder / "postgres", cluster.url))
             finally:
                 cluster.kill()
         yield from measure_resume(folder / "resume")
+        yield from measure_turns(folder / "turns")
+
+
+def read_cpu_s(pid: int) -> float:
+    """Return the CPU time of all threads of a process."""
+    used_ns = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        used_ns += int(path.read_text("utf-8").split()[0])
+    return used_ns / 1e9
 
 
 class ServerProcess:
@@ -64,8 +84,7 @@ class ServerProcess:
 
     @property
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").split()
-        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+        return read_cpu_s(self.process.pid)
 
     @property
     def rss_mb(self) -> float:
@@ -331,6 +350,141 @@ def measure_resume(folder: Path) -> Iterator[Figure]:
         unit="s",
         at_most=5,
     )
+
+
+TEXT = "The answer is some sentences long. " * 8
+# A model service that answers at once, and one that takes as long as real ones.
+AT_ONCE: dict[str, Any] = {}
+IN_TIME: dict[str, Any] = {"delta_chars": 8, "send": {"bytes_per_s": 8_000}}
+
+
+class Steps:
+    """A model service whose answers each read another file; a turn of `STEPS` such answers."""
+
+    def __init__(self, pace: dict[str, Any], steps: int) -> None:
+        self._pace = pace
+        self.steps = steps
+        self.times: list[float] = []
+
+    def __call__(self, _body: dict[str, Any]) -> dict[str, Any]:
+        self.times.append(time.perf_counter())
+        if len(self.times) > self.steps:
+            return {"text": "Done."}
+        call = {"tool": "Read", "input": {"file_path": f"{len(self.times)}.txt"}}
+        return self._pace | {"content": [{"text": TEXT}, call]}
+
+
+class Step(NamedTuple):
+    """What one step of a turn took: an answer of the model and the call in it."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def run_turn(folder: Path, pace: dict[str, Any], steps: int, server: ServerProcess | None) -> Step:
+    """Run a turn, with the bridge on if there is a server, and measure all but its first steps."""
+    work, settled = folder / "work", 3
+    work.mkdir(parents=True)
+    for number in range(steps + 1):
+        (work / f"{number}.txt").write_text(f"note {number}\n" * 20, "utf-8")
+    played = Steps(pace, steps)
+    with serving(played) as model:
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "CLEW_CONFIG_DIR": str(folder / "config"),
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "sk-ant-bench",
+        }
+        words = ["-p", "go", "--output-format", "stream-json", "--verbose"]
+        words += ["--include-partial-messages"]
+        if server is not None:
+            environ["CLEW_REMOTE_TOKEN"] = server.token
+            words = ["--remote", server.url, "go"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clew", *words],
+            cwd=work,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with ExitStack() as stack:
+                wait_for(lambda: len(played.times) >= settled)
+                if server is not None:
+                    stack.enter_context(watched(server))
+                first, used = len(played.times), read_cpu_s(process.pid)
+                wait_for(lambda: len(played.times) > steps)
+                count = steps - first + 1
+                return Step(
+                    wall_ms=(played.times[steps] - played.times[first - 1]) * 1000 / count,
+                    cpu_ms=(read_cpu_s(process.pid) - used) * 1000 / count,
+                )
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the turn has not ended")
+        time.sleep(0.002)
+
+
+@contextmanager
+def watched(server: ServerProcess) -> Iterator[None]:
+    """Let a viewer follow the newest session."""
+    headers = {"authorization": f"Bearer {server.token}"}
+    url = f"{server.url}/v1/code/sessions"
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as response:
+        newest = json.load(response)["data"][0]["session_id"]
+    stream = urllib.request.Request(f"{url}/{newest}/events/stream", headers=headers)
+    with urllib.request.urlopen(stream) as response:
+        reader = threading.Thread(target=drain, args=(response,), daemon=True)
+        reader.start()
+        yield
+        response.fp.raw._sock.shutdown(socket.SHUT_RDWR)
+        reader.join()
+
+
+def drain(response: Any) -> None:
+    with suppress(HTTPException):  # The connection is closed in the middle of the stream.
+        while response.read1(1 << 16):
+            pass
+
+
+def measure_turns(folder: Path) -> Iterator[Figure]:
+    server = ServerProcess(folder / "server", "")
+    try:
+        for name, pace, steps, pairs in (
+            ("whose answers take a second", IN_TIME, 10, 5),
+            ("whose answers take no time", AT_ONCE, 100, 9),
+        ):
+            on, off = [], []
+            for pair in range(pairs):
+                begun = folder / f"{steps}-{pair}"
+                off.append(run_turn(begun / "off", pace, steps, None))
+                on.append(run_turn(begun / "on", pace, steps, server))
+            yield from compare_turns(name, on, off)
+    finally:
+        server.end()
+
+
+def compare_turns(name: str, on: list[Step], off: list[Step]) -> Iterator[Figure]:
+    """Return the median ratio of the pairs."""
+    for what, index in (("time", 0), ("CPU", 1)):
+        ratios = [one[index] / other[index] for one, other in zip(on, off, strict=True)]
+        extra = [one[index] - other[index] for one, other in zip(on, off, strict=True)]
+        yield Figure(
+            name=f"{what} of a step {name}, bridge on",
+            value=median(ratios),
+            unit="x",
+            at_most=1.03,
+            note=f"{median(extra):+.2f} ms of {median([one[index] for one in off]):.1f} ms",
+        )
 
 
 def grow(transcript: Path, size: int) -> None:
