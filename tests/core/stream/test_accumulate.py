@@ -693,17 +693,6 @@ def test_a_stream_without_a_message_is_a_fault() -> None:
     assert run([bad, bad]) == [bad]
 
 
-@requirement("C3", "W5")
-def test_a_preview_is_of_an_open_block_and_is_for_display() -> None:
-    machine = accumulator()
-    for event in BEFORE:
-        machine.feed(event)
-    preview = machine.preview(1)
-    assert preview is not None
-    assert preview.value == {"a": 1}
-    assert machine.preview(0) is None
-
-
 def test_a_character_cut_in_half_between_deltas_is_whole_again() -> None:
     events = run(
         answer(

@@ -122,6 +122,27 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
     assert "[Request interrupted by user]" in said
 
 
+@requirement("R066", "R067", "R068", "C3")
+def test_a_call_is_shown_while_its_input_arrives_and_does_not_run(tmp_path: Path) -> None:
+    raw = '{"file_path": "notes/plan.md", "content": "It is half a'
+    plan = {
+        "scenario": 1,
+        "defaults": {"delta_chars": 400},
+        "answers": [
+            {
+                "content": [{"tool": "Write", "input_json": raw}],
+                "faults": [{"after_events": 4, "stall_s": "forever"}],
+            }
+        ],
+    }
+    args = ("go", "--permission-mode", "acceptEdits")
+    with serving(plan) as server, OnScreen(tmp_path, server.url, *args) as screen:
+        screen.expect("Write: notes/plan.md")
+        screen.type("\x1b")
+        screen.expect("Interrupted")
+    assert not (tmp_path / "work" / "notes").exists()
+
+
 @requirement("R233")
 def test_a_silent_line_is_told_with_how_long_it_is_waited_for(tmp_path: Path) -> None:
     soon = {"CLEW_WAIT_HINT_MS": "1000"}

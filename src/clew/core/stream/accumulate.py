@@ -30,7 +30,6 @@ from clew.core.stream.events import (
     UsageChanged,
     make_excerpt,
 )
-from clew.core.stream.json_pieces import Preview
 
 # Converts blocks that a model must not send to a form that every reader accepts.
 
@@ -143,11 +142,6 @@ class Accumulator:
         blocks = dict(self._done)
         blocks.update((i, b.so_far()) for i, b in self._open.items() if _partial_text(b))
         return self._as_it_is(blocks)
-
-    def preview(self, index: int) -> Preview | None:
-        """Return the input of an open block so far, for display only."""
-        block = self._open.get(index)
-        return block.input.preview() if block is not None else None
 
     def feed(self, event: Json | StreamFault) -> list[AnswerEvent]:
         if isinstance(event, StreamFault):

@@ -183,17 +183,17 @@ class UnreadableInput(Struct, frozen=True, kw_only=True):
 class InputBuffer:
     """The pieces of one block's input, joined on demand."""
 
-    __slots__ = ("_characters", "_pieces", "_preview", "blank")
+    __slots__ = ("_pieces", "_preview", "blank", "characters")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._characters = 0
+        self.characters = 0
         self.blank = True  # only whitespace so far
         self._preview = Preview(value={}, characters=0)
 
     def append(self, piece: str) -> None:
         self._pieces.append(piece)
-        self._characters += len(piece)
+        self.characters += len(piece)
         self.blank = self.blank and not piece.strip()
 
     def finish(self) -> Json | UnreadableInput:
@@ -201,7 +201,7 @@ class InputBuffer:
 
     def preview(self) -> Preview:
         """Return a preview of the input, possibly without the last few characters."""
-        grown = self._characters - self._preview.characters
+        grown = self.characters - self._preview.characters
         if grown >= max(1, self._preview.characters // _GROWTH):
             self._preview = _preview(self._text(), self._preview)
         return self._preview

@@ -35,6 +35,7 @@ from clew.core.messages.text import (
 )
 from clew.core.normalize.repairs import describe_repairs
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
+from clew.core.stream.json_pieces import InputBuffer
 from clew.fronts.render.folding import Folds, lines_of
 from clew.fronts.render.results import AGENTS, PATH_TOOLS, ToolResultView, describe_report
 from clew.fronts.render.results import render_result as result_lines
@@ -275,14 +276,19 @@ class CallStory:
         self.block = block
         self.title = title_of(block)
         self.state = "writing"
-        self.written = 0
+        self._input = InputBuffer()
         self.progress = ""
         self.agents: list[AgentLine] = []
         self._hooks: list[tuple[str, str]] = []
 
+    def writes(self, piece: str) -> None:
+        """Take a piece of the input, which is still arriving."""
+        self._input.append(piece)
+
     def ready(self, block: Json) -> None:
         """Record the complete input of the call."""
         self.block, self.title, self.state = block, title_of(block), "waiting"
+        self._input = InputBuffer()
 
     def runs(self, block: Json, title: str) -> None:
         """Record that the call is running.
@@ -379,8 +385,10 @@ class CallStory:
 
     def _now(self, look: Look) -> Row:
         state = {"waiting": " (waiting)", "writing": " …"}.get(self.state, "")
-        if self.state == "writing" and self.written > 1000:
-            state = f" … {self.written // 1000:,} kB"
+        if self.state == "writing":
+            self.title = title_of(self.block | {"input": self._input.preview().value})
+            if self._input.characters > 1000:
+                state = f" … {self._input.characters // 1000:,} kB"
         mark = Span("○ ", look.theme["running"])
         return clip_spans([mark, Span(self.titled(look), look.theme["tool"]), Span(state, look.theme["quiet"])],
                        look.width)  # fmt: skip

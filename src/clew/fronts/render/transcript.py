@@ -372,7 +372,7 @@ class Transcript:
     def _writes(self, event: InputDelta) -> None:
         story = self._stories.get(self._places.get(event.index, ""))
         if story is not None:
-            story.written += len(event.partial_json)
+            story.writes(event.partial_json)
 
     def _dropped(self, event: BlockDropped) -> list[Line]:
         self._stories.pop(str(event.block.get("id", "")), None)
