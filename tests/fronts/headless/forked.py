@@ -12,6 +12,7 @@ Tests about these, or about /proc, start `command(...)`. `CLEW_TESTS_EXEC=1` sta
 import atexit
 import ctypes
 import gc
+import importlib.util
 import inspect
 import json
 import os
@@ -189,6 +190,11 @@ def fork(wanted: dict[str, Any], streams: list[int]) -> int:
     if MACHINE not in SYS_CLONE or os.environ.get("CLEW_TESTS_EXEC") == "1":
         return 0
     early = read_early(wanted["env"])
+    wanted["path"] = []
+    if (path := early.get("PYTHONPATH", "")) != USUAL_PATH:
+        # The child does with it what an interpreter does.
+        wanted["path"] = path.split(os.pathsep)
+        early["PYTHONPATH"] = USUAL_PATH
     request = json.dumps(wanted).encode()
     if len(request) > MOST_BYTES or not early.items() <= USUAL:
         return 0
@@ -206,7 +212,8 @@ def read_early(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 # Others are rare, and one start costs less than the start of what is forked.
-USUAL = read_early(os.environ).items() | {"LANG": "C.UTF-8", "PYTHONPATH": ""}.items()
+USUAL_PATH = os.environ.get("PYTHONPATH", "")
+USUAL = read_early(os.environ).items() | {"LANG": "C.UTF-8", "PYTHONPATH": USUAL_PATH}.items()
 
 
 # -- in the process that is forked
@@ -285,6 +292,11 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     _streams.extend((sys.stdin, sys.stdout, sys.stderr))
     sys.path[0] = request["cwd"]
     sys.argv[1:] = request["args"]
+    if request["path"]:
+        sys.path[1:1] = request["path"]
+        sys.modules.pop("sitecustomize", None)
+        if importlib.util.find_spec("sitecustomize"):
+            importlib.import_module("sitecustomize")
 
 
 _streams: list[Any] = []

@@ -51,7 +51,14 @@ def test_it_is_a_child_that_a_signal_ends(tmp_path: Path) -> None:
             assert process.wait(30) == -signal.SIGKILL
 
 
-def test_one_that_needs_another_interpreter_is_executed(tmp_path: Path) -> None:
+def test_what_python_runs_before_a_program_is_run_before_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('began')", "utf-8")
     env = environment(tmp_path, "") | {"PYTHONPATH": str(tmp_path)}
-    assert run(["--version"], env=env, cwd=tmp_path).stdout.startswith(b"began")
+    printed = run(["--version"], env=env, cwd=tmp_path).stdout
+    assert printed.startswith(b"began")
+    assert b"clew" in printed
+
+
+def test_one_that_needs_another_interpreter_is_executed(tmp_path: Path) -> None:
+    env = environment(tmp_path, "") | {"PYTHONPROFILEIMPORTTIME": "1"}
+    assert b"clew.version" in run(["--version"], env=env, cwd=tmp_path).stderr
