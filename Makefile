@@ -139,7 +139,10 @@ lock: $(READY) ## update the locked dependencies in locks/
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group site -c locks/dev.txt -o locks/site.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dist -c locks/dev.txt -o locks/dist.txt
 
-check: lint type docs-check test ## run all checks, like CI
+# mypy uses one core. The tests use all of them, and come last.
+check: $(READY) ## run all checks, like CI
+	@$(MAKE) --no-print-directory --jobs 2 lint type docs-check
+	@$(MAKE) --no-print-directory test
 
 clean: ## remove the environment and all generated files
 	@rm -rf $(VENV) .build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* .import_linter_cache

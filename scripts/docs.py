@@ -20,12 +20,16 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from scripts import tables
 
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 GENERATED = re.compile(r"(<!-- generated: ([^\n]+?) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -166,6 +170,12 @@ def regenerated(text: str) -> str:
     return GENERATED.sub(fresh, text)
 
 
+def run_side_by_side(work: Callable[[Given], Result], given: list[Given]) -> list[Result]:
+    """Return the results in order. The work waits for programs, one on each core."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, given))
+
+
 def find_missing(path: Path) -> str | None:
     """Return the package that a program needs and this environment lacks, if any."""
     names = re.findall(r"^(?:from|import) (\w+)", path.read_text("utf-8"), re.M)
@@ -179,17 +189,18 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [p.resolve() for p in options.pages] or pages()
     if options.write:
-        for page in chosen:
-            if page.suffix == ".py":
-                continue
-            page.write_text(regenerated(page.read_text("utf-8")), "utf-8")
+        written = [page for page in chosen if page.suffix != ".py"]
+        texts = run_side_by_side(regenerated, [page.read_text("utf-8") for page in written])
+        for page, text in zip(written, texts, strict=True):
+            page.write_text(text, "utf-8")
         return 0
     programs = [page for page in chosen if page.suffix == ".py"]
     missing = {page: name for page in programs if (name := find_missing(page))}
     for page, name in missing.items():
         print(f"{page.relative_to(ROOT)}: not run here, needs {name}; see make e2e")
     chosen = [page for page in chosen if page not in missing]
-    faults = [fault for page in chosen for fault in check_page(page)]
+    found = run_side_by_side(lambda page: list(check_page(page)), chosen)
+    faults = [fault for of_page in found for fault in of_page]
     stale = [] if options.pages else tables.stale()
     for fault in faults:
         print(fault)

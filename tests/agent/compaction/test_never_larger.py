@@ -130,7 +130,7 @@ def hold(seeds: range) -> None:
 
 @requirement("R192")
 def test_no_compaction_makes_a_request_larger() -> None:
-    hold(range(500))
+    hold(range(200))
 
 
 @pytest.mark.laws

@@ -25,7 +25,7 @@ TOOLS: tuple[list[dict[str, Any]] | None, ...] = (
     [],
     [{"name": "Bash", "input_schema": {"type": "object"}}],
 )
-QUICK = range(2_000)
+QUICK = range(500)
 CHUNK = 2_500
 DEEP = [range(start, start + CHUNK) for start in range(1_000_000, 1_100_000, CHUNK)]
 
