@@ -53,7 +53,7 @@ from clew.record.transcript.paths import get_project_dir
 from clew.system.clock import get_timestamp, make_id
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
-from clew.system.files import is_folder, is_there
+from clew.system.files import find_way_out, is_folder, is_there
 
 AS_TEXT = "start the line with a space to send it as text"
 NO_FILE = "no such file or folder; sent as plain text"
@@ -112,12 +112,15 @@ class Intake:
         new_id: Callable[[], str],
         resource: Callable[[str], Awaitable[Fact | None]] = no_resource,
         note: Callable[[Json], None] = ignore_note,
+        refuses_note: Callable[[Path], str] = lambda _: "",
     ) -> None:
         self._tools = tools
         self._judge = judge
         self._path_of = path_of
         self._may_read = may_read
         self._memory_file = memory_file
+        # Returns why no note may be added to a file, or an empty string.
+        self._refuses_note = refuses_note
         self._now = now
         self._new_id = new_id
         self._resource = resource
@@ -291,6 +294,9 @@ class Intake:
 
     def _remember(self, meant: MemoryNote) -> Show:
         path = self._memory_file()
+        why = self._refuses_note(path)
+        if why:
+            return Show(text=f"can't write {path}: {why}", is_error=True)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             add_line(path, f"- {meant.words}")
@@ -392,6 +398,15 @@ def find_notes_file(rules: SessionRules) -> Path:
             return standing.places.root / MEMORY_FILE
 
 
+def why_no_note(rules: SessionRules, path: Path) -> str:
+    """Return why no note may be added: a link in an untrusted folder could lead to any file."""
+    standing = rules.standing
+    if standing.is_trusted or not path.is_relative_to(standing.places.root):
+        return ""
+    leads_to = find_way_out(path, standing.places.root)
+    return f"it is a link to {leads_to}, and this folder is not trusted" if leads_to else ""
+
+
 def make_intake(
     tools: SessionTools,
     judge: Callable[[BoundCall], Decision],
@@ -406,6 +421,7 @@ def make_intake(
         path_of=tool_session.path,
         may_read=rules.may_read,
         memory_file=lambda: find_notes_file(rules),
+        refuses_note=lambda path: why_no_note(rules, path),
         now=get_timestamp,
         new_id=make_id,
         resource=resource,

@@ -43,7 +43,7 @@ from clew.system.config.json_text import set_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
 from clew.system.config.load import CommandLineSettings, find_changed, read, remember_rules, trusts
 from clew.system.config.settings import check, read_text
-from clew.system.files import hold_lock, is_there, replace
+from clew.system.files import find_way_out, hold_lock, is_there, replace
 
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
@@ -457,6 +457,12 @@ class SessionRules:
         scope = SCOPES[update.destination]
         places = self.standing.places
         path = places.settings_file(scope)
+        if scope in OF_THE_FOLDER and not self.standing.is_trusted:
+            leads_to = find_way_out(path, places.root)
+            if leads_to:
+                raise SettingsError(
+                    f"{path} is a link to {leads_to}, and this folder is not trusted"
+                )
         is_new = not is_there(path)
         with hold_lock(places.config_home):
             layer = read("local", path, str(places.root)) if is_there(path) else None

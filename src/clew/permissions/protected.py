@@ -16,7 +16,7 @@ from clew.permissions.request import Context, ResolvedPath
 FOLDERS = frozenset({
     ".git", ".claude", ".clew", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn",
     ".mvn", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".githooks",
-    ".cursor", ".windsurf", ".gemini", ".codex", ".zed",
+    ".cursor", ".windsurf", ".gemini", ".codex", ".zed", ".kiro", ".opencode", ".direnv",
 })  # fmt: skip
 
 # The worktrees and plans of agents below `.claude` are ordinary files.

@@ -27,6 +27,12 @@ from pathlib import Path
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
 
 
+def find_way_out(path: Path, root: Path) -> str:
+    """Return where a link leads if a file in `root` is outside of it; otherwise an empty string."""
+    real = os.path.realpath(path)
+    return "" if Path(real).is_relative_to(os.path.realpath(root)) else real
+
+
 def is_of_user(path: Path) -> bool:
     """Return whether a file, and the link that leads to it, belong to this user or to root."""
     try:

@@ -14,6 +14,7 @@ from clew.system.process.programs import OWN_COMMAND
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew
+from tests.fronts.headless.host_process import Hosted
 from tests.fronts.headless.test_agents_kept import git, repository
 
 Json: TypeAlias = dict[str, Any]
@@ -159,3 +160,43 @@ def test_an_untrusted_folder_does_not_switch_off_hooks_of_the_user(tmp_path: Pat
     (tmp_path / "config" / "settings.json").write_text(json.dumps(mine), "utf-8")
     said, _ = ask(tmp_path, {"tool": "Bash", "input": {"command": "ls"}})
     assert "not in this house" in said
+
+
+def test_nothing_is_written_through_a_link_out_of_an_untrusted_folder(tmp_path: Path) -> None:
+    work, own = repository(tmp_path), tmp_path / "config" / "settings.json"
+    own.parent.mkdir()
+    own.write_text("{}", "utf-8")
+    (tmp_path / "target").write_text("mine\n", "utf-8")
+    (work / ".claude").mkdir()
+    (work / ".claude" / "settings.local.json").symlink_to(own)
+    (work / "CLAUDE.md").symlink_to(tmp_path / "target")
+    calls = {"go": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "done"}]}
+    rule = {
+        "type": "addRules",
+        "rules": [{"toolName": "Bash", "ruleContent": "mkdir:*"}],
+        "behavior": "allow",
+        "destination": "localSettings",
+    }
+    with (
+        serving(by_prompt(calls), strict=True) as server,
+        Hosted(tmp_path, server.url, "--permission-prompt-tool", "stdio") as host,
+    ):
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.answer(
+            asked,
+            behavior="allow",
+            updatedInput=asked["request"]["input"],
+            updatedPermissions=[rule],
+        )
+        assert host.result()["result"] == "done"
+        assert host.end() == 0
+        noted = clew(tmp_path, server.url, "-p", "# Use tabs.")
+    assert json.loads(own.read_text("utf-8")) == {}
+    assert noted.returncode == 1
+    assert "is not trusted" in noted.stdout + noted.stderr
+    assert (tmp_path / "target").read_text("utf-8") == "mine\n"
+    with serving(by_prompt({}), strict=True) as server:
+        assert clew(tmp_path, server.url, "config", "trust").returncode == 0
+        assert clew(tmp_path, server.url, "-p", "# Use tabs.").returncode == 0
+    assert "Use tabs." in (tmp_path / "target").read_text("utf-8")

@@ -167,8 +167,9 @@ def entries(folder: Path) -> list[Path]:
 
 # Protected places in each writable folder.
 HEEDED = (
-    ".claude", ".devcontainer", ".devcontainer.json", ".envrc", ".githooks", ".gitmodules", ".husky",
-    ".idea", ".mcp.json", ".vscode",
+    ".claude", ".codex", ".cursor", ".devcontainer", ".devcontainer.json", ".envrc", ".exrc",
+    ".gdbinit", ".gemini", ".githooks", ".gitmodules", ".husky", ".idea", ".kiro", ".lldbinit",
+    ".mcp.json", ".nvim.lua", ".opencode", ".vscode", ".windsurf", ".zed",
 )  # fmt: skip
 # Protected places in any folder below a writable folder.
 NESTED = (".claude", ".git")
