@@ -154,6 +154,8 @@ def test_an_agent_has_the_tools_its_definition_names_of_those_there_are() -> Non
         ("user", "bypassPermissions", "default", True, False, "default"),
         ("project", "bypassPermissions", "default", True, True, "default"),
         ("host", "bypassPermissions", "default", False, True, "bypassPermissions"),
+        ("user", "acceptEdits", "plan", True, True, "plan"),
+        ("host", "bypassPermissions", "plan", True, True, "plan"),
     ],
 )
 def test_a_definition_narrows_and_only_a_persons_own_widens(

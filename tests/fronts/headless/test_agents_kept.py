@@ -762,3 +762,22 @@ def test_an_agent_goes_on_where_its_project_was_moved_to(tmp_path: Path) -> None
     assert gone_on(new, agent_id) == "it went on\n"
     (own,) = metas(tmp_path)
     assert json.loads(own.read_bytes())["cwd"] == str(new / "work")
+
+
+def test_an_agent_changes_nothing_while_its_session_plans(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    editor = {"description": "edits", "prompt": "Edit.", "permissionMode": "acceptEdits"}
+    asked = {
+        "go": [
+            uses(agent("dig", subagent_type="editor")),
+            lambda body: {"text": results(body)[0]},
+        ],
+        "dig": [uses(WRITES), lambda body: {"text": results(body)[0]}],
+    }
+    said = {}
+    for mode in ("plan", "default"):
+        with serving(by_prompt(asked), strict=True) as server:
+            words = ("-p", "--permission-mode", mode, "--agents", json.dumps({"editor": editor}))
+            said[mode] = clew(tmp_path, server.url, *words, "go").stdout
+        assert (work / "new.txt").exists() == (mode == "default"), said
+    assert "plan mode" in said["plan"]

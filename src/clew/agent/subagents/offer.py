@@ -56,9 +56,10 @@ def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass:
     """Return the permission mode in which an agent works.
 
     The definition's own mode applies if it is narrower than the session's or comes from the user.
+    While the session plans, nothing is changed, whoever would change it.
     """
     own = spec.mode
-    if own is None or own == session_mode:
+    if own is None or session_mode in (own, "plan"):
         return session_mode
     if WIDTH.index(own) <= WIDTH.index(session_mode):
         return own
