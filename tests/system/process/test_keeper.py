@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clew.system.process.spawn import SOURCE, Launcher, keeper_command
 from clew.system.process.tree import frame_value
-from clew.system.process.watcher import children
+from clew.system.process.watcher import NOTHING_LEFT, children
 from tests.system.process.processes import wait_ended
 
 HEAVY = {"asyncio", "ctypes", "json", "logging", "msgspec", "pathlib", "re", "subprocess", "typing"}
@@ -65,7 +65,7 @@ def test_a_program_runs_only_once_clew_has_been_told_of_it(tmp_path: Path) -> No
             theirs.setblocking(True)
         launcher._send([theirs.fileno()])
         argv = [b"/bin/sh", b"-c", b"echo > ran"]
-        ours.sendall(frame_value((argv, os.fsencode(tmp_path), {}, [], None)))
+        ours.sendall(frame_value((argv, os.fsencode(tmp_path), {}, [], None, NOTHING_LEFT)))
         watcher = the_child_of(launcher._keeper)
         child = the_child_of(watcher)
         for pid in (launcher._keeper, watcher):

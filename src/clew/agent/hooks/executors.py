@@ -1,8 +1,9 @@
 """Execution of hooks: programs, HTTP requests, model questions and MCP tools.
 
 A program gets the event on standard input and replies on standard output. It runs in its own
-process session without a terminal and is supervised like every child process; processes that it
-leaves running end with clew. Its output is stored up to a limit, and a program that exceeds the
+process session without a terminal and is supervised like every child process. Processes that it
+leaves running end with clew, except daemons: programs that have left its session. When clew ends, a
+background hook continues within its time limit. Its output is stored up to a limit, and a program that exceeds the
 flood limit is killed.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 from msgspec import json
 
-from clew.agent.hooks.events import WITH_ENV_FILE
+from clew.agent.hooks.events import USUAL_TIMEOUT_S, WITH_ENV_FILE
 from clew.agent.hooks.handlers import (
     AgentHook,
     CommandHook,
@@ -30,6 +31,7 @@ from clew.system.config.environment import for_programs
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import hold_data, run
+from clew.system.process.watcher import DAEMONS_LEFT
 from clew.system.transport.seam import HttpRequest
 
 KEEP_BYTES = 1 << 20
@@ -64,8 +66,16 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
             stderr=stderr,
             descriptors={0: source},
             tick=look,
+            leaves=find_left_ms(hook, handler),
         )
     return Ran(exit_code=finished.exit.code, stdout=text(stdout), stderr=text(stderr))
+
+
+def find_left_ms(hook: Hook, handler: CommandHook) -> int:
+    """Return what of a hook's processes may continue after clew: daemons, or all for a while."""
+    if not hook.is_background:
+        return DAEMONS_LEFT
+    return round((handler.timeout or USUAL_TIMEOUT_S) * 1000)
 
 
 def argv(handler: CommandHook, variables: dict[str, str]) -> list[str]:

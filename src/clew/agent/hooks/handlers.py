@@ -145,6 +145,12 @@ class Hook(Struct, frozen=True, kw_only=True):
         return kind_of(self.handler)
 
     @property
+    def is_background(self) -> bool:
+        """True if nothing waits for the hook."""
+        handler = self.handler
+        return isinstance(handler, CommandHook) and (handler.in_background or handler.wakes)
+
+    @property
     def timeout_s(self) -> float:
         timeout = self.handler.timeout
         if timeout is not None:

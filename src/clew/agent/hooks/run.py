@@ -96,7 +96,8 @@ class SessionHooks:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop the background hooks when the session ends."""
+        """Leave the background hooks when the session ends; their programs may continue."""
+        await asyncio.sleep(0)  # Those of the last event have not begun yet.
         ends = (*self._running, *self._told, *filter(None, [self._begun, self._watching]))
         for task in ends:
             task.cancel()
@@ -184,7 +185,7 @@ class SessionHooks:
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
             for hook in chosen:
-                if is_background(hook):
+                if hook.is_background:
                     self._in_background(hook, occasion, hook_input, emit)
                 else:
                     task = group.create_task(self._one(hook, occasion, hook_input, emit))
@@ -313,12 +314,6 @@ def calls(
     return meets(hook.handler.condition, request, state.context, state.resolve)
 
 
-def is_background(hook: Hook) -> bool:
-    return isinstance(hook.handler, CommandHook) and (
-        hook.handler.in_background or hook.handler.wakes
-    )
-
-
 async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
     """Run one hook and return its result. Raises only CancelledError."""
     begin_s = time.monotonic()
@@ -327,7 +322,7 @@ async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
         timeout_s = min(timeout_s, SESSION_END_MOST_S)
     is_timeout = False
     try:
-        async with asyncio.timeout(None if is_background(hook) else timeout_s):
+        async with asyncio.timeout(None if hook.is_background else timeout_s):
             return timed(await handled(hook, hook_input, reach), begin_s)
     except TimeoutError:
         is_timeout = True

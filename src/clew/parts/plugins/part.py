@@ -98,7 +98,7 @@ class SessionPlugins(Part):
         """Add the hooks of plugins that may run. Return an error message for each invalid hook."""
         faults: list[str] = []
         for plugin in self:
-            variables = (("CLAUDE_PLUGIN_ROOT", str(plugin.parts.root)),)
+            variables = tuple(plugin.parts.variables.items())
             for entry in plugin.parts.hooks if plugin.may_run else ():
                 listing = read_hooks(entry, source=source_of(plugin), variables=variables)
                 faults += [f"plugin {plugin.name}: {fault}" for fault in listing.faults]

@@ -35,6 +35,8 @@ class Parts(Struct, kw_only=True):
     mcp_servers: dict[str, Any] = {}
     lsp_servers: dict[str, Any] = {}
     faults: list[str] = []
+    # The variables that the plugin's programs get.
+    variables: dict[str, str] = {}
 
     @property
     def runs(self) -> bool:
@@ -85,7 +87,8 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
     `data` is the folder where the plugin may store data between sessions.
     """
     parts = Parts(root=root, manifest=plugin_manifest)
-    look = _Looking(parts, {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)})
+    parts.variables = {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)}
+    look = _Looking(parts, parts.variables)
     for path in look.paths("commands", "commands"):
         (parts.command_files if is_file(path) else parts.command_folders).append(path)
     for path in look.paths("skills", "skills"):
@@ -105,8 +108,17 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
     ):
         for entry in look.objects(kind, file):
             section = entry.get(kind)
-            into.update(section if isinstance(section, dict) else entry)
+            servers = section if isinstance(section, dict) else entry
+            into.update({name: with_variables(servers[name], parts.variables) for name in servers})
     return parts
+
+
+def with_variables(server: Any, variables: dict[str, str]) -> Any:
+    """Return the configuration of a server that also gets the plugin's variables."""
+    if not isinstance(server, dict) or "command" not in server:
+        return server
+    own = server.get("env", {})
+    return server | {"env": variables | own} if isinstance(own, dict) else server
 
 
 def is_nothing(parts: Parts) -> bool:

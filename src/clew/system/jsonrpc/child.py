@@ -17,6 +17,7 @@ from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.framing import Framing, Unframed
 from clew.system.process.spawn import Launcher
 from clew.system.process.tree import Child
+from clew.system.process.watcher import DAEMONS_LEFT
 
 READ_BYTES = 1 << 18
 KEPT_ERRORS_BYTES = 8192
@@ -77,7 +78,11 @@ class ChildLine:
             write_end, self._output = pipe(theirs, child_reads=False)
             error_end, self._errors = pipe(theirs, child_reads=False)
             self._child = await launcher.spawn(
-                argv, cwd=cwd, env=env, descriptors={0: read_end, 1: write_end, 2: error_end}
+                argv,
+                cwd=cwd,
+                env=env,
+                descriptors={0: read_end, 1: write_end, 2: error_end},
+                leaves=DAEMONS_LEFT,
             )
         finally:
             for descriptor in theirs:

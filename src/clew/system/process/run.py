@@ -17,6 +17,7 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.spawn import Launcher
 from clew.system.process.tree import Child, ProcessExit
 from clew.system.process.walls import Walls
+from clew.system.process.watcher import NOTHING_LEFT
 
 # Input for a child's descriptor: bytes in an anonymous file, in memory where the system supports
 # that.
@@ -189,10 +190,11 @@ async def run(
     tick: Callable[[], Awaitable[None]] | None = None,
     walls: Walls | None = None,
     hold: Hold | None = None,
+    leaves: int = NOTHING_LEFT,
 ) -> FinishedCommand:
     """Run a command, and return how it ended.
 
-    Cancelling the call ends the command unless it is kept. Without `stderr`, both streams go to
+    Cancelling the call ends the command unless it is kept, or may continue after clew (`leaves`). Without `stderr`, both streams go to
     `stdout` in the order they were written. `tick` is awaited every second. Raises OSError if the
     program cannot be started.
     """
@@ -201,15 +203,18 @@ async def run(
     try:
         streams += (Stream(output) for output in (stdout, stderr) if output is not None)
         targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
-        child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets, walls=walls)
+        child = await launcher.spawn(
+            argv, cwd=cwd, env=env, descriptors=targets, walls=walls, leaves=leaves
+        )
         for stream in streams:
             child.when_gone(stream.close)
             stream.close_write_end()
         if hold is not None:
             hold.began(child, streams)
         return await follow(child, timeout_s, tick, hold)
-    except BaseException:
-        if child is not None and child.is_kept:
+    except BaseException as error:
+        is_left = child is not None and leaves > 0 and isinstance(error, asyncio.CancelledError)
+        if child is not None and (child.is_kept or is_left):
             child.close()
         elif child is not None:
             await child.finish(grace_s=CANCEL_GRACE_S)

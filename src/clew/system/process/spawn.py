@@ -20,7 +20,7 @@ from clew.core.messages.errors import OutsideError
 from clew.system.process.programs import OWN_PROGRAMS, find_own_program
 from clew.system.process.tree import GONE_WAIT_S, Child, frame_value
 from clew.system.process.walls import Walls
-from clew.system.process.watcher import CONTROL_FD
+from clew.system.process.watcher import CONTROL_FD, NOTHING_LEFT
 
 SOURCE = Path(__file__).parents[3]
 START_WAIT_S, WAKE_S = 20.0, 0.2
@@ -109,12 +109,13 @@ class Launcher:
         env: Mapping[str, str],
         descriptors: Mapping[int, int],
         walls: Walls | None = None,
+        leaves: int = NOTHING_LEFT,
     ) -> Child:
         """Start `argv` in a new process session.
 
         `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
         those that are not mapped become the null device. `walls` restrict the child (see
-        `system.process.walls`). Raises OSError as exec would, or if a restriction cannot be
+        `system.process.walls`), and `leaves` says what of its tree continues after clew. Raises OSError as exec would, or if a restriction cannot be
         applied.
         """
         import shutil
@@ -138,9 +139,10 @@ class Launcher:
                 {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 list(descriptors),
                 walls,
+                leaves,
             )
         )
-        child = Child(self._watcher())
+        child = Child(self._watcher(), leaves)
         self._living.add(child)
         child.when_gone(lambda: self._back(child))
         try:
@@ -157,9 +159,12 @@ class Launcher:
             child.close()
             self._drop_keeper()
             raise OutsideError("the keeper of child processes did not respond") from None
-        except BaseException:
-            # The child may have started despite the error.
-            await child.finish(grace_s=0)
+        except BaseException as error:
+            if leaves > 0 and isinstance(error, asyncio.CancelledError):
+                child.close()  # It starts, and continues without clew.
+            else:
+                # The child may have started despite the error.
+                await child.finish(grace_s=0)
             raise
         return child
 
@@ -233,11 +238,17 @@ class Launcher:
             self._idle.pop().close()
 
     async def aclose(self, *, grace_s: float = 0.05) -> None:
-        """End all children, and wait for a limited time until they are gone."""
+        """End all children, and wait for a limited time until they are gone.
+
+        Background hooks continue, and the daemons of hooks and servers.
+        """
         living = list(self._living)
         self._wake()
         for child in living:
-            child.end(grace_s=grace_s)
+            if child.leaves > 0:
+                child.close()
+            else:
+                child.end(grace_s=grace_s)
         try:
             # A process that takes longer is stuck in the kernel. Its watcher stays until it can be
             # killed.

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.messages.errors import OutsideError
-from clew.system.process.watcher import find_descendants, send_signal
+from clew.system.process.watcher import NOTHING_LEFT, find_descendants, send_signal
 
 # The kernel's data about a process: its start time and its parent. Missing on systems without /proc.
 
@@ -115,14 +115,17 @@ class Child:
         "is_called_off",
         "is_kept",
         "is_unwatched",
+        "leaves",
         "left",
         "pid",
         "sock",
         "when_unwatched",
     )
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, leaves: int = NOTHING_LEFT) -> None:
         self.sock = sock
+        # What continues after clew (see `watcher`).
+        self.leaves = leaves
         self.pid = 0
         # When the process started. Another process may get its number later.
         self._since = 0
@@ -293,6 +296,9 @@ class Child:
                 self._settle(self._started)
             case [b"off"]:
                 self.is_called_off = True
+            case [b"left"]:
+                # Daemons continue, and their watcher with them.
+                self._over(is_sound=False)
             case [b"kept"]:
                 self._settle(self._kept)
             case [b"failed", number]:

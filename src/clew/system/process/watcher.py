@@ -5,17 +5,18 @@ the keeper determines the cost of each fork. The keeper forks a watcher for each
 A watcher starts one child at a time in its own session and adopts the child's orphans. It ends all
 of them on request, or when the socket to clew closes, which also happens if clew is killed with
 SIGKILL. When nothing of a tree is left, the watcher waits for the next request. A tree that the
-user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM. Must
-never import the rest of clew.
+user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM. Of a
+hook's tree, what has left the child's session (a daemon) continues after clew ends. Must never
+import the rest of clew.
 
 Wire format on each watcher's socket: clew sends messages, each consisting of its length in four
-bytes and a marshalled value. A message is a request `(argv, cwd, environment, targets, walls)`,
-with the child's descriptors attached to its first byte; a number, which is the grace period in ms
+bytes and a marshalled value. A message is a request `(argv, cwd, environment, targets, walls,
+leaves)`, with the child's descriptors attached to its first byte; a number, which is the grace period in ms
 after which the tree ends; or `{"most": bytes}` for a tree to keep. The last kind has descriptors
 attached: the record that receives the child's end as a line of JSON, the file that receives its
 output once clew is gone, and the pipes that it prints to. The watcher answers with lines:
 `forked <pid>`, then `started` or `failed <errno>`; `kept`; `off`, if a kept tree was ended by another process
-before its child ended; `ended <wait status> <descendants left>`; `gone`.
+before its child ended; `ended <wait status> <descendants left>`; `gone`, or `left` if daemons continue.
 
 Decision: docs/decisions/070-child-processes.md
 Decision: docs/decisions/245-kept-commands.md
@@ -34,7 +35,7 @@ from collections.abc import Container
 
 from clew.system.process.walls import load_system_calls, put_up
 
-Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
+Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None, int]
 Message = Request | int | dict[str, int] | None
 
 SUBREAPER = 36
@@ -47,6 +48,9 @@ TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 GROUP_LOOK_S = 0.25
 # How long a kept tree has between the request to end and SIGKILL.
 KEPT_GRACE_S = 0.5
+# Values of a request's `leaves`: nothing continues after clew, or only daemons. A positive value is
+# the time in ms that the whole tree may continue after clew; daemons may continue without limit.
+NOTHING_LEFT, DAEMONS_LEFT = 0, -1
 READ_BYTES = 1 << 16
 PIPE_MAX_BYTES = 1 << 20
 
@@ -220,7 +224,7 @@ def watch(
         # Staying in the folder would prevent it from being unmounted.
         os.chdir("/")
     tell(clew, b"started\n")
-    return follow(clew, wake, child, adopts=adopts)
+    return follow(clew, wake, child, adopts=adopts, leaves=request[5] if adopts else NOTHING_LEFT)
 
 
 def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int:
@@ -230,7 +234,7 @@ def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int
     restricts itself, so the restrictions do not apply to its watcher. Raises OSError if one cannot
     be applied, or if the program cannot be started.
     """
-    argv, folder, environment, targets, walls = request
+    argv, folder, environment, targets, walls, _ = request
     os.chdir(folder)
     go, let_go = os.pipe()
     failure, tell_failure = os.pipe()
@@ -340,10 +344,11 @@ class KeptChild:
                     break
 
 
-def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
+def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool, leaves: int) -> bool:
     """Serve a tree until nothing of it is left. End the tree when clew is gone, unless it is kept.
 
-    Return whether clew is still there and has not kept the tree.
+    `leaves` says what continues nevertheless. Return whether clew is still there and has not kept
+    the tree.
     """
     poller = select.poll()
     poller.register(clew.fileno(), select.POLLIN)
@@ -369,16 +374,25 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                     news = (b"off\n" if adopted_child.is_called_off else b"") + news
                     adopted_child.told(status, takes_rest=is_gone(clew))
         ended = status is not None
-        is_over = ended and not tree_lives(child, adopts=adopts)
+        # Once the tree has to end, daemons that may continue are none of it any more.
+        session = child if leaves == DAEMONS_LEFT and deadline is not None else None
+        is_over = ended and not (
+            tree_lives(child, adopts=adopts) if session is None else find_tree(session)
+        )
         if news:
             news += b"%d\n" % (0 if is_over else len(find_descendants(os.getpid())))
         if is_over:
             if adopted_child is not None:
                 adopted_child.close(takes_rest=is_gone(clew))
+            if session is not None and tree_lives(child, adopts=adopts):
+                tell(clew, news + b"left\n")
+                leave(wake, child, 0)
+                return False
             tell(clew, news + b"gone\n")
             return is_heard and adopted_child is None
         tell(clew, news)
         grace_s: float | None = None
+        session = child if leaves == DAEMONS_LEFT else None
         if clew.fileno() in ready:
             order, descriptors = receive_message(clew)
             if isinstance(order, dict):
@@ -389,6 +403,9 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                 tell(clew, b"kept\n")
             elif isinstance(order, int):
                 grace_s = order / 1000
+            elif leaves != NOTHING_LEFT:
+                leave(wake, child, max(leaves, 0))
+                return False
             else:
                 is_heard = False
                 poller.unregister(clew.fileno())
@@ -406,12 +423,49 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                 # Processes that a kept command leaves running end with clew, or with the command.
                 grace_s = 0.0
         if grace_s is not None:
+            if session is not None and ended and not find_tree(session):
+                grace_s = 0.0
             if grace_s > 0:
-                end_gently(None if ended and adopts else child)
+                end_gently(None if ended and adopts else child, session)
             deadline = min(deadline or sys.maxsize, time.monotonic() + grace_s)
         if deadline is not None and time.monotonic() >= deadline:
-            end_all(group=None if ended and adopts else child)
+            end_all(group=None if ended and adopts else child, session=session)
             deadline = time.monotonic() + PASS_S
+
+
+def leave(wake: int, child: int, limit_ms: int) -> None:
+    """Stay the parent of a hook's tree after clew is gone, until nothing of it is left.
+
+    What is still in the child's session is killed after the time limit.
+    """
+    poller = select.poll()
+    poller.register(wake, select.POLLIN)
+    deadline = time.monotonic() + limit_ms / 1000
+    while True:
+        drain(wake)
+        reaped()
+        if not children(os.getpid()):
+            return
+        in_session = find_tree(child)
+        left_s = deadline - time.monotonic()
+        if in_session and left_s <= 0:
+            for pid in in_session:
+                send_signal(pid, signal.SIGKILL)
+            left_s = PASS_S
+        poller.poll(left_s * 1000 if in_session else None)
+
+
+def find_tree(session: int | None = None) -> list[int]:
+    """Return all processes of the tree, or only those in a session."""
+    tree = find_descendants(os.getpid())
+    return tree if session is None else [pid for pid in tree if session_of(pid) == session]
+
+
+def session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
 
 
 def is_gone(clew: _socket.socket) -> bool:
@@ -496,21 +550,27 @@ def send_signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def end_gently(group: int | None) -> None:
+def end_gently(group: int | None, session: int | None = None) -> None:
     """Ask all processes of the tree to end. Continue stopped processes, so that they can end."""
-    tree = find_descendants(os.getpid())
+    tree = find_tree(session)
     for pid in tree if group is None else [-group, *tree]:
         send_signal(pid, signal.SIGTERM)
         send_signal(pid, signal.SIGCONT)
 
 
-def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
-    """Send SIGKILL to all processes of the tree, once.
+def end_all(
+    *, group: int | None = None, spare: Container[int] = (), session: int | None = None
+) -> None:
+    """Send SIGKILL to all processes of the tree, or to those in a session, once.
 
     Processes orphaned by this pass become our children and are found in the next pass.
     """
     if group is not None:
         send_signal(-group, signal.SIGKILL)
+    if session is not None:
+        for pid in find_tree(session):
+            send_signal(pid, signal.SIGKILL)
+        return
     for top in children(os.getpid()):
         if top not in spare:
             for pid in (top, *find_descendants(top)):
