@@ -80,7 +80,7 @@ class NotSaved(Struct, frozen=True, kw_only=True):
 
 
 class Noticed(Struct, frozen=True, kw_only=True):
-    """The transcript can't be written, so a recovery file is used; or saving works again."""
+    """Messages for the user that do not belong to a response or a call."""
 
     messages: tuple[str, ...]
 

@@ -373,7 +373,7 @@ async def open_router(
                 rows, home = {**rows, found.name: found}, found.name
     rows = without_keys_of(endpoint, rows)
     if endpoint.service == CUSTOM:
-        # A gateway's model IDs may begin like names of services, so these need keys of their own.
+        # A gateway's model IDs may begin like names of services, so these need their own keys.
         rows = {n: r for n, r in rows.items() if n == home or n not in ROWS or opener.keys.has(r)}
     opener.catalog = catalog.at(rows, home, read_updates(opener.places))
     row_model = rows[home].model if home else ""

@@ -102,7 +102,7 @@ class SpendingCap:
                 while self._held and self.left_usd < cost.input_usd + cost.output_usd * wanted:
                     await self._freed.wait()
         except TimeoutError:
-            pass  # Then what is left now has to suffice.
+            pass  # The rest of the budget must then suffice.
         left_usd = self.left_usd
         fitting = wanted
         if cost.output_usd:

@@ -269,8 +269,8 @@ MAX_MENTIONS = 50
 class Mention(Struct, frozen=True, kw_only=True):
     """A file or folder named in a prompt.
 
-    `paths` are the possible paths, likeliest first: punctuation at the end of the word may belong
-    to the sentence instead of the name.
+    `paths` are the possible paths, the most likely first: punctuation at the end of the word may
+    belong to the sentence instead of the name.
     """
 
     paths: tuple[str, ...]

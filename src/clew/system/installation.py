@@ -64,7 +64,7 @@ def find_installation() -> Installation:
 
 
 class InstallSource(Struct, frozen=True):
-    """Where a package came from that was not installed from a package index."""
+    """The origin of a package that was not installed from a package index."""
 
     origin: str
     folder: str

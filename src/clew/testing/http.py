@@ -108,7 +108,7 @@ class HttpPeer:
     async def _until_gone(self) -> None:
         """Wait for the end of the peer's stream.
 
-        A request that arrives meanwhile is kept for later.
+        A request that arrives in the meantime is kept for later.
         """
         try:
             while data := await self._reader.read(READ_BYTES):

@@ -129,7 +129,7 @@ def describe_attribution(settings: Mapping[str, Any]) -> str:
 
 
 def get_commit_credit(settings: Mapping[str, Any]) -> str:
-    """Return the text that ends messages of commits; `SHARE` in it stands for a share of lines."""
+    """Return the text that ends commit messages; `SHARE` marks the place of the share of lines."""
     asked = read_object(settings, "attribution")
     credit = asked.get("commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else "")
     return credit if isinstance(credit, str) else ""

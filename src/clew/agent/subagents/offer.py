@@ -90,7 +90,7 @@ SHOWN_CHARACTERS = 120
 
 
 def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
-    """Return, for each agent in a conversation, whether the latest news about it was its end."""
+    """Return, for each agent in a conversation, whether its end was reported last."""
     ends: dict[str, bool] = {}
     for entry in entries:
         if not has_any(entry, "toolUseResult", "origin", "attachment"):

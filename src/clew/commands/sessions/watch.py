@@ -1,4 +1,4 @@
-"""`clew sessions watch`: keep copies of other agents' sessions, and tell what is new."""
+"""`clew sessions watch`: keep copies of other agents' sessions, and report what is new."""
 
 import argparse
 import os

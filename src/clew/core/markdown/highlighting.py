@@ -217,7 +217,7 @@ class Highlighter:
 def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece], tuple[str, ...]]:
     """Return the tokens of a text, and the state stack at its end.
 
-    A lexer that has no rule tables, or keeps other state, starts anew with each text.
+    A lexer that has no rule tables, or keeps other state, starts over with each text.
     """
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
 

@@ -89,7 +89,7 @@ class FileChange(Entry):
 
 
 class AttributionSnapshot(Entry):
-    """Who wrote the lines that a call changed, by file; with `commit`, what was committed."""
+    """The authors of the lines that a call changed, by file; with `commit`, the committed lines."""
 
     __slots__ = ()
     tag = "attribution-snapshot"

@@ -164,7 +164,7 @@ class _ChatWriter:
         self.messages += answers
         if (user_parts or parts) and answers and not self._quirks.user_after_results:
             self.messages.append({"role": "assistant", "content": "(continues)"})
-        # A message of their own, so that a later prompt leaves the prefix unchanged.
+        # A separate message, so that a later prompt leaves the prefix unchanged.
         self.messages += [{"role": "user", "content": own} for own in (user_parts, parts) if own]
 
     def _result(self, block: Block) -> tuple[Block, list[Block]]:

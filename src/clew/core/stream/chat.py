@@ -318,7 +318,7 @@ def read_usage(usage: Json) -> Json:
     """Return the counts under the Messages API's names; the input excludes cached tokens."""
     prompt = count_of(usage.get("prompt_tokens"))
     details = object_of(usage.get("prompt_tokens_details"))
-    # DeepSeek and Moonshot have members of their own for what was read from the cache.
+    # DeepSeek and Moonshot have their own members for tokens that were read from the cache.
     read = (
         count_of(details.get("cached_tokens"))
         or count_of(usage.get("prompt_cache_hit_tokens"))

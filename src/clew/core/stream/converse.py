@@ -1,7 +1,7 @@
 """Convert the frames of Bedrock's Converse operation to the Messages API's events.
 
-Text and reasoning have no start of their own: the first delta of a block opens it. The response
-ends with the metadata, which follows the stop reason.
+Text and reasoning have no start event: the first delta of a block opens it. The response ends with
+the metadata, which follows the stop reason.
 
 Format: `ConverseStreamOutput` in the service model `bedrock-runtime` of botocore.
 Decision: docs/decisions/331-wires.md

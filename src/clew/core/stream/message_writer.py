@@ -49,7 +49,7 @@ class MessageWriter:
         # The first index whose stop was not sent yet, and the items of later blocks that ended.
         self._ended = 0
         self._held: dict[int, list[Json]] = {}
-        # Items without a block of their own, by the block that they precede.
+        # Items that have no block, by the block that they precede.
         self._lead: dict[int, list[Json]] = {}
 
     def drain(self) -> list[Json]:

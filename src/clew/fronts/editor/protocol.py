@@ -26,7 +26,7 @@ CANCELLED = -32800
 DIALECT = Dialect(
     cancel_method="$/cancel_request",
     cancel_key="requestId",
-    # Requests have no progress of their own; sessions send updates.
+    # Requests report no progress; sessions send updates.
     progress_method="",
     progress_key="",
     cancelled_code=CANCELLED,

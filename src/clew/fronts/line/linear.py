@@ -188,7 +188,7 @@ class LineInput(FrontInput):
         return typed(text)
 
     async def _is_end(self, text: str | None, *, is_asked: bool) -> bool:
-        """Return whether the session ends here: at Ctrl-D, or because it was ended meanwhile.
+        """Return whether the session ends here: at Ctrl-D, or because it has ended in the meantime.
 
         A second Ctrl-D, or an input that is closed, is not followed by another question.
         """
@@ -243,7 +243,7 @@ class LineInput(FrontInput):
 
 
 class LineDesk(SessionDesk):
-    """What viewers elsewhere need of a session in line mode."""
+    """The terminal of a session in line mode, as viewers use it."""
 
     def __init__(self, driver: Driver, lines: LineInput) -> None:
         self._driver = driver

@@ -1,4 +1,4 @@
-"""The durable queue of frames to send to the server, in a file of its own.
+"""The durable queue of frames to send to the server, in a separate file.
 
 Each line is a frame, or records how many frames the server has, or up to which number viewers'
 events have taken effect. Lines are only appended, so a killed worker resends the same bytes under

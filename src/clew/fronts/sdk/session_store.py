@@ -187,7 +187,7 @@ def _write_agent(path: Path, entries: list[Json]) -> None:
 
 
 def _write(path: Path, entries: list[Json]) -> None:
-    """Create the transcript, or append what it lacks."""
+    """Create the transcript, or append the entries that it lacks."""
     if not is_there(path):
         write_new(path, [encode(entry) + b"\n" for entry in entries])
         return

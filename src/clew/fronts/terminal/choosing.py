@@ -195,7 +195,7 @@ class Chooser:
         return DialogAnswer(chosen=tuple(sorted(self._marked))) if self._marked else None
 
     def point(self, letter: str) -> bool:
-        """Move to the choice that a letter selects; return whether the letter would answer at once."""
+        """Move to the choice that a letter selects; return whether it may answer at once."""
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:

@@ -216,7 +216,7 @@ class SessionMenus:
     def see_folded(self) -> None:
         """List the collapsed output, newest first, and show the selected output in full."""
         names = list(reversed(self._view.transcript.folded))
-        # The list has numbers of its own.
+        # The list has its own numbers.
         titles = [name.partition(" ")[2] for name in names]
 
         async def chosen(number: int) -> None:

@@ -141,7 +141,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
         template,
         model=birth.model.id,
         agent_id=birth.agent_id,
-        # The budget covers the session's task; a part of it has none of its own.
+        # The budget covers the session's task; its parts have no separate budgets.
         task_budget_tokens=None,
     )
     if not birth.spec.is_session:

@@ -1,8 +1,8 @@
 """Moves the session's own work to the background: the running turn, or a prompt with its context.
 
 The work continues in an agent with the session's instructions, tools and model, the conversation so
-far, and a transcript of its own. The session is notified when that agent ends, as with any agent. A
-turn is moved only between two steps, so nothing is lost or done twice.
+far, and its own transcript. The session is notified when that agent ends, as with any agent. A turn
+is moved only between two steps, so nothing is lost or done twice.
 
 Decision: docs/decisions/170-agents.md
 """

@@ -293,7 +293,7 @@ class IdePart(Part):
         """Record which files were changed, according to these tool results."""
         if self.server is not None:
             paths = (os.path.realpath(path) for path in edited(results))
-            # A language server of clew's own reports them sooner.
+            # clew's own language server reports them sooner.
             self._changed.update(path for path in paths if not self._code.covers(path))
         return []
 

@@ -56,7 +56,7 @@ def propose(question: Question, call: BoundCall, session: ToolSession) -> Propos
     is_change = question.kind == "permission" and name in ("Edit", "MultiEdit", "Write")
     if not is_change or arguments is None:
         return None
-    # A subagent may work in a folder of its own, to which the path would be relative.
+    # A subagent may work in its own folder, to which the path would be relative.
     if question.agent_id and not Path(arguments.file_path).is_absolute():
         return None
     try:

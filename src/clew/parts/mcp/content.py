@@ -20,7 +20,7 @@ MAX_BLOCKS = 200
 
 
 class ServerReply(Struct, frozen=True, kw_only=True):
-    """The result of a tool call as blocks for the model; `structured` is the same for programs."""
+    """The result of a tool call as blocks for the model; `structured` is its data."""
 
     blocks: list[Json]
     is_error: bool = False

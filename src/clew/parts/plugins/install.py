@@ -187,7 +187,7 @@ def is_same(source: PluginSource, other: PluginSource) -> bool:
 
 @contextmanager
 def drafted(above: Path) -> Iterator[Path]:
-    """Yield a new temporary path below `above`, for files whose final name is not known yet."""
+    """Yield a new temporary path below `above`, for files whose final name is still unknown."""
     make_private(above)
     with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as scratch:
         yield Path(scratch, "whole")

@@ -117,7 +117,7 @@ class OtherSessions:
 
     def _read(self, agent: str, path: Path, cwd: Path, known: dict[str, Any]) -> SourceNews:
         before = list_of(object_of(known.get(str(path))).get("sessions"))
-        # A file that grows meanwhile is read again the next time.
+        # A file that grows in the meantime is read again the next time.
         fields = {"agent": agent, "stamp": _stamp(path), "sessions": before}
         known[str(path)] = fields
         try:

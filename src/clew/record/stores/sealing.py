@@ -1,7 +1,7 @@
 """Sealing: a server or store receives a session encrypted, with keys that it never has.
 
 A sealed text is the base64 form of a format byte, a nonce and the ciphertext (AES-256-GCM). Each
-session has a key of its own, derived from the machine's. The nonce is derived from the text and its
+session has its own key, derived from the machine's. The nonce is derived from the text and its
 place. So the same text at the same place always gives the same bytes, and a text can't be moved to
 another place or session.
 

@@ -98,7 +98,7 @@ class ByteChannel(asyncio.Protocol):
     def send(self, data: bytes) -> None:
         """Queue data to be sent.
 
-        The caller can read meanwhile, because the response may come early.
+        The caller can read in the meantime, because the response may arrive early.
         """
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
