@@ -6,6 +6,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from clew.agent.events import Doubted
+from clew.agent.response import NOT_SENT
 from clew.agent.spending_cap import SpendingCap
 from clew.agent.tools.base import ToolOutcome
 from clew.core.catalog.lookup import CATALOG
@@ -121,7 +122,7 @@ async def test_a_request_that_would_be_refused_is_held_back_once_and_nothing_is_
     world = World({"text": "It went well.", "times": "always"}, acts={"not a name": says_ok})
     ended = await world.submit("one")
     assert (ended.reason, ended.is_error) == ("api_error", True)
-    assert ended.message.startswith("Not sent, because the API would reject it: ")
+    assert ended.message.startswith(f"{NOT_SENT}: ")
     assert "V9" in ended.message
     assert world.kinds() == ["user:text", "assistant:text"]
     assert (await world.submit("two")).reason == "completed"

@@ -24,7 +24,7 @@ from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import ModelRequest, ThinkingBudget
 from clew.providers.endpoint import Endpoint
-from clew.providers.request_body import why_not_warm
+from clew.providers.request_body import BUDGET_SET, CACHE_OFF, FORMAT_SET, why_not_warm
 from clew.providers.retry import RetryPolicy
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
@@ -373,8 +373,8 @@ def test_what_asks_for_words_cannot_be_warmed() -> None:
     model, plain = CATALOG.entry(MODEL), ModelRequest(model=MODEL, messages=[])
     assert why_not_warm(plain, model) == ""
     for request, why in (
-        (replace(plain, cache=None), "the prompt cache is off"),
-        (replace(plain, output_format={"type": "json_schema"}), "an output format is set"),
+        (replace(plain, cache=None), CACHE_OFF),
+        (replace(plain, output_format={"type": "json_schema"}), FORMAT_SET),
         (replace(plain, tool_choice={"type": "any"}), "tool_choice is any"),
     ):
         assert why_not_warm(request, model) == why
@@ -382,7 +382,7 @@ def test_what_asks_for_words_cannot_be_warmed() -> None:
     thinking = replace(
         plain, model=older.id, thinking=ThinkingBudget(tokens=2_000), max_tokens=5_000
     )
-    assert why_not_warm(thinking, older) == "a thinking budget is set"
+    assert why_not_warm(thinking, older) == BUDGET_SET
 
 
 @settings(max_examples=60, deadline=None)

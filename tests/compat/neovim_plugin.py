@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.agent.executor import EDITED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import until
 from tests.fronts.terminal.screen import OnScreen
@@ -145,7 +146,7 @@ def test_the_users_version_is_written_in_the_editors_terminal(
         until(lambda: neovim.diffs == 0)
         last = json.dumps(server.requests[-1].body["messages"])
     assert (work / "a.py").read_text("utf-8") == "x = 3\ny = 1\n"
-    assert "The user changed the proposed text" in last
+    assert EDITED in last
 
 
 def test_a_rejected_or_closed_diff_changes_nothing(

@@ -146,6 +146,13 @@ def test_pauses_grow_by_two_up_to_a_cap_with_full_jitter() -> None:
     assert [d.delay_s for d in shortest if isinstance(d, Again)] == [0.0] * 9
 
 
+def gives_up(decision: object, value: str, retry_in_s: float | None = None) -> bool:
+    """Whether a decision ends the attempts, with this value in its reason."""
+    return (
+        isinstance(decision, GiveUp) and value in decision.why and decision.retry_in_s == retry_in_s
+    )
+
+
 @requirement("C6")
 def test_ten_attempts_then_the_end_is_said_with_their_number() -> None:
     assert isinstance(after(*[LIMITED] * 9), Again)
@@ -155,7 +162,7 @@ def test_ten_attempts_then_the_end_is_said_with_their_number() -> None:
 
 def test_an_overload_is_tried_again_until_the_time_is_used() -> None:
     assert isinstance(after(*[BUSY] * 60, elapsed_s=500.0), Again)
-    assert after(*[BUSY] * 60, elapsed_s=595.0) == GiveUp(why="the time limit of 600 s is reached")
+    assert gives_up(after(*[BUSY] * 60, elapsed_s=595.0), "600 s")
     in_a_stream = Failure(
         kind="error_event", message="busy", status=200, error_type="overloaded_error"
     )
@@ -186,11 +193,11 @@ def test_retry_after_is_waited_and_a_little_more_so_that_not_all_come_at_once() 
 
 def test_a_wait_beyond_the_budget_is_said_and_not_begun() -> None:
     decision = after(replace(LIMITED, retry_after_s=7200.0))
-    assert decision == GiveUp(why="the API asks to wait 2 h", retry_in_s=7200.0)
+    assert gives_up(decision, "2 h", retry_in_s=7200.0)
     late = after(BUSY, elapsed_s=594.9, random=0.9)
-    assert late == GiveUp(why="the time limit of 600 s is reached")
+    assert gives_up(late, "600 s")
     late_with_wait = after(replace(LIMITED, retry_after_s=30.0), elapsed_s=590.0)
-    assert late_with_wait == GiveUp(why="the API asks to wait 30 s", retry_in_s=30.0)
+    assert gives_up(late_with_wait, "30 s", retry_in_s=30.0)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +235,7 @@ def test_unattended_work_waits_out_429_and_529_and_nothing_else() -> None:
 def test_something_in_the_way_is_tried_three_times() -> None:
     page = Failure(kind="content", message="a login page", status=200)
     assert isinstance(after(page, page), Again)
-    assert after(page, page, page) == GiveUp(why="3 attempts failed in the same way")
+    assert gives_up(after(page, page, page), "3 attempts")
     assert isinstance(after(page, page, page, BUSY), Again)
     assert isinstance(after(Failure(kind="proxy", message="502", status=502)), Again)
     assert isinstance(after(Failure(kind="proxy", message="hung up")), Again)

@@ -39,7 +39,7 @@ def stalled(steps: list[Step]) -> tuple[Asked, Failure, float]:
 def test_a_dead_line_is_given_up_after_ninety_seconds_before_the_head_too() -> None:
     asked, failure, after_s = stalled([Hang()])
     assert failure.kind == "stalled"
-    assert failure.message == "no data received for 90 s, not even response headers"
+    assert all(words in failure.message for words in ("90 s", "headers"))
     assert after_s == pytest.approx(90, abs=2)
     hints = [e for e in asked.events if isinstance(e, Waiting)]
     assert [round(h.silent_s) for h in hints] == [20, 40, 60, 80]
@@ -73,7 +73,7 @@ def test_what_an_unattended_run_waits_out_uses_up_no_budget() -> None:
 def test_a_line_that_only_pings_is_given_up_after_three_hundred() -> None:
     asked, failure, after_s = stalled([start(), Hang(ping_s=10)])
     assert failure.kind == "stalled"
-    assert "only pings received for 300 s" in failure.message
+    assert all(words in failure.message for words in ("300 s", "pings"))
     assert after_s == pytest.approx(300, abs=3)
     assert [e for e in asked.events if isinstance(e, Waiting)]
 

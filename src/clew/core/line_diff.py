@@ -1,9 +1,10 @@
-"""Which lines of two texts differ."""
+"""Find the lines in which two texts differ."""
 
 from collections.abc import Sequence
 from typing import AnyStr, TypeAlias
 
-# Above this many pairs of lines a difference counts as one change; a finer one takes too long.
+# Above this many pairs of lines, a difference counts as one change, because comparing takes too
+# long.
 PAIRS_MAX = 1_000_000
 
 # Old lines [i1, i2) became new lines [j1, j2).

@@ -9,6 +9,7 @@ from pathlib import Path
 from clew.agent.options import Options
 from clew.core.messages.errors import SessionError
 from clew.core.regex import lazy_pattern
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, is_begun, rescue_dirs
@@ -128,7 +129,7 @@ def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack)
     except OSError:
         return
     if not log.claim(transcript):
-        raise SessionError(f"--session-id {session_id}: this session is open in another process")
+        raise SessionError(f"--session-id {session_id}: this session {OPEN_ELSEWHERE}")
     if is_begun(transcript):
         raise SessionError(EXISTS.format(session_id))
     opened.callback(leave_no_empty, transcript)

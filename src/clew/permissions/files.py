@@ -195,7 +195,7 @@ def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding |
     """Judge one path that a command line would touch. Return None if there is nothing to report.
 
     `allow` is a rule that allows the command. It covers files at any location, but not those that
-    are denied or protected. If rules restrict paths, it does not cover unknown paths either.
+    are denied or protected. If rules restrain paths, it does not cover unknown paths either.
     """
     if not use.paths:
         return unknown_path(bench, use, allow)

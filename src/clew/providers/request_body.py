@@ -16,6 +16,11 @@ from clew.core.normalize.prefix import CONTROLS_BETA
 from clew.core.normalize.validate import thinking_can_be_on
 from clew.providers.base import Adaptive, CacheTtl, ModelRequest, Off, ThinkingBudget
 
+# Why a request can't only warm the cache.
+CACHE_OFF = "the prompt cache is off"
+BUDGET_SET = "a thinking budget is set"
+FORMAT_SET = "an output format is set"
+
 UNKNOWN_MODEL_OUTPUT = 8_192
 MIN_BUDGET = 1_024
 TASK_BUDGETS = "task-budgets-2026-03-13"
@@ -107,12 +112,12 @@ def why_not_warm(request: ModelRequest, model: Model) -> str:
     Return an empty string if it would not.
     """
     if request.cache is None:
-        return "the prompt cache is off"
+        return CACHE_OFF
     body = build(request, model).body
     if body.get("thinking", {}).get("type") == "enabled":
-        return "a thinking budget is set"
+        return BUDGET_SET
     if "format" in body.get("output_config", {}):
-        return "an output format is set"
+        return FORMAT_SET
     choice = (request.tool_choice or {}).get("type")
     return f"tool_choice is {choice}" if choice in ("any", "tool") else ""
 

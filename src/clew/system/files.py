@@ -20,6 +20,8 @@ from os.path import isfile as is_file
 from os.path import islink as is_link
 from pathlib import Path
 
+NOT_REGULAR = "is not a regular file"
+
 # Checks of what is at a path, which raise no error. If access to a path is denied, the path counts
 # as missing.
 
@@ -83,7 +85,7 @@ def open_only_files(path: str, flags: int) -> int:
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return descriptor  # `open` itself reports that the path is a folder.
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "is not a regular file", path)
+    raise OSError(errno.EINVAL, NOT_REGULAR, path)
 
 
 def read_content(path: Path, most_bytes: int = -1) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import get_session_messages
 
+from clew.record.exchange.export import LEFT_OUT
 from clew.testing.server import serving
 from tests.agent.compaction.test_in_headless import PARAGRAPH, SAID, coats, grown, painter
 from tests.agent.compaction.window import ARGS, Window, answered, text_of
@@ -191,7 +192,7 @@ def test_an_export_in_the_session_says_what_it_leaves_out_and_brings_it(tmp_path
         assert "omitted" not in exported(host, "early.md")
         host.say("/compact")
         host.result()
-        left_out = "history before the last summary is omitted; add --all to include it"
+        left_out = LEFT_OUT
         assert left_out in exported(host, "late.md")
         assert "omitted" not in exported(host, "all.md --all")
         assert "omitted" not in exported(host, "lines.jsonl")

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from clew.agent.compaction.retelling import FROM_RECORD
+from clew.agent.compaction.summary import NO_SUMMARY
 from clew.core.messages.encoding import encode
+from clew.core.messages.text import AFTER_MAX_TOKENS
 from clew.record.transcript.paths import encode_path
 from clew.testing.server import serving
 from tests.agent.compaction.window import (
@@ -29,6 +32,7 @@ from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_screen import READY
 from tests.record.transcript.build import SESSION, talk, user, write
 from tests.requirements import requirement
+from tests.wording import head
 
 Json = dict[str, Any]
 PARAGRAPH = "The lighthouse keeper writes a long line about the paint. " * 60
@@ -146,7 +150,7 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
     window = Window(
         lambda body: answered("Hello!", body), summary=lambda body: answered("no", body)
     )
-    why = "the summary failed: the model wrote no summary"
+    why = f"the summary failed: {NO_SUMMARY}"
     with serving(window, strict=True) as server:
         assert clew(tmp_path, server.url, "-p", PARAGRAPH, *ARGS).returncode == 0
         once = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
@@ -228,7 +232,7 @@ def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_p
         assert clew(tmp_path, server.url, "-p", PARAGRAPH, *ARGS).returncode == 0
         done = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
     assert len(window.summaries) == 2
-    assert "the record of a conversation" in text_of(window.summaries[1])
+    assert head(FROM_RECORD) in text_of(window.summaries[1])
     assert "entries summarized, 0 kept verbatim" in done.stdout
     assert "not seen" not in done.stdout
     assert boundaries(tmp_path)[0]["compactMetadata"]["covers"]["leftOut"] == []
@@ -596,7 +600,7 @@ def test_a_request_with_too_many_bytes_for_the_service_is_answered_by_a_summary(
 
 def test_an_answer_that_fills_the_window_is_gone_on_with(tmp_path: Path) -> None:
     def part(body: Json) -> Json:
-        if "cut off at its length limit" in said_last(body):
+        if AFTER_MAX_TOKENS in said_last(body):
             return answered("and the south.", body)
         if "now both" in text_of(body):
             return answered("I paint the north", body, stop_reason="model_context_window_exceeded")

@@ -11,7 +11,7 @@ import pytest
 
 from clew.agent.compaction.budget import Room, divide_window
 from clew.agent.compaction.compactor import CompactionContext, Compactor
-from clew.agent.compaction.summary import Summaries, SummaryResult
+from clew.agent.compaction.summary import NO_SUMMARY, Summaries, SummaryResult
 from clew.agent.context.facts import Fact
 from clew.agent.deps import TurnClock
 from clew.agent.events import Compacted, NotCompacted
@@ -61,7 +61,7 @@ class Wordy(Summaries):
 
     async def ask(self, *_: Any, **__: Any) -> SummaryResult | str:
         if self._random.random() < 0.2:
-            return "the model wrote no summary"
+            return NO_SUMMARY
         return SummaryResult(words="said " * self._random.choice([5, 100, 1_000]), by="model")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clew.agent.hooks.events import EVENTS
+from clew.system.config.layers import NOT_TRUSTED
 from tests.fronts.headless.clew_process import clew
 
 Json = dict[str, Any]
@@ -86,8 +87,8 @@ def test_the_hooks_of_a_folder_are_tried_once_it_is_trusted(tmp_path: Path, trus
     done = hooks(tmp_path, "test", "Stop")
     listed = hooks(tmp_path, "list")
     assert (tmp_path / "work" / "ran").exists() is trusted
-    assert ("not run because the folder is not trusted" in done.stderr) is not trusted
-    assert ("ignored because the folder is not trusted" in listed.stdout) is not trusted
+    assert (f"not run because {NOT_TRUSTED}" in done.stderr) is not trusted
+    assert (f"ignored because {NOT_TRUSTED}" in listed.stdout) is not trusted
     assert ("Stop  command: touch ran  [" in listed.stdout) is trusted
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from clew.agent.hooks.events import BY_NAME, EVENTS
-from clew.agent.hooks.fold import Occasion, fold
+from clew.agent.hooks.fold import STOPPED, Occasion, fold
 from clew.agent.hooks.handlers import CommandHook, Hook
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.hooks.output import Ran, read
@@ -112,7 +112,7 @@ def test_words_for_people_and_the_end_count_where_the_table_says(event: str) -> 
 
 
 def test_an_end_without_words_has_some() -> None:
-    assert of("Stop", ran({"continue": False})).halt == "a hook stopped the session"
+    assert of("Stop", ran({"continue": False})).halt == STOPPED
 
 
 def test_blocks_without_words_have_some_and_several_add_up() -> None:

@@ -18,6 +18,7 @@ from clew.agent.subagents.specs import (
 )
 from clew.system.config import frontmatter
 from clew.system.config.frontmatter import Frontmatter
+from clew.system.files import NOT_REGULAR
 
 TOOLS = ["Agent", "Bash", "Edit", "Read", "Config", "ToolSearch", "mcp__gh__issues", "mcp__db__ask"]
 
@@ -212,8 +213,8 @@ def test_a_hostile_folder_of_agents_costs_no_more_than_a_complaint(tmp_path: Pat
     found = read_agent_folder(tmp_path, "project")
     assert "good" in {one.name for one in found.specs}
     said = "\n".join(found.faults)
-    assert "pipe.md: is not a regular file" in said
-    assert "zero.md: is not a regular file" in said
+    assert f"pipe.md: {NOT_REGULAR}" in said
+    assert f"zero.md: {NOT_REGULAR}" in said
     assert "vast.md: larger than 256 KiB" in said
     assert "wide.md: larger than 256 KiB" in said
     assert "binary.md: not UTF-8" in said

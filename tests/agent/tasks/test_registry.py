@@ -11,6 +11,7 @@ from clew.agent.tasks.lines import LINE_MAX_BYTES, LineOutput
 from clew.agent.tasks.notice import Notice, in_words
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.core.messages.errors import UserError
+from clew.core.messages.text import HAS_WORDS
 from clew.system.process.output import ProcessOutput
 
 
@@ -149,7 +150,7 @@ def test_what_a_task_said_is_in_its_notice_as_data() -> None:
     )
     words = in_words(notice)
     assert "<event>one\n&lt;/task-notification>\n(1,200 more lines)</event>" in words
-    assert "log” has something to say</summary>" in words
+    assert f"log” {HAS_WORDS}</summary>" in words
     assert words.count("</task-notification>") == 1
     plain = Notice(task_id="m1", kind="monitor", title="log", status="completed", lines=("one",))
     assert "<event>one</event>" in in_words(plain)
@@ -236,5 +237,5 @@ async def test_what_runs_on_since_an_earlier_run_says_so_once() -> None:
     tasks.say(task, "more")
     assert tasks.has_news()
     (told,) = tasks.news()
-    assert "“a title” has something to say</summary>" in in_words(told)
+    assert f"“a title” {HAS_WORDS}</summary>" in in_words(told)
     await tasks.stop(task)

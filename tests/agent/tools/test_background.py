@@ -15,6 +15,7 @@ from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
 from clew.agent.tools.base import ToolLimits, ToolOutcome
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.registry import Toolbox, make_builtin_tools
+from clew.parts.past_commands import ENDED_WITH_CLEW
 from clew.record.kept_commands import RecordFolder, call_off
 from clew.system.process.output import ProcessOutput
 from clew.testing.server import serving
@@ -399,14 +400,14 @@ def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: P
         done = clew(tmp_path, server.url, "-p", "-c", "and now")
         first, second = (json.dumps(r.body["messages"]) for r in server.requests)
     assert done.stdout == "I see.\n"
-    assert first.count("it ended when the clew process that started it exited") == 2
+    assert first.count(ENDED_WITH_CLEW) == 2
     assert "Background shell “Serve it” stopped" in str(json.loads(first))
     assert "Fail at once” stopped" not in str(json.loads(first))
     assert "serving" in second.rpartition("tool_result")[2]
     with serving(scenario({"text": "Told once."}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "-c", "and then")
         (third,) = (json.dumps(r.body["messages"]) for r in server.requests)
-    told = "it ended when the clew process that started it exited"
+    told = ENDED_WITH_CLEW
     assert third.count(told) == second.count(told)
 
 

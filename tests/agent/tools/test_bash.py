@@ -11,6 +11,7 @@ from clew.agent.tools.base import ToolLimits
 from clew.agent.tools.bash import Bash, spill_path
 from clew.agent.tools.search_tools import Glob, Grep
 from clew.agent.tools.shell_script import ARGUMENT_MAX_BYTES
+from clew.agent.tools.spill import IN_FILE, NOT_SAVED
 from tests.agent.tools.workshop import Workshop
 from tests.system.process.processes import lives, wait_ended
 
@@ -143,7 +144,7 @@ def test_long_output_shows_both_ends_and_the_whole_is_in_a_file(workshop: Worksh
     head, _, tail = text.partition("\n\n[")
     assert whole.startswith(head)
     assert whole.rstrip().endswith(tail.partition("]\n\n")[2])
-    assert f"of 588,895 bytes is omitted; the full output is in {path}" in text
+    assert f"of 588,895 bytes is omitted; {IN_FILE} {path}" in text
     assert 29_000 < len(text) < 30_300
     assert path.read_text("utf-8") == whole
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -172,7 +173,7 @@ def test_output_between_the_limit_and_what_memory_keeps_is_saved_too(tmp_path: P
 def test_output_that_cannot_be_saved_still_shows_its_ends(workshop: Workshop) -> None:
     workshop.session.spill_folder = workshop.write("file", "") / "under"
     said = bash(workshop, "seq 1 100000")
-    assert "could not be saved to a file" in said
+    assert NOT_SAVED in said
     assert said.endswith("100000")
 
 

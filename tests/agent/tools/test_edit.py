@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from clew.agent.tools import files
 from clew.agent.tools.base import ToolError
 from clew.agent.tools.edit import Edit, MultiEdit, find
-from clew.agent.tools.patch import Region, diff_regions, diff_texts, replace_spans
+from clew.agent.tools.files import CHANGED, NO_TEXT_FILE, NOT_READ
+from clew.agent.tools.patch import NO_LAST_NEWLINE, Region, diff_regions, diff_texts, replace_spans
 from clew.agent.tools.read import Read
 from clew.agent.tools.write import Write
 from tests.agent.tools.workshop import Workshop
@@ -86,12 +87,12 @@ def test_nothing_to_change_is_said(workshop: Workshop) -> None:
 @requirement("R135", "W1")
 def test_a_file_must_have_been_read_and_not_changed_since(workshop: Workshop) -> None:
     path = workshop.write("a.txt", "one")
-    assert "was not read in this session" in edit(workshop, "one", "two")
+    assert NOT_READ in edit(workshop, "one", "two")
     workshop.use(Read(), file_path="a.txt")
     before = path.stat()
     path.write_text("0ne", "utf-8")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert "has changed since it was read" in edit(workshop, "ne", "two")
+    assert CHANGED in edit(workshop, "ne", "two")
     assert path.read_text("utf-8") == "0ne"
     path.write_text("one", "utf-8")
     assert "1 replacement" in edit(workshop, "one", "two")
@@ -191,7 +192,7 @@ def test_a_binary_or_huge_file_is_not_edited(
     monkeypatch.undo()
     path.write_bytes(b"\0text")
     files.note(workshop.context(), files.take(path, 99), ())
-    assert "is not a text file" in edit(workshop, "text", "x")
+    assert NO_TEXT_FILE in edit(workshop, "text", "x")
 
 
 def test_write_creates_with_folders_under_the_umask(workshop: Workshop) -> None:
@@ -215,14 +216,14 @@ def test_write_creates_with_folders_under_the_umask(workshop: Workshop) -> None:
     assert again.tool_use_result["type"] == "update"
     assert again.tool_use_result["originalFile"] == "x\ny\n"
     assert again.tool_use_result["structuredPatch"][0]["lines"] == [
-        "-x", "-y", "+z", "\\ No newline at end of file",
+        "-x", "-y", "+z", NO_LAST_NEWLINE,
     ]  # fmt: skip
 
 
 def test_write_over_a_file_needs_it_read_and_keeps_its_form(workshop: Workshop) -> None:
     path = workshop.write("a.txt", b"\xef\xbb\xbfa\r\nb\r\n")
     refused = workshop.use(Write(), file_path="a.txt", content="c\n")
-    assert "was not read in this session" in str(refused.content)
+    assert NOT_READ in str(refused.content)
     workshop.use(Read(), file_path="a.txt")
     assert not workshop.use(Write(), file_path="a.txt", content="c\nd\n").is_error
     assert path.read_bytes() == b"\xef\xbb\xbfc\r\nd\r\n"

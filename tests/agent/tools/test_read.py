@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from clew.agent.tools import files
 from clew.agent.tools.edit import Edit
-from clew.agent.tools.files import lines_of
+from clew.agent.tools.files import NO_TEXT_FILE, lines_of
 from clew.agent.tools.read import LINE_MAX_CHARS, SHOWN_MAX_CHARS, Read, pieces
 from clew.permissions.resolver import make_resolver
+from clew.system.files import NOT_REGULAR
 from tests.agent.tools.workshop import Workshop
 from tests.requirements import requirement
 
@@ -86,9 +87,9 @@ def test_encodings_marks_and_line_ends(workshop: Workshop, data: bytes, shown: s
         ("missing.txt", "File not found"),
         ("setings.json", "Did you mean"),
         ("no/such/folder/a.txt", "no/such/folder does not exist"),
-        ("pipe", "is not a regular file"),
-        ("binary", "is not a text file (9 bytes of binary data)"),
-        ("half16", "is not a text file"),
+        ("pipe", NOT_REGULAR),
+        ("binary", f"{NO_TEXT_FILE} (9 bytes of binary data)"),
+        ("half16", NO_TEXT_FILE),
         ("nul\0name", "can't contain a NUL"),
     ],
 )
@@ -159,7 +160,7 @@ def test_a_large_file_is_read_in_pieces(
     assert record is not None
     assert (record.sha256, record.ranges) == (None, ((300, 301),))
     workshop.write("b.bin", b"\0" * 2000)
-    assert "is not a text file" in str(workshop.use(Read(), file_path="b.bin").content)
+    assert NO_TEXT_FILE in str(workshop.use(Read(), file_path="b.bin").content)
 
 
 @given(

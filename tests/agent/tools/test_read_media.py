@@ -9,6 +9,7 @@ import pytest
 
 from clew.agent.tools import media, notebook, read
 from clew.agent.tools.base import Surroundings, ToolOutcome
+from clew.agent.tools.files import NOT_READ
 from clew.agent.tools.notebook_edit import NotebookEdit
 from clew.agent.tools.read import Read
 from clew.agent.tools.search_tools import LS
@@ -351,9 +352,7 @@ def edited(workshop: Workshop, **given: Any) -> ToolOutcome:
 @pytest.mark.parametrize("how", [{"indent": 1}, {"indent": 4}, {"indent": "\t"}])
 def test_a_cell_is_replaced_and_everything_else_stays(workshop: Workshop, how: Any) -> None:
     path = written(workshop, NOTEBOOK, **how)
-    assert "was not read in this session" in str(
-        edited(workshop, cell_id="plot", new_source="x").content
-    )
+    assert NOT_READ in str(edited(workshop, cell_id="plot", new_source="x").content)
     workshop.use(Read(), file_path="n.ipynb")
     result = edited(workshop, cell_id="plot", new_source="a = 1\nb = 2")
     assert result.content == f"Replaced cell plot of {path}; it now has 3 cells."

@@ -13,6 +13,7 @@ import pytest
 from clew.agent.tools import spill
 from clew.agent.tools.base import ToolOutcome, make_failure
 from clew.agent.tools.bash import Bash
+from clew.agent.tools.spill import IN_FILE, NOT_SAVED
 from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop
 from tests.fronts.headless.clew_process import clew, transcripts
@@ -37,7 +38,7 @@ def test_a_long_one_keeps_its_ends_and_names_the_file_of_the_whole(tmp_path: Pat
     text = str(result.content)
     assert text.startswith("line 00000\n")
     assert text.endswith("line 09999")
-    assert f"the middle of {len(LONG):,} bytes is omitted; the full output is in {file}" in text
+    assert f"the middle of {len(LONG):,} bytes is omitted; {IN_FILE} {file}" in text
     assert len(text) < spill.SHOWN_CHARS + 300
     assert file.read_text("utf-8") == LONG
     assert file.stem == sha256(LONG.encode()).hexdigest()[:32]
@@ -59,7 +60,7 @@ def test_the_same_result_twice_is_one_file(tmp_path: Path) -> None:
 def test_a_failure_stays_one(tmp_path: Path) -> None:
     result = fitted(make_failure(LONG), tmp_path)
     assert result.is_error
-    assert "the full output is in" in str(result.content)
+    assert IN_FILE in str(result.content)
 
 
 def test_of_blocks_the_texts_are_shortened_and_pictures_stay(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_what_is_no_character_does_not_stop_it(tmp_path: Path) -> None:
     result = fitted(ToolOutcome(content="\ud83d" * 60_000), tmp_path)
     (file,) = tmp_path.iterdir()
     assert file.read_bytes().startswith(b"\\ud83d")
-    assert "the full output is in" in str(result.content)
+    assert IN_FILE in str(result.content)
 
 
 def test_on_a_full_disk_the_ends_still_arrive(
@@ -93,7 +94,7 @@ def test_on_a_full_disk_the_ends_still_arrive(
 
     monkeypatch.setattr(os, "write", full)
     result = fitted(ToolOutcome(content=LONG), tmp_path)
-    assert "could not be saved to a file" in str(result.content)
+    assert NOT_SAVED in str(result.content)
     assert str(result.content).endswith("line 09999")
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +107,7 @@ def test_a_command_s_output_is_kept_under_the_name_of_its_content(workshop: Work
     assert file.read_bytes() == whole
     assert file.stem == sha256(whole).hexdigest()[:32]
     assert result.tool_use_result["persistedOutputPath"] == str(file)
-    assert f"the full output is in {file}" in str(result.content)
+    assert f"{IN_FILE} {file}" in str(result.content)
 
 
 def test_a_secret_is_neither_in_the_file_nor_at_a_cut(workshop: Workshop) -> None:
@@ -158,7 +159,7 @@ def test_a_long_search_is_kept_and_can_be_read_and_searched_unasked(tmp_path: Pa
         if block["type"] == "tool_result"
     ]
     again, read, found = results[-3:]
-    assert f"the full output is in {file}" in again
+    assert f"{IN_FILE} {file}" in again
     assert again.startswith("long.txt:1:00000 yyy")
     assert again.endswith("long.txt:2000:01999 " + "y" * 90)
     assert read.startswith("1000\tlong.txt:1000:00999 yyy")

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from clew.commands.doctor.checks import NOBODYS_TOOL
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.gates.house import ROOT
@@ -265,7 +266,7 @@ def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path
         told for words, told in remedies.items() if "deny Nonsense: unknown tool" in words
     )
     (of_agent,) = (told for words, told in remedies.items() if "tools: unknown tool" in words)
-    whose = "correct the name, unless a host program provides this tool"
+    whose = NOBODYS_TOOL
     assert of_rule == ("note", f"remove the rule, or {whose}")
     assert of_agent == ("note", whose)
     unread = [told for words, told in remedies.items() if "expected Tool or" in words]

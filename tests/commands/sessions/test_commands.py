@@ -11,6 +11,7 @@ import pytest
 
 from clew.record.transcript import paths
 from clew.record.transcript.copies import open_staging
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import load
 from tests.commands.sessions.place import Place
@@ -234,7 +235,7 @@ def test_repair_of_a_session_that_runs_is_refused(place: Place) -> None:
     session = Session(place.home, cwd=str(place.cwd))
     session.recorder.record([session.user("go"), *session.answer(call("x"))])
     session.load()
-    assert "open in another process" in place.clew("repair", SESSION, code=2)
+    assert OPEN_ELSEWHERE in place.clew("repair", SESSION, code=2)
     session.close()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.record.rewind.disk import Blobs, blobs_dir
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from tests.commands.sessions.place import Place
@@ -245,7 +246,7 @@ def test_nothing_is_taken_out_of_a_session_that_is_open(tmp_path: Path) -> None:
     assert log.claim(path)
     told = place.clew("erase", SESSION, "Answer", "--yes", code=2)
     log.close()
-    assert "is open in another process" in told
+    assert OPEN_ELSEWHERE in told
     assert path.read_bytes() == before
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clew.commands.sessions.output import NONE_HERE
+from clew.record.library.places import MISNAMED, SIDECHAIN, SILENT
 from tests.commands.sessions.place import CLEW, Place
 from tests.record.transcript.build import SESSION, said, talk, user, write
 from tests.record.transcript.session import OTHER
@@ -80,7 +82,7 @@ def test_no_zone_is_too_odd_for_lists(
 
 def test_that_there_is_no_session_is_said(place: Place) -> None:
     assert "no sessions yet" in place.clew("list", "--all")
-    assert "no sessions in this folder" in place.clew("list")
+    assert NONE_HERE in place.clew("list")
     assert place.clew("list", "--json").strip() == "[]"
     place.write(talk(1))
     assert place.clew("list", "--title", "nothing like it") == "no matching sessions\n"
@@ -100,9 +102,9 @@ def test_what_is_in_no_list_is_named_with_the_reason(place: Place) -> None:
     }
     assert reasons == {
         OTHER[:8]: "it is empty",
-        "22222222": "it is a subagent's transcript in the folder for sessions",
-        "33333333": "it contains no prompt and no title",
-        "agent-a1": "its name is not a session ID",
+        "22222222": SIDECHAIN,
+        "33333333": SILENT,
+        "agent-a1": MISNAMED,
     }
     assert "it is empty" in place.clew("list", "--hidden")
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from tests.commands.sessions.place import Place
@@ -83,7 +84,7 @@ def test_a_session_that_is_open_or_has_a_namesake_stays(place: Place) -> None:
     kept = place.json("relocate", str(old), code=1)["kept"]
     log.close()
     assert {one["sessionId"]: one["reason"] for one in kept} == {
-        SESSION: "it is open in another process",
+        SESSION: f"it {OPEN_ELSEWHERE}",
         OTHER: "its target already exists",
     }
     assert path.exists()

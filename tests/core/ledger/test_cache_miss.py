@@ -17,6 +17,7 @@ from clew.core.ledger.cache_miss import (
     sum_up,
 )
 from clew.core.ledger.spending import TokenCounts
+from clew.core.normalize.prefix import SYSTEM
 
 AT = "2026-11-01T00:00:00.000Z"
 CACHED = TokenCounts(cache_read=30_000, cache_write_5m=10_000)
@@ -50,7 +51,7 @@ def test_what_was_read_is_no_miss_whatever_the_service_compares() -> None:
         (said("unavailable"), {"changed": "tools: A added"}, "tools_changed"),
         (None, {"changed": "the order of the tools changed"}, "tools_changed"),
         (None, {"changed": "the model changed from a to b"}, "model_changed"),
-        (None, {"changed": "the system prompt changed"}, "system_changed"),
+        (None, {"changed": SYSTEM}, "system_changed"),
         (None, {"changed": "message 3 of 9 changed (user)"}, "messages_changed"),
         (None, {}, "unknown"),
         ({"cache_miss_reason": "text"}, {}, "unknown"),

@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from clew.core.catalog.models import Rates, make_rates
 from clew.core.ledger.warming import (
+    NO_GAIN,
+    NOTHING_CACHED,
+    SPENT,
+    TOO_LATE,
+    TOO_LONG,
     Cached,
     Waiting,
     WarmingWait,
@@ -57,26 +62,26 @@ def test_prices_say_what_a_request_costs_and_saves() -> None:
     [
         (cached(), wait(), [], RICH, ""),
         (cached(), wait(waiting="user"), [], RICH, ""),
-        (cached(100), wait(), [], RICH, "nothing is cached"),
-        (cached(), wait(), [], Decimal("0.37"), "the budget is used up"),
+        (cached(100), wait(), [], RICH, NOTHING_CACHED),
+        (cached(), wait(), [], Decimal("0.37"), SPENT),
         (cached(), wait(), [], Decimal("0.375"), ""),
-        (cached(), wait(3_700.0, "user"), [], RICH, "the wait has lasted too long"),
+        (cached(), wait(3_700.0, "user"), [], RICH, TOO_LONG),
         (
             cached(),
             wait(spent="0.315"),
             [],
             RICH,
-            "warming in this wait has cost as much as a miss",
+            NO_GAIN,
         ),
-        (cached(), wait(7_200.0), [], RICH, "the next request is not expected in time"),
-        (cached(price=FREE), wait(), [], RICH, "warming in this wait has cost as much as a miss"),
+        (cached(), wait(7_200.0), [], RICH, TOO_LATE),
+        (cached(price=FREE), wait(), [], RICH, NO_GAIN),
         # Waits of this session that lasted so long took hours, or ended soon after.
         (
             cached(),
             wait(1_200.0, "user"),
             [20_000.0] * 9,
             RICH,
-            "the next request is not expected in time",
+            TOO_LATE,
         ),
         (cached(), wait(3_000.0, "user"), [3_200.0] * 9, RICH, ""),
     ],

@@ -11,7 +11,9 @@ from clew.core.messages.history import History, find_unanswered_calls, make_miss
 from clew.core.messages.kinds import find_faults
 from clew.core.messages.messages import AssistantMessage, ProgressMessage, UserMessage
 from clew.core.messages.text import (
+    AFTER_DENIAL,
     NO_CONTENT,
+    OTHER_WORK,
     describe_reviewer_rejection,
     describe_subagent_rejection,
     describe_user_rejection,
@@ -206,8 +208,8 @@ def test_a_denial_reads_differently_by_who_denied() -> None:
     assert "it deletes ~" in describe_reviewer_rejection("it deletes ~.")
     for guided in (describe_subagent_rejection(), describe_reviewer_rejection("")):
         assert "another tool" in guided
-        assert "Do not work around" in guided
-        assert "does not depend on this call" in guided
+        assert AFTER_DENIAL in guided
+        assert OTHER_WORK in guided
 
 
 def test_each_factory_makes_its_kind() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories, kinds, text
 from clew.core.normalize.for_api import BEGINNING, CONTINUE, Outgoing, for_api
+from clew.core.normalize.pairing import MEDIA_FOLLOWS
 from clew.core.normalize.repairs import find_media_kinds, find_refused_media
 from clew.core.normalize.select import ROLES
 from clew.core.normalize.target import Target
@@ -437,7 +438,7 @@ def test_a_result_that_failed_holds_only_text_and_what_it_showed_follows() -> No
     assert made.violations == []
     one, two, *shown = made.messages[2]["content"]
     assert [block["type"] for block in one["content"]] == ["text", "text"]
-    assert two["content"] == "(the tool failed; its output follows)"
+    assert two["content"] == MEDIA_FOLLOWS
     assert [block["type"] for block in shown] == ["image", "image", "text"]
     abroad = for_api(history, replace(TARGET, error_media=True))
     assert abroad.violations == []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from clew.core.ledger.cache_miss import CachedParts, describe_change
+from clew.core.normalize.prefix import SYSTEM
 from clew.core.normalize.target import MARK
 
 Json = dict[str, Any]
@@ -50,7 +51,7 @@ SAID = (ONE, TWO)
         ),
         (beginning("A", "B"), beginning("B", "A"), "the order of the tools changed"),
         (beginning("A"), beginning("A", more=(tool("B", **{MARK: True}),)), ""),
-        (beginning(), beginning(system="t"), "the system prompt changed"),
+        (beginning(), beginning(system="t"), SYSTEM),
         (
             beginning(messages=SAID),
             beginning(messages=(message("user", "1"), TWO)),

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clew.agent.compaction.summary import NO_SUMMARY
 from clew.testing.server import serving
 from tests.agent.compaction.test_in_headless import PARAGRAPH, coats
 from tests.agent.compaction.window import ARGS, SUMMARY, Window, answered, text_of
@@ -458,7 +459,7 @@ def test_what_comes_of_an_order_to_summarise_is_said_once_in_an_editor(tmp_path:
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         session = editor.new()
         editor.prompt(session, "Paint it. " + "The sea is calm. " * 100)
-        for words in ("the model wrote no summary", "entries summarized"):
+        for words in (NO_SUMMARY, "entries summarized"):
             editor.told.clear()
             editor.prompt(session, "/compact")
             assert json.dumps(editor.told).count(words) == 1

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.core.messages.text import REPORT
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -479,7 +480,7 @@ def test_a_call_that_nobody_can_approve_is_denied_to_an_agent_in_words_of_its_ow
     assert not (tmp_path / "work" / "made").exists()
     assert own.startswith("This call needs the user's approval")
     assert "tried: This call is not permitted here" in passed_on
-    assert "Name the denied step in your report." in passed_on
+    assert REPORT.strip() in passed_on
 
 
 def heard(text: str) -> Callable[[Json], Json]:

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 from claude_agent_sdk import get_subagent_messages, list_subagents
 
+from clew.parts.agents.all_agents import NO_TYPE
+from clew.parts.agents.past import CUT_OFF
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -63,7 +65,7 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
         assert ran.stdout == "dig: True: True\n"
         told = json.dumps(server.requests[0].body["messages"])
     assert told.count("<task-notification>") == 2
-    assert told.count("clew exited while it was working") == 2
+    assert told.count(CUT_OFF) == 2
     assert "- Bash mkdir made" in told
     assert "- LS ." in told
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
@@ -78,7 +80,7 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
     with serving(by_prompt({"and": [{"text": "ok"}]}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "--resume", session.stem, "and")
         said = json.dumps(server.requests[0].body["messages"])
-        assert said.count("clew exited while it was working") == 2
+        assert said.count(CUT_OFF) == 2
 
 
 def first_run(home: Path, *args: str, **given: Any) -> Path:
@@ -216,7 +218,7 @@ def test_an_agent_goes_on_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> No
     path.with_suffix(".meta.json").unlink()
     other = path.rename(path.with_name("agent-of-no-call.jsonl"))
     said, requests = resumed(tmp_path, other)
-    assert "its type is unknown" in said
+    assert NO_TYPE in said
     assert len(requests) == 2
 
 
@@ -258,7 +260,7 @@ def test_what_no_folder_took_of_agents_that_were_cut_off_is_known_from_their_cal
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", *FREE, "--continue", "what now")
         assert ran.returncode == 0, ran.stderr
-        assert "clew exited while it was working" in told(server.requests[0].body)
+        assert CUT_OFF in told(server.requests[0].body)
         assert any("lamp went on" in told(r.body) for r in server.requests)
     kept = {path: json.loads(path.read_bytes()) for path in metas(tmp_path)}
     same = ("agentType", "description", "toolUseId", "name", "cwd", "model", "parentAgentId")
@@ -695,7 +697,7 @@ def test_one_that_went_on_and_was_cut_off_is_not_said_to_have_ended(tmp_path: Pa
         ran = clew(tmp_path, server.url, "-p", "--continue", "what now")
         assert ran.stdout == "I see\n", ran.stderr
         said = told(server.requests[0].body)
-    assert "clew exited while it was working" in said
+    assert CUT_OFF in said
     assert "- LS ." in said
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.agent.context.output_styles import WAITS
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts, until
 from tests.fronts.headless.host_process import Hosted
@@ -239,7 +240,7 @@ def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> Non
         chosen = clew(tmp_path, server.url, "-p", "/output-style pirate")
         clew(tmp_path, server.url, "config", "trust")
         counts = clew(tmp_path, server.url, "-p", "/output-style", *named)
-    trust = "not loaded until you trust this folder: clew config trust"
+    trust = WAITS
     assert waits.stderr == f'clew: outputStyle: the project\'s style "Pirate" is {trust}\n'
     assert f"project style; {trust}" in waits.stdout
     assert chosen.stderr == f'clew: the project\'s style "pirate" is {trust}\n'

@@ -7,6 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.agent.tools.command import CALLED_OFF
+from clew.core.messages.text import IN_BACKGROUND
+from clew.parts.past_commands import ENDED_WITH_CLEW as WITH_CLEW
 from clew.testing.server import serving
 from tests.agent.compaction.window import SUMMARY, is_summary_request
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
@@ -28,7 +31,6 @@ SILENT = "mkfifo b; echo $$ > b.pid; read x < b"
 WATCH = {"tool": "Monitor", "input": {"command": SILENT, "description": "Watch it"}}
 SERVE = in_background(waits("c"), description="Serve it")
 FAILED = "Background shell “Build it” failed: Exit code 3"
-WITH_CLEW = "it ended when the clew process that started it exited"
 
 
 def answers(*calls: Json) -> dict[str, list[Any]]:
@@ -215,7 +217,7 @@ def test_a_command_of_the_persons_own_that_was_left_is_known_to_the_session_that
         screen.type(f"!{waits('a')}\r")
         pid_of(tmp_path, "a")
         screen.type("\x02")
-        screen.expect("Running in the background as s1")
+        screen.expect(IN_BACKGROUND.format("s1"))
         screen.expect("I see.")
         screen.expect_rest()
         if how == "ends":
@@ -287,7 +289,7 @@ def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_persons_doing(
     until(lambda: not listed(tmp_path)[0]["isRunning"])
     heard = asked(tmp_path, "--continue")
     assert heard.count("<status>stopped</status>") == 1
-    assert "the user stopped it" not in heard
+    assert CALLED_OFF not in heard
 
 
 def test_an_end_that_only_the_emergency_copy_knows_is_told_as_it_was(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 import pytest
 
 from clew.core.messages.errors import CommandLineError
+from clew.fronts.headless.permission import FAILED
 from clew.session.flags import parse
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
 from tests.parts.mcp.yard import entry
 from tests.requirements import requirement
+from tests.wording import head
 
 Json: TypeAlias = dict[str, Any]
 YES = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
@@ -430,7 +432,7 @@ def test_a_tool_of_a_server_is_asked_for_permission(
 def test_a_tool_for_permission_that_is_not_there_denies(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server:
         ran(tmp_path, server.url, "--permission-prompt-tool", "mcp__desk__ask")
-        assert "Tool permission request failed" in words(server.requests[-1].body)
+        assert head(FAILED) in words(server.requests[-1].body)
     assert not (tmp_path / "work" / "made").exists()
 
 

@@ -7,6 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.parts.agents.past import CUT_OFF
+from clew.parts.past_commands import COPIED, ENDED_WITH_CLEW
+from clew.parts.resuming import LOST
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -202,9 +205,9 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
             assert "running when this copy was made, but not here: 1 subagent" in ran.stderr
             said = told(other.requests[0].body)
             assert f"it was working in session {session.stem} when this copy" in said
-            assert f"session {session.stem}, of which this session is a copy, started it" in said
-            assert "clew exited while it was working" not in said
-            assert "it ended when the clew" not in said
+            assert COPIED.format(session.stem) in said
+            assert CUT_OFF not in said
+            assert ENDED_WITH_CLEW not in said
             (copy,) = set(transcripts(tmp_path)) - {session}
             ran = clew(tmp_path, other.url, "-p", "-r", copy.stem, "on")
             assert (ran.stdout, ran.stderr) == ("True\n", "")
@@ -257,7 +260,7 @@ def test_a_copy_whose_agents_have_no_place_says_so_and_goes_on(tmp_path: Path) -
     answers = {"on": [tells("mole", "deeper"), lambda body: {"text": results(body)[0]}]}
     with serving(by_prompt(answers), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", session.stem, *new, "on")
-    assert f"outputs of session {session.stem} could not be copied completely: " in ran.stderr
+    assert LOST.format(session=session.stem, why="") in ran.stderr
     assert "not found in this session" in ran.stdout
     done = clew(tmp_path, NOWHERE, "sessions", "fork", session.stem)
     assert done.returncode == 0, done.stderr

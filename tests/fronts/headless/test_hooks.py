@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from clew.agent.executor import MAY_RETRY
+from clew.agent.hooked import DEFERRED
+from clew.system.config.layers import NOT_TRUSTED
 from clew.testing.server import Rule, serving
 from tests.fronts.headless.agents_model import by_prompt, once_heard
 from tests.fronts.headless.clew_process import clew, environment, transcripts, until
@@ -170,7 +173,7 @@ def test_the_hook_of_a_folder_runs_once_the_folder_is_trusted(
         trust(tmp_path)
     done, _ = run(tmp_path, plan())
     assert (tmp_path / "work" / "ran").exists() is trusted
-    assert ("hooks: ignored because the folder is not trusted" in done.stderr) is not trusted
+    assert (f"hooks: ignored because {NOT_TRUSTED}" in done.stderr) is not trusted
 
 
 def test_words_at_the_start_and_at_a_prompt_reach_the_model_and_stay_on_resume(
@@ -267,7 +270,7 @@ def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
     assert not (tmp_path / "work" / "it").exists()
     (tmp_path / "decided").touch()
     done, messages = run(tmp_path, plan(), *told, "--resume", said["session_id"], prompt="go on")
-    assert "This call was deferred" not in texts(messages)
+    assert DEFERRED not in texts(messages)
     assert "deferred_tool_use" not in json.loads(done.stdout)
     assert (tmp_path / "work" / "it").exists()
     (tmp_path / "decided").unlink()
@@ -606,7 +609,7 @@ def test_a_reviewers_no_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
     _, messages = run(tmp_path, answers, "--permission-mode", "auto")
     (told,) = inputs(tmp_path)
     assert "it removes" in told["reason"]
-    assert "The user's hook allows you to try this call again." in texts(messages)
+    assert MAY_RETRY.strip() in texts(messages)
     assert not (tmp_path / "work" / "it").exists()
 
 

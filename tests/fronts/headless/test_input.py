@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.intake import AS_TEXT, NO_FILE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.requirements import requirement
@@ -95,7 +96,7 @@ def test_a_line_for_the_shell_that_nobody_permits_does_not_run(home: Path) -> No
     done, bodies = run(home, "!touch made")
     assert done.returncode == 1
     assert "did not run" in done.stderr
-    assert "start the line with a space" in done.stderr
+    assert AS_TEXT in done.stderr
     assert bodies == []
     assert not (home / "work" / "made").exists()
 
@@ -149,7 +150,7 @@ def test_a_file_that_is_not_there_is_said_and_the_prompt_goes_on(home: Path) -> 
     assert (done.returncode, done.stdout) == (0, "Seen.\n")
     said = done.stderr.splitlines()
     assert [line.split(": ")[1] for line in said] == ["@nofile.txt", "@src/x.py#L3", "@no file"]
-    assert all("no such file or folder" in line for line in said)
+    assert all(NO_FILE in line for line in said)
     assert words(body).startswith("read @nofile.txt,")
 
 

@@ -12,6 +12,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from clew.agent.tasks.registry import MOST_RUNNING
+from clew.agent.tools.command import CALLED_OFF, UNSEEN
+from clew.core.messages.text import HAS_WORDS
+from clew.parts.agents.past import CUT_OFF
+from clew.parts.kept_commands import UNWATCHED, WENT_ON
+from clew.parts.past_commands import ENDED_WITH_CLEW
 from clew.record.kept_commands import call_off, read
 from clew.system.process.tree import read_parent
 from clew.testing.server import serving
@@ -115,7 +120,7 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
         first, second = (told(request.body) for request in server.requests)
     assert "Background shell “Serve it” failed: Exit code 3" in first
     assert second.count("Exit code 3") == first.count("Exit code 3")
-    assert first.count("it ended when the clew process that started it exited") == 1
+    assert first.count(ENDED_WITH_CLEW) == 1
     assert listed(tmp_path) == []
 
 
@@ -123,7 +128,7 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
 def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, when: str) -> None:
     calls = [in_background(waits("a"), description="Serve it")]
     answers = {"go": [uses(*calls), {"text": "begun"}], **TOLD_ONCE}
-    said = "Background shell “Serve it” stopped: the user stopped it"
+    said = f"Background shell “Serve it” stopped: {CALLED_OFF}"
 
     def stop() -> None:
         pid = pid_of(tmp_path, "a")
@@ -155,7 +160,7 @@ def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path,
         assert "failed" not in last
         if when == "while it goes on":
             assert "Background shell “Serve it” is still running, kept by the user" in last
-            assert "has something to say" not in last
+            assert HAS_WORDS not in last
     assert listed(tmp_path) == []
 
 
@@ -184,18 +189,18 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
         with Hosted(tmp_path, server.url, "--continue") as host:
             host.say("and now")
             host.result()
-            assert "its end will not be noticed" in told(server.requests[-1].body)
+            assert UNWATCHED in told(server.requests[-1].body)
             assert lives(pids["a"])
             let_through(tmp_path, "a")
             assert host.result()["result"] == "I heard of it."
-            assert "stopped: its exit status is unknown" in told(server.requests[-1].body)
+            assert f"stopped: {UNSEEN}" in told(server.requests[-1].body)
             # Whom it came to is not told that it is to end.
             stopped = clew(tmp_path, url, "tasks", "stop", "s2")
             assert stopped.stdout.endswith("/s2: stopped\n"), stopped.stderr
             for name in ("b", "hidden"):
                 wait_ended(pids[name])
             assert host.result()["result"] == "I heard of it."
-            assert "stopped: the user stopped it" in told(server.requests[-1].body)
+            assert f"stopped: {CALLED_OFF}" in told(server.requests[-1].body)
             host.end()
     assert listed(tmp_path) == []
 
@@ -231,7 +236,7 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
         started = [f for f in host.frames if f.get("subtype") == "task_started"]
         bodies = [request.body for request in server.requests]
     assert [f["task_id"] for f in started] == ["s1"]
-    assert "it continued while clew was not running" in told(bodies[0])
+    assert WENT_ON in told(bodies[0])
     assert results(bodies[1])[0].endswith("running.\nup")
     assert "was stopped" in results(bodies[2])[0]
     for pid in pids:
@@ -521,9 +526,7 @@ def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
     for name in ("shell “Serve it”", "monitor “Watch &lt;it>”"):
         assert first.count(f"Background {name} stopped: it ended when the clew process") == 1
         assert second.count(f"Background {name} stopped") == 1
-    assert (
-        first.count("Background agent “some work” stopped: clew exited while it was working") == 1
-    )
+    assert first.count(f"Background agent “some work” stopped: {CUT_OFF}") == 1
     assert second.count("Background agent “some work” stopped") == 1
 
 
@@ -587,8 +590,8 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
             done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
         body = told(server.requests[-1].body)
-    assert "its exit status is unknown" in body
-    assert "it continued while clew was not running" in body
+    assert UNSEEN in body
+    assert WENT_ON in body
 
 
 def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.agent.tools.command import CALLED_OFF, UNSEEN, UNWATCHED
+from clew.parts.kept_commands import UNWATCHED as LEFT_UNWATCHED
+from clew.parts.past_commands import ENDED_WITH_CLEW
 from clew.system.process.tree import read_parent
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import by_prompt, results, uses
@@ -87,7 +90,7 @@ def test_a_command_that_is_waited_for_and_one_beside_it_end_and_are_told_of(tmp_
             assert clew(tmp_path, server.url, "-p", "--continue", "and now").stdout == "I heard.\n"
             heard = told(server.requests[-1].body)
             assert heard.count(f"Background shell “Serve it” failed: {ENDED}") == 1
-            assert "it ended when the clew" not in heard
+            assert ENDED_WITH_CLEW not in heard
 
 
 def kept(host: Hosted, home: Path) -> int:
@@ -117,7 +120,7 @@ def test_a_kept_command_that_nobody_watches_runs_on_and_is_said_to(
         Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
     ):
         pid = kept(host, tmp_path)
-        assert "TaskStop ends it" in told(server.requests[-1].body)
+        assert UNWATCHED in told(server.requests[-1].body)
         if end == "by itself":
             let_through(tmp_path, "a")
         elif end == "by the model":
@@ -127,7 +130,7 @@ def test_a_kept_command_that_nobody_watches_runs_on_and_is_said_to(
         wait_ended(pid)
         assert host.result()["result"] == ("done" if end == "by the model" else "I heard of it.")
         said = told(server.requests[-1].body)
-        how = "the user stopped it" if end == "from elsewhere" else "its exit status is unknown"
+        how = CALLED_OFF if end == "from elsewhere" else UNSEEN
         assert (f"Background shell “Serve it” stopped: {how}" in said) == (end != "by the model")
         assert output_of(tmp_path, "s1") == ("up\nafter\n" if end == "by itself" else "up\n")
         host.end()
@@ -141,8 +144,6 @@ def test_a_kept_command_that_nobody_watches_outlives_the_session(tmp_path: Path)
             assert host.end() == 0
         assert lives(pid)
         clew(tmp_path, server.url, "-p", "--continue", "and now")
-        assert "The user kept it: it continued while clew was not running" in told(
-            server.requests[-1].body
-        )
+        assert LEFT_UNWATCHED in told(server.requests[-1].body)
     assert "stopped" in clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").stdout
     wait_ended(pid)

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 from claude_agent_sdk import get_subagent_messages
 
+from clew.parts.agents.leaving import GO_ON
+from clew.parts.agents.past import CUT_OFF
 from clew.testing.server import LoopbackServer, serving
 from tests.fronts.headless.agents_model import by_prompt, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -18,8 +20,6 @@ from tests.fronts.headless.test_agents import agent_files, lines
 from tests.fronts.terminal.screen import OnScreen
 
 Json: TypeAlias = dict[str, Any]
-
-GO_ON = "This turn was moved to the background"
 
 
 def gated(name: str) -> Json:
@@ -109,7 +109,7 @@ def test_after_a_kill_the_session_knows_what_was_left_to_the_background(
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
         assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
-    assert "clew exited while it was working" in json.dumps(bodies[0]["messages"])
+    assert CUT_OFF in json.dumps(bodies[0]["messages"])
     again = next(b for b in bodies if '"go on"' in json.dumps(b["messages"][-1]))
     assert "first is open" in json.dumps(again["messages"])
     assert again["system"] == bodies[0]["system"]

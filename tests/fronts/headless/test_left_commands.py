@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.core.messages.text import IN_BACKGROUND
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -298,7 +299,7 @@ def test_a_command_of_the_persons_own_is_left_by_the_key_too(tmp_path: Path) -> 
         screen.type(f"!{waits('a')}\r")
         pid = pid_of(tmp_path, "a")
         screen.type("\x02")
-        screen.expect("Running in the background as s1")
+        screen.expect(IN_BACKGROUND.format("s1"))
         # What tells the model how to go on is for the model.
         assert "TaskStop" not in screen.text
         screen.type("/tasks\r")

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.parts.agents.leaving import GO_ON
+from clew.parts.agents.past import CUT_OFF
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -99,14 +101,14 @@ def test_what_an_agent_told_the_session_before_a_crash_is_heard_once(
         first, second = (told(request.body) for request in server.requests)
     assert first.count("<event>found a bone</event>") == 1
     assert second.count("<event>found a bone</event>") == 1
-    assert "clew exited while it was working" in first
+    assert CUT_OFF in first
 
 
 def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> None:
     """A turn that went on in the background begins with the session's steps, and counts its own."""
     answers = {
         "go": [uses(gated("first"))],
-        "This turn was moved": [{"content": ["I go on.", gated("second")]}],
+        GO_ON: [{"content": ["I go on.", gated("second")]}],
     }
     with (
         serving(by_prompt(answers), strict=True) as server,

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clew.agent.context.facts import OVER_WORDS, WORDS
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
+from tests.wording import head
 
 Json = dict[str, Any]
 
@@ -117,10 +119,10 @@ def test_without_a_person_nobody_is_offered_a_question(tmp_path: Path) -> None:
 def test_planning_without_a_person_is_told_and_changes_nothing(tmp_path: Path) -> None:
     home_plan = call("Write", file_path="x.txt", content="no")
     _, sent, results = run(tmp_path, [home_plan], "--permission-mode", "plan")
-    assert "Plan mode is on" in json.dumps(sent[0])
+    assert head(WORDS) in json.dumps(sent[0])
     assert results[0]["is_error"]
     assert not (tmp_path / "work" / "x.txt").exists()
     _, sent, _ = run(tmp_path, [], "--continue")
-    assert "Plan mode is off" in json.dumps(sent[0])
+    assert head(OVER_WORDS) in json.dumps(sent[0])
     _, sent, _ = run(tmp_path, [], "--continue")
-    assert json.dumps(sent[0]).count("Plan mode is off") == 1
+    assert json.dumps(sent[0]).count(head(OVER_WORDS)) == 1

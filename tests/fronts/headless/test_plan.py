@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from clew.agent.context.facts import OVER_WORDS, WORDS
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.test_rules_hold import calls, settings, trust
+from tests.wording import head
 
 ID = "11111111-1111-4111-8111-111111111111"
 
@@ -93,5 +95,5 @@ def test_the_model_hears_once_that_plan_mode_is_on_and_once_that_it_is_over(tmp_
                 *(["--continue"] if transcripts(tmp_path) else []),
             )  # fmt: skip
         told = json.dumps(server.requests[-1].body["messages"])
-    assert told.count("Plan mode is on") == 1
-    assert told.count("Plan mode is off") == 1
+    assert told.count(head(WORDS)) == 1
+    assert told.count(head(OVER_WORDS)) == 1

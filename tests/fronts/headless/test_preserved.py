@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.core.normalize.pairing import MEDIA_FOLLOWS
 from clew.testing.preserved import CONTROLS, Preserving
 from clew.testing.server import LoopbackServer, serving
 from tests.core.normalize.generator import png
@@ -365,5 +366,5 @@ def test_a_tool_that_failed_with_a_picture_shows_it_after_the_results(tmp_path: 
         done = say(tmp_path, server, "go on")
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     result, shown, *_ = server.requests[0].body["messages"][2]["content"]
-    assert result == failed | {"content": "(the tool failed; its output follows)"}
+    assert result == failed | {"content": MEDIA_FOLLOWS}
     assert shown["type"] == "image"

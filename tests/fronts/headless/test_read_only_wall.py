@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from clew.parts.sandbox import MISSING, NO_WALLS
+from clew.permissions.session_rules import REFUSED_BARE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import command, environment
 from tests.fronts.headless.host_process import Hosted
@@ -20,6 +22,7 @@ from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
 from tests.system.sandbox import no_landlock
 from tests.system.sandbox.walls import can
+from tests.wording import head
 
 Json = dict[str, Any]
 WORKS = can("landlock") or can("bubblewrap")
@@ -225,9 +228,9 @@ def test_where_no_wall_can_be_had_the_start_says_so(tmp_path: Path) -> None:
             if program.name != "bwrap" and not (fake / program.name).exists():
                 (fake / program.name).symlink_to(program)
     done, _ = run(tmp_path, bash("wc"), without_walls=True, PATH=str(fake))
-    assert "no read-only sandbox available" in done.stderr
+    assert NO_WALLS in done.stderr
     done, _ = run(tmp_path, bash("wc"), PATH=str(fake))
-    assert ("no read-only sandbox available" in done.stderr) is not can("landlock")
+    assert (NO_WALLS in done.stderr) is not can("landlock")
 
 
 def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> None:
@@ -237,7 +240,7 @@ def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> 
     (tmp_path / "work" / "notes").write_text("some words\n", "utf-8")
     look = bash("sort notes | uniq -c")
     done, told = run(tmp_path, look, look, without_walls=True, PATH=path)
-    assert "no read-only sandbox available" not in done.stderr
+    assert NO_WALLS not in done.stderr
     for result in told:
         assert "the sandbox is not available" in said([result])
     _, (allowed,) = run(tmp_path, look, PATH=path)
@@ -303,7 +306,7 @@ def test_a_failed_command_says_once_which_variables_it_did_not_get(tmp_path: Pat
     _, told = run(tmp_path, bash("wc a"), bash("wc b"), PATH=path, MY_SETTING="x", OTHER_ONE="y")
     first, second = (said([one]) for one in told)
     assert ("do not receive these variables: MY_SETTING (the user" in first) is WORKS
-    assert "do not receive these variables" not in second
+    assert head(MISSING) not in second
     assert "OTHER_ONE" not in first
 
 
@@ -330,7 +333,7 @@ def test_a_bare_repository_that_nobody_trusts_is_named_at_the_start(tmp_path: Pa
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", "--bare", str(work)], check=True)
     done, told = run(tmp_path, bash("git log"))
-    assert "git will not use this bare repository" in done.stderr
+    assert REFUSED_BARE in done.stderr
     store = {"folders": [str(work.resolve())]}
     write(tmp_path / "config" / "clew" / "trust.json", json.dumps(store))
     done, told = run(tmp_path, bash("git rev-parse --is-bare-repository"))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.agent.tools.files import NOT_READ
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.headless.host_process import Hosted
@@ -63,9 +64,9 @@ def test_what_must_fail_is_told_to_the_model_and_asked_of_nobody(tmp_path: Path)
     said = [
         "old_string not found",
         "Edit 2 of 2: old_string not found",
-        "was not read in this session",
-        "was not read in this session",
-        "was not read in this session",
+        NOT_READ,
+        NOT_READ,
+        NOT_READ,
         "File not found",
         "Reason for asking",
         "Reason for asking",

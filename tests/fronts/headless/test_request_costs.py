@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.response import NOT_SENT
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -123,7 +124,7 @@ def test_a_request_that_would_be_refused_is_held_once_and_sent_when_asked_for_ag
     with serving(FINE) as server:
         held = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         assert (held.returncode, server.requests) == (1, [])
-        assert held.stdout.startswith("Not sent, because the API would reject it: messages: ")
+        assert held.stdout.startswith(f"{NOT_SENT}: messages: ")
         sent = clew(tmp_path, server.url, "-p", "on, I said", "--resume", SESSION)
         assert "clew: request sent, but the API may reject it\n" in sent.stderr
         assert server.requests

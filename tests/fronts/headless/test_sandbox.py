@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from clew.parts.sandbox import PROMISED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import command, environment, transcripts
 from tests.requirements import requirement
 from tests.system.sandbox import no_landlock
 from tests.system.sandbox.walls import can
+from tests.wording import head
 
 Json = dict[str, Any]
 WORKS = can("bubblewrap") or can("landlock")
@@ -92,7 +94,7 @@ def test_a_command_is_behind_walls_where_settings_say_so(tmp_path: Path) -> None
         assert f"writing {outside} (sandbox.filesystem.allowWrite)" in said(results)
     else:
         assert not (tmp_path / "work" / "inside").exists()
-        assert "The command did not run: the settings require a sandbox" in said(results)
+        assert head(PROMISED) in said(results)
         assert "no sandbox available, no command will run" in done.stderr
 
 
@@ -108,7 +110,7 @@ def test_where_no_walls_hold_a_promised_sandbox_runs_nothing(tmp_path: Path) -> 
         without_walls=True,
     )
     assert not (tmp_path / "work" / "ran").exists()
-    assert "The command did not run: the settings require a sandbox" in said(results)
+    assert head(PROMISED) in said(results)
     assert (
         "no sandbox available, no command will run: bubblewrap: not permitted; landlock: the ker"
         in done.stderr

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.fronts.headless.host_view import TOO_LATE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts, until
 from tests.fronts.headless.host_process import BASE, Hosted
@@ -410,7 +411,7 @@ def test_words_said_before_a_signal_begin_no_turn_after_it(
         host.end()
         assert len(server.requests) == 1
     assert first["terminal_reason"] == "aborted_streaming"
-    assert second["errors"] == ["a signal ended this session before it could answer"]
+    assert second["errors"] == [TOO_LATE]
 
 
 def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from clew.agent.tools.files import CHANGED
 from clew.agent.tools.registry import make_builtin_tools
+from clew.system.files import NOT_REGULAR
 from clew.testing.server import serving
 from tests.agent.tools.pictures import png
 from tests.fronts.headless.clew_process import command, environment, transcripts
@@ -133,16 +135,16 @@ WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     ),
     "a name with a nul": ([("Read", {"file_path": "a\0b"})], "which file this is"),
     "a pipe nobody writes to": (
-        [("Bash", {"command": "mkfifo pipe"}), ("Read", {"file_path": "pipe"})], "is not a regular file",
+        [("Bash", {"command": "mkfifo pipe"}), ("Read", {"file_path": "pipe"})], NOT_REGULAR,
     ),
-    "a device without end": ([("Read", {"file_path": "/dev/zero"})], "is not a regular file"),
+    "a device without end": ([("Read", {"file_path": "/dev/zero"})], NOT_REGULAR),
     "a command that hangs": ([("Bash", {"command": "sleep 600", "timeout": 300})], "Timed out"),
     "a pattern that is none": ([("Grep", {"pattern": "("})], "The search failed"),
     "a task that is not there": ([("TaskOutput", {"task_id": "s9"})], "Task s9 not found"),
     "a file changed under the edit": (
         [READ, ("Bash", {"command": "echo x >> a.txt"}),
          ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"})],
-        "has changed since it was read",
+        CHANGED,
     ),
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.record.exchange.formats.reasons import SECOND_RESULT
 from tests.fronts.sdk.test_plug_ins import ask, options
 
 HISTORY: list[dict[str, Any]] = [
@@ -196,7 +197,7 @@ def test_a_conversation_grows_message_by_message_and_goes_back(tmp_path: Path) -
     assert session.check() == []
     assert [entry["type"] for entry in session.entries()] == ["user", "assistant"] * 2
     assert all(entry["timestamp"] > "2026" for entry in session.entries())
-    with pytest.raises(ValueError, match="second result of the same call"):
+    with pytest.raises(ValueError, match=SECOND_RESULT):
         session.append([{"role": "user", "content": [result]}])
 
     session.rewind(session.entries()[0]["uuid"])

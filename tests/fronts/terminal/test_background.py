@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from clew.core.messages.text import HAS_WORDS, IN_BACKGROUND
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import transcripts
 from tests.fronts.terminal.screen import OnScreen
@@ -131,9 +132,9 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
     }
     shown = [
         "● Bash: Serve it",
-        "  Running in the background as s1",
+        f"  {IN_BACKGROUND.format('s1')}",
         "● Monitor: Watch it",
-        "  Running in the background as m2",
+        f"  {IN_BACKGROUND.format('m2')}",
         "! Background monitor “Watch it”: one",
         "● TaskOutput: s1",
         "  Task s1 (shell “Serve it”) is running.",
@@ -161,7 +162,7 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
         rows = [row.partition(" (ctrl+o")[0].partition(" · ")[0] for row in text.split("\n")]
         # News come between two steps, after whichever.
         assert sorted(row for row in rows if row in shown) == sorted(shown), text
-        for advice in ("TaskStop ends", "TaskOutput shows", "has something to say"):
+        for advice in ("TaskStop ends", "TaskOutput shows", HAS_WORDS):
             assert advice not in text
 
 

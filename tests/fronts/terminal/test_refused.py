@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clew.agent.services import LOGIN
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.screen import OnScreen
@@ -66,7 +67,7 @@ def test_a_rejected_key_is_named_once_with_the_next_step(tmp_path: Path) -> None
         screen.expect(READY)
         screen.type("hi\r")
         screen.expect("API Error: 401 invalid x-api-key")
-        screen.expect("run `clew login` or set ANTHROPIC_API_KEY")
+        screen.expect(LOGIN)
         assert screen.text.count("401") == 1
     with serving(plan) as server:
         done = clew(tmp_path, server.url, "-p", "hi")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew.fronts.questions import SANDBOX_QUESTION as QUESTION
 from clew.testing.server import serving
 from tests.fronts.headless.test_sandbox import bash, run, settings
 from tests.fronts.terminal.screen import OnScreen
@@ -14,7 +15,6 @@ from tests.requirements import requirement
 from tests.system.sandbox.walls import can
 
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
-QUESTION = "Run the commands that you approve in a sandbox?"
 WORKS = can("landlock") or can("bubblewrap")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.executor import EDITED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts, until
 from tests.fronts.terminal.screen import OnScreen
@@ -119,7 +120,7 @@ def test_a_change_that_is_accepted_in_the_editor_is_made(
     assert shown["old_file_path"] == shown["new_file_path"] == str(work / "a.py")
     assert ide.named("close_tab") == [{"tab_name": shown["tab_name"]}]
     assert (work / "a.py").read_text("utf-8") == "x = 2\ny = 1\n"
-    assert "changed the proposed text" not in told
+    assert EDITED not in told
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_the_users_version_of_a_change_is_written_and_the_model_is_told(
         screen.expect("So be it.")
         told = results(server)
     assert (work / "a.py").read_text("utf-8") == "x = 3\ny = 4\n"
-    assert "changed the proposed text" in told
+    assert EDITED in told
 
 
 def test_a_change_that_is_rejected_in_the_editor_stops_the_turn(

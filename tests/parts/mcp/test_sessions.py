@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clew.agent.tools.spill import IN_FILE
+from clew.fronts.headless.permission import NOBODY
+from clew.system.config.layers import NOT_TRUSTED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.terminal.screen import OnScreen
@@ -49,7 +52,7 @@ def test_what_no_rule_allows_is_asked_whatever_the_server_says_of_it(tmp_path: P
     with serving(plan, strict=True) as server:
         clew(tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")))
         (result,) = results(server)
-    assert "needs the user's approval" in result
+    assert NOBODY in result
 
 
 def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
@@ -60,7 +63,7 @@ def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
             "--allowedTools", "mcp__memo",
         )  # fmt: skip
         (result,) = results(server)
-    assert "needs the user's approval" in result
+    assert NOBODY in result
 
 
 def test_a_tool_that_is_denied_as_a_whole_is_not_offered(tmp_path: Path) -> None:
@@ -84,7 +87,7 @@ def test_a_projects_server_needs_trust_and_approval(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
     with serving(plan, strict=True) as server:
         untrusted = clew(tmp_path, server.url, "-p", "go")
-        assert "MCP server memo: the folder is not trusted" in untrusted.stderr
+        assert f"MCP server memo: {NOT_TRUSTED}" in untrusted.stderr
         assert clew(tmp_path, server.url, "config", "trust").returncode == 0
         waiting = clew(tmp_path, server.url, "-p", "go")
         assert "needs approval" in waiting.stderr
@@ -109,7 +112,7 @@ def test_a_long_result_is_kept_in_a_file(tmp_path: Path) -> None:
         )  # fmt: skip
         (result,) = results(server)
     assert len(result) < 60_000
-    assert "the full output is in" in result
+    assert IN_FILE in result
 
 
 def test_a_config_that_cannot_be_read_is_said_before_anything_is_asked(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ from typing import Any, TypeAlias
 import pytest
 
 from clew.commands.slash.tasks import wish
+from clew.parts.goals import QUESTION, UNREADABLE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
+from tests.wording import head
 
 Json: TypeAlias = dict[str, Any]
 
@@ -141,8 +143,8 @@ def goal_plan() -> Json:
     return {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "whether an agent has met the user's goal", "model": "haiku"}, "text": '{"met": false, "why": "No test ran."}', "times": 1},
-            {"when": {"user": "whether an agent has met the user's goal", "model": "haiku"}, "text": '{"met": true, "why": "12 passed."}', "times": 1},
+            {"when": {"user": head(QUESTION), "model": "haiku"}, "text": '{"met": false, "why": "No test ran."}', "times": 1},
+            {"when": {"user": head(QUESTION), "model": "haiku"}, "text": '{"met": true, "why": "12 passed."}', "times": 1},
             {"text": "I think it works."},
             {"text": "I ran them: 12 passed."},
             {"text": "Anything else.", "times": "always"},
@@ -169,7 +171,7 @@ def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path
     plan = {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "whether an agent has met the user's goal"}, "text": '{"met": false, "why": "No test ran."}', "times": "always"},
+            {"when": {"user": head(QUESTION)}, "text": '{"met": false, "why": "No test ran."}', "times": "always"},
             {"text": "Trying.", "times": "always"},
         ],
     }  # fmt: skip
@@ -213,7 +215,7 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
     plan = {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "whether an agent has met the user's goal"}, "text": "no idea", "times": "always"},
+            {"when": {"user": head(QUESTION)}, "text": "no idea", "times": "always"},
             {"text": "Trying.", "times": "always"},
         ],
     }  # fmt: skip
@@ -227,14 +229,14 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
         assert host.end() == 0
         asked = len(server.requests)
     assert "the impossible" in shown
-    assert "the check returned no readable answer" in shown
+    assert UNREADABLE in shown
     assert cleared == "Goal cleared: the impossible"
     assert asked == 4
 
 
 def test_a_goal_that_cannot_be_checked_ends_the_turn_and_says_so(tmp_path: Path) -> None:
     def says(body: Json) -> Json:
-        is_check = "whether an agent has met the user's goal" in told(body)
+        is_check = head(QUESTION) in told(body)
         return {"text": "I am not sure what you want." if is_check else "Trying."}
 
     with serving(says, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
@@ -252,7 +254,7 @@ def test_a_goal_that_cannot_be_checked_ends_the_turn_and_says_so(tmp_path: Path)
 
 
 def test_a_goal_is_checked_again_after_one_unreadable_answer(tmp_path: Path) -> None:
-    asks = {"user": "whether an agent has met the user's goal"}
+    asks = {"user": head(QUESTION)}
     answers = ("?", '{"met": false, "why": "No test."}', '"met"', '{"met": true, "why": "Passed."}')
     plan = {
         "scenario": 1,

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from clew.core.messages.errors import SessionError
+from clew.record.exchange.formats.cline import SCREEN
 from clew.record.exchange.formats.frame import Source
+from clew.record.exchange.formats.gemini import OLDER
+from clew.record.exchange.formats.reasons import (
+    CONTEXT_COUNT,
+    EVENT,
+    INSTRUCTIONS,
+    LONE_PROMPT,
+    NOTICE,
+    SECOND_RESULT,
+    SETTINGS,
+)
 from clew.record.exchange.formats.registry import FORMATS, find_format
 from clew.record.exchange.source import read_source
 from tests.commands.sessions.place import Place
@@ -322,42 +333,42 @@ def atif() -> Json:
     }  # fmt: skip
 
 
-INSTRUCTIONS = {"instructions of the other program": 1}
+LEFT_OUT = {INSTRUCTIONS: 1}
 CASES: dict[str, tuple[str, Source, Json]] = {
-    "gemini": ("gemini", of_value(gemini()), {"screen notice": 1}),
+    "gemini": ("gemini", of_value(gemini()), {NOTICE: 1}),
     "gemini lines": (
-        "gemini", of_lines(*gemini_lines()), {"earlier version of a message": 1}),
+        "gemini", of_lines(*gemini_lines()), {OLDER: 1}),
     "qwen": ("qwen", of_lines(*qwen()), {}),
     "opencode": ("opencode", of_value(opencode()), {"step marker": 2}),
     "kimi context": (
         "kimi", of_lines(*kimi_context()),
-        INSTRUCTIONS | {"checkpoint marker": 1, "token count of the entire context": 1}),
+        LEFT_OUT | {"checkpoint marker": 1, CONTEXT_COUNT: 1}),
     "kimi wire": (
         "kimi", of_lines(*kimi_wire()),
-        {"event that repeats the conversation or describes the screen": 2}),
-    "Kimi Code": ("kimi", of_lines(*kimi_code()), {"settings of the other program": 1}),
-    "vibe": ("vibe", of_value(vibe()), INSTRUCTIONS),
+        {EVENT: 2}),
+    "Kimi Code": ("kimi", of_lines(*kimi_code()), {SETTINGS: 1}),
+    "vibe": ("vibe", of_value(vibe()), LEFT_OUT),
     "goose": ("goose", of_lines(*goose_lines()), {}),
     "goose export": (
         "goose", of_value({"id": "g", "working_dir": "/w", "conversation": goose_lines()[1:]}), {}),
     "copilot": (
         "copilot", of_lines(*copilot()),
-        {"event that repeats the conversation or describes the screen": 2}),
+        {EVENT: 2}),
     "cline": (
         "cline",
         of_value(blocks(), beside={"task_metadata.json": b"{}"}.get), {}),
     "cursor": ("cursor", of_lines(*cursor_lines()), {"end of a turn": 1}),
     "amp": ("amp", of_value(amp()), {}),
-    "continue": ("continue", of_value(continued()), {"second result of the same call": 1}),
+    "continue": ("continue", of_value(continued()), {SECOND_RESULT: 1}),
     "factory": ("factory", of_lines(*factory()), {}),
-    "grok": ("grok", of_lines(*grok()), INSTRUCTIONS),
-    "ATIF": ("trajectory", of_value(atif()), INSTRUCTIONS),
+    "grok": ("grok", of_lines(*grok()), LEFT_OUT),
+    "ATIF": ("trajectory", of_value(atif()), LEFT_OUT),
     "mini-swe-agent": (
         "trajectory",
-        of_value({"trajectory_format": "mini-swe-agent-1", "messages": chat()}), INSTRUCTIONS),
-    "SWE-agent": ("trajectory", of_value({"trajectory": [], "history": chat()}), INSTRUCTIONS),
-    "chat completions": ("one file", of_value(chat()), INSTRUCTIONS),
-    "chat in lines": ("one file", of_lines(*chat()), INSTRUCTIONS),
+        of_value({"trajectory_format": "mini-swe-agent-1", "messages": chat()}), LEFT_OUT),
+    "SWE-agent": ("trajectory", of_value({"trajectory": [], "history": chat()}), LEFT_OUT),
+    "chat completions": ("one file", of_value(chat()), LEFT_OUT),
+    "chat in lines": ("one file", of_lines(*chat()), LEFT_OUT),
     "Messages API": ("one file", of_value({"model": "m", "messages": blocks()}), {}),
 }  # fmt: skip
 
@@ -719,7 +730,7 @@ def test_the_screen_of_cline_comes_in_when_it_is_all_there_is() -> None:
     )
     assert outline(found) == TALK
     assert found.tally.losses == {
-        "unfinished message": 1, "message that only describes the screen": 1,
+        "unfinished message": 1, SCREEN: 1,
     }  # fmt: skip
 
 
@@ -739,7 +750,7 @@ def test_saved_chats_and_prompts_of_gemini_come_in() -> None:
     ]
     found = convert_one(of_value(prompts), "gemini")
     assert outline(found) == TALK[:1]
-    assert found.tally.changed == {"prompt without a response in the file": 1}
+    assert found.tally.changed == {LONE_PROMPT: 1}
 
 
 def test_a_file_of_no_agent_is_no_session() -> None:

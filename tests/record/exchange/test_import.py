@@ -12,8 +12,25 @@ from hypothesis import strategies as st
 from clew.core.messages.kinds import find_faults
 from clew.core.normalize.origin import find_own_items
 from clew.core.normalize.target import Reader, family_of
+from clew.record.exchange.bring import BAD_LINE
 from clew.record.exchange.formats import codex, one_file, pi
+from clew.record.exchange.formats.codex import REPEATED
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally, make_picture
+from clew.record.exchange.formats.one_file import AGENT
+from clew.record.exchange.formats.reasons import (
+    DUPLICATE_CALL,
+    INSTRUCTIONS,
+    LONE_COUNT,
+    LONE_RESULT,
+    NO_TEXT,
+    SEALED_SUMMARY,
+    SECOND_HEADER,
+    SECOND_RESULT,
+    SETTINGS,
+    SIGNATURE,
+    STATE,
+    UNNAMED_CALL,
+)
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.commands.sessions.place import Place
@@ -147,10 +164,10 @@ def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
     ]
     assert brought["changed"] == {}
     assert brought["leftOut"] == {
-        "instructions of the other program": 1,
+        INSTRUCTIONS: 1,
         "settings of a turn": 1,
-        "event that repeats an item": 1,
-        "token count without a response of its own": 1,
+        REPEATED: 1,
+        LONE_COUNT: 1,
     }
     assert (brought["items"], brought["kept"]) == (11, 7)
     messages = load(path).messages
@@ -175,7 +192,7 @@ def test_a_session_of_pi_comes_in_with_its_branches(place: Place) -> None:
         'user tool_result: [{"type": "text", "text": "done"}]',
         'assistant text: "Changed."',
     ]
-    assert brought["lost"] == {"invalid line (not a JSON object)": 1}
+    assert brought["lost"] == {BAD_LINE: 1}
     assert (brought["items"], brought["kept"]) == (8, 7)
     assert "left" in {
         m["message"]["content"][0]["text"]
@@ -187,7 +204,7 @@ def test_a_session_of_pi_comes_in_with_its_branches(place: Place) -> None:
     assert [o["sessionId"] for o in cost] == [brought["sessionId"]]
     shown = place.clew("import", str(place.cwd / "s.jsonl"), "--new-id")
     assert "8 items: 7 kept, 0 changed, 1 left out" in shown
-    assert "left out: invalid line (not a JSON object): 1" in shown
+    assert f"left out: {BAD_LINE}: 1" in shown
 
 
 def test_what_came_in_goes_on(place: Place, tmp_path: Path) -> None:
@@ -229,8 +246,8 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        "subagent without an ID or a message": 2, "subagent: not an agent ID: '../x'": 1,
-        "message of type progress": 1, "message of type none": 1, "tool call without a name": 1,
+        AGENT: 2, "subagent: not an agent ID: '../x'": 1,
+        "message of type progress": 1, "message of type none": 1, UNNAMED_CALL: 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
 
@@ -306,7 +323,7 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
     (tmp_path / "b").mkdir()
     other = Place(tmp_path / "b")
     (brought,) = other.json("import", str(path))["imported"]
-    assert brought["lost"] == {"invalid line (not a JSON object)": 1}
+    assert brought["lost"] == {BAD_LINE: 1}
     copied = Path(brought["path"])
     assert copied.read_bytes() == path.read_bytes().removesuffix(b"{torn\n")
     assert (copied.with_suffix("") / "subagents" / "agent-a7.meta.json").exists()
@@ -405,14 +422,14 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
     assert found.messages[-2]["subtype"] == "compact_boundary"
     assert found.messages[-1]["isCompactSummary"]
     assert set(found.tally.losses) == {
-        "content other than text and embedded images",
-        "second result of the same call",
-        "tool result without its call",
-        "tool call with a duplicate ID",
+        NO_TEXT,
+        SECOND_RESULT,
+        LONE_RESULT,
+        DUPLICATE_CALL,
         "web_search_call (sent back only to the same service)",
         "item of type unheard_of",
-        "second header (of the original of a fork)",
-        "state of the other program",
+        SECOND_HEADER,
+        STATE,
         "no content",
     }
     assert codex.recognizes(of_lines({"id": "x", "instructions": None}))
@@ -453,11 +470,11 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
         "user", "assistant", "assistant", "user", "user", "user", "system", "user",
     ]  # fmt: skip
     assert set(found.tally.losses) == {
-        "content other than text and embedded images",
-        "thinking signature (the text is shown but not sent)",
+        NO_TEXT,
+        SIGNATURE,
         "message with role stranger",
         "no content",
-        "settings of the other program",
+        SETTINGS,
         "entry of type unheard of",
     }
 
@@ -524,7 +541,7 @@ def test_token_counts_of_codex_belong_to_the_response_before_them() -> None:
     assert before["message"]["usage"]["output_tokens"] == 0
     usage = answer["message"]["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 4)
-    assert found.tally.left_out == {"token count without a response of its own": 2}
+    assert found.tally.left_out == {LONE_COUNT: 2}
     alone = of_codex(hello, spoken("assistant", "hi", "output_text"), event)
     assert alone.messages[-1]["message"]["usage"]["output_tokens"] == 3
 
@@ -573,7 +590,7 @@ def test_items_of_codex_that_are_not_messages_have_a_place() -> None:
     assert told[-3:-1] == ["assistant text: one string", "compact_boundary"]
     assert told[-1].endswith("so far")
     assert found.tally.left_out == {
-        "no content": 1, "compaction with an encrypted summary (the history is kept)": 1,
+        "no content": 1, SEALED_SUMMARY: 1,
     }  # fmt: skip
 
 
@@ -606,10 +623,10 @@ def test_messages_of_both_apis_have_a_place_part_by_part() -> None:
     ]  # fmt: skip
     assert found.messages[-2]["message"]["usage"]["input_tokens"] == 5
     assert found.tally.losses == {
-        "instructions of the other program": 1,
-        "content other than text and embedded images": 1,
+        INSTRUCTIONS: 1,
+        NO_TEXT: 1,
         "encrypted thinking": 1,
-        "tool result without its call": 1,
+        LONE_RESULT: 1,
     }
 
 

@@ -22,6 +22,7 @@ from clew.record.stores.merge import identity, merge, select_whole_lines, uuids_
 from clew.record.stores.sealed import SealedStore
 from clew.record.stores.sealing import Sealer
 from clew.record.stores.transfer import Diagnostic, hydrate, hydrate_session, send
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, SessionPlace
@@ -244,7 +245,7 @@ async def test_a_session_that_is_open_elsewhere_stays(place: SessionPlace, tmp_p
     done, notes = await brought(place, store)
     log.close()
     assert not done
-    assert notes[0].what == "the session is open in another process"
+    assert notes[0].what == f"the session {OPEN_ELSEWHERE}"
     assert place.transcript.read_bytes() == encoded(talk(1))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from clew.system.files import NOT_REGULAR
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 
@@ -44,9 +45,7 @@ def test_what_is_no_file_is_passed_over(kind: str, tmp_path: Path) -> None:
             said.remove(name)
         assert "is a symlink to /dev/zero" in done.stderr
     for name in said:
-        assert any(
-            name in line and "is not a regular file" in line for line in done.stderr.splitlines()
-        ), name
+        assert any(name in line and NOT_REGULAR in line for line in done.stderr.splitlines()), name
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
@@ -72,7 +71,7 @@ def test_a_trusted_folder_has_no_file_that_is_waited_for(kind: str, tmp_path: Pa
         done = clew(tmp_path, server.url, "-p", "hi", "--allowedTools", "Bash,Agent")
         bodies = [request.body for request in server.requests]
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
-    assert "output-styles/x.md: is not a regular file" in done.stderr
+    assert f"output-styles/x.md: {NOT_REGULAR}" in done.stderr
     assert "MEMORY.md does not exist yet." in str(bodies[1])
     assert (tmp_path / "work" / "made.txt").exists()
 

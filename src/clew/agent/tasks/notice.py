@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-from clew.core.messages.text import HAS_WORDS, format_count, wrap_in_tag
+from clew.core.messages.text import HAS_WORDS, IN_BACKGROUND, format_count, wrap_in_tag
 from clew.core.regex import lazy_pattern
 
 # The kind of task that submits scheduled prompts.
@@ -90,4 +90,4 @@ def describe_background_start(answered: str) -> str:
     if match is None:
         return ""
     text = match[2].partition(SO_FAR)[2]
-    return f"Running in the background as {match[1]}" + (f"\n{text}" if text else "")
+    return IN_BACKGROUND.format(match[1]) + (f"\n{text}" if text else "")

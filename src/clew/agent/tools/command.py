@@ -19,6 +19,7 @@ from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome, make_fail
 from clew.agent.tools.sandboxed import confine_command, describe_violations
 from clew.agent.tools.shell_script import ShellProgram, describe_end, make_environment, start_folder
 from clew.core.messages.errors import UserError
+from clew.core.messages.text import IN_BACKGROUND
 from clew.system.config.mask import remove_secrets
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
@@ -261,7 +262,7 @@ def report_start(
             " is new, TaskStop ends it, and you are notified when it ends. It ends when "
             f"clew exits, unless the user keeps it.{note}{so_far}",
             tool_use_result=raw,
-            display=f"Running in the background as {task.id}",
+            display=IN_BACKGROUND.format(task.id),
         )
     text = f"{describe_state(task)}\n{read_new_output(task, ctx)}{note}"
     if task.status == "failed":

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
-from clew.agent.tools.files import FileText, count_lines, crlf, decode, is_crlf
+from clew.agent.tools.files import NO_TEXT_FILE, FileText, count_lines, crlf, decode, is_crlf
 from clew.agent.tools.patch import Region, diff_regions, replace_spans
 from clew.agent.tools.write import create, make_whole_range, read_original
 from clew.core.messages.text import format_count, unescape_tags
@@ -112,7 +112,7 @@ def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Pl
     snapshot = files.take_known(path, session)
     text = decode(snapshot.data)
     if text is None:
-        raise ToolError(f"{path} is not a text file.", "Change it with a program.")
+        raise ToolError(f"{path} {NO_TEXT_FILE}.", "Change it with a program.")
     done = apply_steps(path, text.text, steps)
     return Planned(known=snapshot, done=done, data=encode_text(text, done.after, path))
 

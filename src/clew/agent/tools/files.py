@@ -14,7 +14,11 @@ from msgspec.structs import replace
 from clew.agent.tools.base import ToolContext, ToolError, ToolSession
 from clew.agent.tools.read_files import Content, ReadRecord
 from clew.core.nearest import find_nearest
-from clew.system.files import is_there
+from clew.system.files import NOT_REGULAR, is_there
+
+NOT_READ = "was not read in this session"
+CHANGED = "has changed since it was read"
+NO_TEXT_FILE = "is not a text file"
 
 # Decodes text (its encoding, byte order mark and line endings) and encodes it back to the same
 # bytes.
@@ -125,7 +129,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     os.close(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{path} is a folder.", "Use Glob or LS to list it.")
-    raise ToolError(f"{path} is not a regular file.")
+    raise ToolError(f"{path} {NOT_REGULAR}.")
 
 
 def suggestion(path: Path) -> str:
@@ -175,10 +179,10 @@ def take_known(path: Path, session: ToolSession) -> FileSnapshot:
         now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
     record = session.files.ledger.get(str(now.path))
     if record is None:
-        raise ToolError(f"{path} was not read in this session.", "Read it first, then try again.")
+        raise ToolError(f"{path} {NOT_READ}.", "Read it first, then try again.")
     if not record.same_file_state(now.status.st_size, now.status.st_mtime_ns, now.sha256):
         raise ToolError(
-            f"{path} has changed since it was read (by the user, a tool or a command).",
+            f"{path} {CHANGED} (by the user, a tool or a command).",
             "Read it again, then retry.",
         )
     return now

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
-from clew.agent.tools.files import LOOK_BYTES, decode, is_binary, lines_of
+from clew.agent.tools.files import LOOK_BYTES, NO_TEXT_FILE, decode, is_binary, lines_of
 from clew.agent.tools.read_files import ReadRecord
 from clew.agent.tools.search_tools import list_folder
 from clew.core.messages.text import format_count
@@ -210,9 +210,7 @@ def make_seen_ranges(lines: TextLines) -> tuple[tuple[int, int], ...]:
 
 
 def not_text(path: Path, size: int) -> ToolError:
-    return ToolError(
-        f"{path} is not a text file ({size:,} bytes of binary data), so it was not read."
-    )
+    return ToolError(f"{path} {NO_TEXT_FILE} ({size:,} bytes of binary data), so it was not read.")
 
 
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:

@@ -21,6 +21,9 @@ from clew.core.json_object import Json
 from clew.system.config.mask import LEAST_CHARS
 from clew.system.files import make_private
 
+IN_FILE = "the full output is in"
+NOT_SAVED = "it could not be saved to a file"
+
 # The length of a result that was saved to a file; a slightly longer result is shown in full. About
 # 5,000 tokens show what the result is, and ten such results don't fill a context window.
 SHOWN_CHARS = 20_000
@@ -107,10 +110,10 @@ def ends(head: str, note: str, tail: str) -> str:
 def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
     cut = f"the middle of {size:,} bytes is omitted"
     if path is None:
-        return f"{cut}; it could not be saved to a file"
+        return f"{cut}; {NOT_SAVED}"
     if kept_bytes < size:
         return f"{cut}; the first {kept_bytes:,} bytes are in {path}"
-    return f"{cut}; the full output is in {path}"
+    return f"{cut}; {IN_FILE} {path}"
 
 
 def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:

@@ -13,6 +13,13 @@ from msgspec import Struct
 
 from clew.core.catalog.models import Rates
 
+# Why a cache is not kept warm.
+NOTHING_CACHED = "nothing is cached"
+SPENT = "the budget is used up"
+TOO_LONG = "the wait has lasted too long"
+NO_GAIN = "warming in this wait has cost as much as a miss"
+TOO_LATE = "the next request is not expected in time"
+
 # The reason for waiting: running tool calls or the user's next prompt.
 Waiting: TypeAlias = Literal["tools", "user"]
 
@@ -131,13 +138,13 @@ def why_not_warm(
     `left_usd` is the remaining budget. It must cover the request even if the cache is gone.
     """
     if cached.tokens < LEAST_TOKENS:
-        return "nothing is cached"
+        return NOTHING_CACHED
     if cached.worst_usd > left_usd:
-        return "the budget is used up"
+        return SPENT
     if wait.elapsed_s > LONGEST_S[wait.waiting]:
-        return "the wait has lasted too long"
+        return TOO_LONG
     if wait.spent_usd + cached.read_usd >= cached.saving_usd:
-        return "warming in this wait has cost as much as a miss"
+        return NO_GAIN
     if expected_gain_usd(cached, wait, waits) <= 0:
-        return "the next request is not expected in time"
+        return TOO_LATE
     return ""

@@ -297,6 +297,7 @@ def unescape_like(text: str, before: str) -> str:
 
 # Notifications of background tasks, in the format that transcript readers know.
 
+IN_BACKGROUND = "Running in the background as {}"
 HAS_WORDS = "has something to say"
 _SUMMARY = lazy_pattern("<summary>(.*?)</summary>", re.S)
 _EVENT = lazy_pattern("<event>(.*?)</event>", re.S)

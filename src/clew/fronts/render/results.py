@@ -15,7 +15,12 @@ from typing import Any, TypeAlias, TypeGuard
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
 from clew.core.markdown.highlighting import find_lexer_for_file
-from clew.core.messages.text import describe_interruption, for_person, format_count
+from clew.core.messages.text import (
+    IN_BACKGROUND,
+    describe_interruption,
+    for_person,
+    format_count,
+)
 from clew.fronts.render.agents import describe_totals
 from clew.fronts.render.code import Colours
 from clew.fronts.render.displays import (
@@ -519,7 +524,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
     if answer.name not in AGENTS or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
-        words = f"Running in the background as {answer.raw.get('agentId')}"
+        words = IN_BACKGROUND.format(answer.raw.get("agentId"))
         return wrap_spans([Span(join_lines(words), look.theme["quiet"])], look.width)
     if not describe_totals(answer.raw):
         return _markdown(answer.text, answer, look, folds)

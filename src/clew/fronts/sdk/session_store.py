@@ -18,6 +18,7 @@ from clew.core.messages.encoding import encode
 from clew.core.messages.errors import SessionError
 from clew.record.library.copies import write_new
 from clew.record.transcript.agents import write_fields
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import get_project_dir, get_projects_dir, get_sidecar
@@ -198,7 +199,7 @@ def _write(path: Path, entries: list[Json]) -> None:
     log = Log()
     try:
         if not log.claim(path):
-            raise SessionError(f"session {path.stem} is open in another process; close it first")
+            raise SessionError(f"session {path.stem} {OPEN_ELSEWHERE}; close it first")
         log.append(path, [encode(entry) + b"\n" for entry in missing])
         for trouble in log.flush().troubles:
             raise OSError(str(trouble))

@@ -164,7 +164,7 @@ class LocalShelf:
         return await self._workers.start_new(folder)
 
     async def fork(self, session: str, uuid: str, *, is_before: bool) -> Json:
-        """Copy a session up to the end of a prompt's turn, or up to before the prompt."""
+        """Copy a session up to and including a prompt's turn, or up to just before the prompt."""
 
         def copy() -> Json:
             path = self._find(session)

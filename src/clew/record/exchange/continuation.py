@@ -12,6 +12,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats.conversion import describe_losses
 from clew.record.exchange.formats.one_file import extend
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.light import read_outline
 from clew.record.transcript.load import load
 from clew.record.transcript.loaded import LoadedSession
@@ -36,7 +37,7 @@ def open_to_write(path: Path, now: Callable[[], str]) -> Iterator[tuple[Recorder
     log = Log()
     try:
         if not log.claim(path):
-            raise SessionError(f"session {path.stem} is open in another process; close it first")
+            raise SessionError(f"session {path.stem} {OPEN_ELSEWHERE}; close it first")
         loaded = load(path)
         recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
         recorder.resume(loaded)

@@ -23,7 +23,7 @@ from clew.record.transcript.belongings import (
 )
 from clew.record.transcript.copies import copy_messages
 from clew.record.transcript.entries import encode
-from clew.record.transcript.files import Files
+from clew.record.transcript.files import OPEN_ELSEWHERE, Files
 from clew.record.transcript.header import FORMAT, require_known_format
 from clew.record.transcript.links import Node
 from clew.record.transcript.log import Log
@@ -131,7 +131,7 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     log = Log()
     try:
         if not log.claim(target):
-            raise SessionError(f"session {target.stem} is open in another process; close it first")
+            raise SessionError(f"session {target.stem} {OPEN_ELSEWHERE}; close it first")
         place = SessionPlace(session_id=target.stem, project_dir=target.parent)
         agents = share(source, place, encoded, home=home_of(source), spoken=spoken_of(encoded))
         log.append(target, encoded)

@@ -24,7 +24,7 @@ from clew.record.library.indexing import Tell
 from clew.record.library.places import find_archive_dir, list_transcripts
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.transcript import light
-from clew.record.transcript.files import Files
+from clew.record.transcript.files import OPEN_ELSEWHERE, Files
 from clew.record.transcript.load import load
 from clew.record.transcript.paths import (
     get_backup_dir,
@@ -100,7 +100,7 @@ def _move(path: Path, folder: Path) -> Path:
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; close it first")
+            raise SessionError(f"session {path.stem} {OPEN_ELSEWHERE}; close it first")
         files.make_folder(folder)
         if is_folder(beside):
             beside.rename(beside_target)
@@ -166,7 +166,7 @@ def _remove_session(home: Path, path: Path) -> None:
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; close it first")
+            raise SessionError(f"session {path.stem} {OPEN_ELSEWHERE}; close it first")
         path.unlink()
         for folder in (path.with_suffix(""), get_backup_dir(home, path.stem)):
             if is_folder(folder):
@@ -249,7 +249,7 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; close it first")
+            raise SessionError(f"session {path.stem} {OPEN_ELSEWHERE}; close it first")
         _let_go_of_kept(get_own_dir(home) / "kept", path.stem)
         for erasure in plan:
             _write_beside(erasure)
@@ -421,7 +421,7 @@ def move_sessions(home: Path, moves: list[Move]) -> Relocated:
         fd = files.open(move.source)
         try:
             if not files.lock(fd):
-                refusals.append((move, "it is open in another process"))
+                refusals.append((move, f"it {OPEN_ELSEWHERE}"))
                 continue
             files.make_folder(move.target.parent)
             _note(home, move)

@@ -13,7 +13,7 @@ from clew.permissions.patterns import compile_ignore_rules
 from clew.record.rewind.changes import FileState
 from clew.record.transcript.files import Files
 from clew.record.transcript.paths import get_own_dir
-from clew.system.files import open_only_files
+from clew.system.files import NOT_REGULAR, open_only_files
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -106,7 +106,7 @@ def read_state(path: str, blobs: Blobs | None) -> FileState:
     if stat.S_ISDIR(status.st_mode):
         return FileState(kind="folder", mode=mode)
     if not stat.S_ISREG(status.st_mode):
-        return FileState(kind="other", mode=mode, why="it is not a regular file")
+        return FileState(kind="other", mode=mode, why=f"it {NOT_REGULAR}")
     if status.st_size > KEPT_MAX_BYTES:
         return _unkept(status, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
     try:

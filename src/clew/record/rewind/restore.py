@@ -30,6 +30,7 @@ from clew.record.rewind.changes import (
 )
 from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, read_state, take_away
 from clew.record.transcript.entries import encode
+from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.load import load
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
@@ -278,9 +279,7 @@ def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> Non
     log = Log()
     try:
         if not log.claim(planned.path):
-            raise SessionError(
-                f"session {planned.path.stem} is open in another process; close it first"
-            )
+            raise SessionError(f"session {planned.path.stem} {OPEN_ELSEWHERE}; close it first")
 
         def append(lines: Sequence[Json]) -> None:
             log.append(planned.path, [encode(line) + b"\n" for line in lines])

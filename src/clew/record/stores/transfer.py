@@ -19,7 +19,7 @@ from clew.core.messages.text import format_count
 from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
 from clew.record.stores.blobs import BlobFolder
 from clew.record.stores.merge import merge, select_whole_lines, uuids_of, with_last
-from clew.record.transcript.files import Files
+from clew.record.transcript.files import OPEN_ELSEWHERE, Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import load
 from clew.record.transcript.paths import SessionPaths, SessionPlace, get_own_dir
@@ -293,7 +293,7 @@ def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
     try:
         if fd is not None and not files.lock(fd):
             return Diagnostic(
-                what="the session is open in another process", ok=False, remote_lines=len(remote)
+                what=f"the session {OPEN_ELSEWHERE}", ok=False, remote_lines=len(remote)
             )
         data = b"" if fd is None else files.read_at(fd, files.size(fd), 0)
         local = with_last(data)

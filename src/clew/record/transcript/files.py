@@ -11,6 +11,8 @@ import stat
 import sys
 from pathlib import Path
 
+OPEN_ELSEWHERE = "is open in another process"
+
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}

@@ -35,7 +35,7 @@ from clew.record.transcript.check import RULES, BrokenRule
 from clew.record.transcript.copies import find_repaired_copy, open_staging
 from clew.record.transcript.entries import find_entries
 from clew.record.transcript.examine import Examination, examine, session_id_of
-from clew.record.transcript.files import Files
+from clew.record.transcript.files import OPEN_ELSEWHERE, Files
 from clew.record.transcript.header import FORMAT, read_header
 from clew.record.transcript.leaf import OWED
 from clew.record.transcript.links import ROOT, Links, Node
@@ -237,7 +237,7 @@ def _appended(planned: RepairPlan, folder: Path, backups: Path) -> Path:
     log = Log()
     try:
         if not log.claim(planned.source):
-            raise HeldError(f"{planned.source} is open in another process")
+            raise HeldError(f"{planned.source} {OPEN_ELSEWHERE}")
         _try(planned, _longer(planned.source, planned.lines), folder)
         backup = _copy_aside(planned.source, backups)
         log.append(planned.target, planned.lines)

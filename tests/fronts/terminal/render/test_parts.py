@@ -8,6 +8,7 @@ import pytest
 from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.lexers.python import PythonLexer
 
+from clew.agent.tools.patch import NO_LAST_NEWLINE
 from clew.core.markdown.highlighting import (
     find_lexer,
     find_lexer_for_file,
@@ -196,8 +197,8 @@ def test_words_are_marked_without_colours_too() -> None:
     assert "\x1b[7;31m1" in old
     assert "\x1b[7;32m2" in new
     assert not any("\x1b[K" in line for line in (old, new))
-    bare = shown_diff(BARE, " x", "-a = 1", "+a = 2", "\\ No newline at end of file")
-    assert bare == [" 9   x", "10 - a = 1", "10 + a = 2", "   \\ No newline at end of file"]
+    bare = shown_diff(BARE, " x", "-a = 1", "+a = 2", NO_LAST_NEWLINE)
+    assert bare == [" 9   x", "10 - a = 1", "10 + a = 2", f"   {NO_LAST_NEWLINE}"]
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ from clew.agent.events import (
 from clew.agent.hooks.output import Ran
 from clew.agent.tasks import notice
 from clew.agent.tools.base import Progress
+from clew.agent.tools.patch import NO_LAST_NEWLINE
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.spending import TokenCounts
-from clew.core.messages.text import describe_user_rejection
+from clew.core.messages.text import IN_BACKGROUND, describe_user_rejection
 from clew.core.normalize.repairs import Repair, describe_repairs
 from clew.core.page import PageGroup, PageRow, ReportPage
 from clew.core.stream.events import (
@@ -190,7 +191,7 @@ def test_a_line_without_an_end_is_cut_and_can_be_seen_whole() -> None:
 
 PATCH = [
     {"oldStart": 9, "oldLines": 3, "newStart": 9, "newLines": 3,
-     "lines": [" def f():", "-    return 1", "+    return 2", " ", "\\ No newline at end of file"]},
+     "lines": [" def f():", "-    return 1", "+    return 2", " ", NO_LAST_NEWLINE]},
     {"oldStart": 90, "oldLines": 1, "newStart": 90, "newLines": 2, "lines": [" x", "+y"]},
 ]  # fmt: skip
 
@@ -206,7 +207,7 @@ def test_a_change_is_shown_as_lines_with_numbers() -> None:
         "  10 -     return 1",
         "  10 +     return 2",
         "  11",
-        "     \\ No newline at end of file",
+        f"     {NO_LAST_NEWLINE}",
         "     ⋮",
         "  90   x",
         "  91 + y",
@@ -826,7 +827,7 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     block = {"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "look"}}
     raw = {"status": "async_launched", "agentId": "a1"}
     out = fed(transcript(100), finished(block, "Agent a1 works; TaskOutput shows how far.", raw))
-    assert out[1:] == ["  Running in the background as a1"]
+    assert out[1:] == [f"  {IN_BACKGROUND.format('a1')}"]
     ended = finished(block | {"name": "Bash"}, describe_user_rejection("not now"), is_error=True)
     ended.entry["toolDenialKind"] = "user-rejected"
     assert fed(transcript(), ended)[1:] == ["  Denied: not now"]
@@ -842,13 +843,13 @@ def test_of_a_command_in_the_background_a_person_reads_its_name_and_what_it_prin
     raw = {"stdout": "", "backgroundTaskId": "s1"}
     for name in ("Bash", "Monitor"):
         out = fed(transcript(100), finished(call(name, command="x"), RUNS, raw))
-        assert out[1:] == ["  Running in the background as s1"]
+        assert out[1:] == [f"  {IN_BACKGROUND.format('s1')}"]
     left = f"{RUNS}\nThe person had it go on there; it has no limit. So far:\none\ntwo"
     out = fed(transcript(100), finished(call(command="x"), left, raw))
-    assert out[1:] == ["  Running in the background as s1", "  one", "  two"]
+    assert out[1:] == [f"  {IN_BACKGROUND.format('s1')}", "  one", "  two"]
     own = "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>"
     for said, shown in (
-        (left, ["  Running in the background as s1", "  one", "  two"]),
+        (left, [f"  {IN_BACKGROUND.format('s1')}", "  one", "  two"]),
         ("a", ["  a"]),
     ):
         said = own.format(said)

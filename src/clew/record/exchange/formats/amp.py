@@ -9,6 +9,7 @@ from clew.record.exchange.formats.conversion import Builder, Converted
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.gemini import encode_text
 from clew.record.exchange.formats.messages import read_usage, take_message
+from clew.record.exchange.formats.reasons import NOTICE
 
 _ROLES = ("user", "assistant", "info")
 
@@ -38,7 +39,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 
 def _message(build: Builder, message: Json) -> None:
     if message["role"] == "info":
-        build.lose("screen notice")
+        build.lose(NOTICE)
         return
     used = object_of(message.get("usage"))
     sent = object_of(message.get("meta")).get("sentAt") or used.get("timestamp")

@@ -14,6 +14,7 @@ from clew.core.messages.encoding import decode
 from clew.record.exchange.formats.conversion import Builder, Converted, make_text, make_thinking
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import is_message, read_arguments, take_message
+from clew.record.exchange.formats.reasons import PROMPT_IMAGE
 
 _CWD = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
 _SCREEN = frozenset({"ask", "say"})
@@ -99,7 +100,7 @@ class _Screen:
         ):
             self._is_begun = True
             if list_of(item.get("images")):
-                build.lose("image in a prompt")
+                build.lose(PROMPT_IMAGE)
             build.say(text, at)
         elif kind in ("text", "completion_result", "followup", "plan_mode_respond"):
             spoken = object_of(read_arguments(text))

@@ -23,6 +23,14 @@ from clew.record.exchange.formats.conversion import (
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import take_message
+from clew.record.exchange.formats.reasons import (
+    INSTRUCTIONS,
+    LONE_COUNT,
+    NO_TEXT,
+    SEALED_SUMMARY,
+    SECOND_HEADER,
+    STATE,
+)
 
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 # Text that Codex puts before the user's prompt.
@@ -122,7 +130,7 @@ class _Rollout:
                 case "event_msg":
                     self._event(payload, at)
                 case "state":
-                    build.lose("state of the other program")
+                    build.lose(STATE)
                 case _:
                     self._item(payload, at)
         return build.finished()
@@ -130,7 +138,7 @@ class _Rollout:
     def _head(self, payload: Json) -> None:
         build = self._build
         if self._has_head:
-            build.lose("second header (of the original of a fork)")
+            build.lose(SECOND_HEADER)
             return
         self._has_head = True
         build.keep()
@@ -146,7 +154,7 @@ class _Rollout:
         if summary.strip():
             self._build.compact(summary, at)
         else:
-            self._build.lose("compaction with an encrypted summary (the history is kept)")
+            self._build.lose(SEALED_SUMMARY)
 
     def _event(self, payload: Json, at: str) -> None:
         build, kind = self._build, text_of(payload.get("type"))
@@ -175,7 +183,7 @@ class _Rollout:
             "output_tokens": used.get("output_tokens", 0),
         }
         if not used or total == self._total or not self._build.charge(usage):
-            self._build.lose("token count without a response of its own")
+            self._build.lose(LONE_COUNT)
         else:
             self._total = total
 
@@ -248,7 +256,7 @@ class _Rollout:
             words = next((b["text"] for b in blocks if b["type"] == "text"), "")
             build.user(blocks, at, is_meta=_INJECTED.match(words) is not None)
         else:
-            build.lose("instructions of the other program")
+            build.lose(INSTRUCTIONS)
 
 
 def _words(content: Any) -> str:
@@ -265,7 +273,7 @@ def _block(build: Builder, part: Json) -> Json | None:
         match = _DATA.fullmatch(text_of(part.get("image_url")))
         if match:
             return make_picture(match[1], match[2])
-    build.lose("content other than text and embedded images")
+    build.lose(NO_TEXT)
     return None
 
 

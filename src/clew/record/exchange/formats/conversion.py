@@ -16,6 +16,7 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages import factories
 from clew.core.messages.views import complete_usage
 from clew.core.normalize.origin import with_origins
+from clew.record.exchange.formats.reasons import DUPLICATE_CALL, LONE_RESULT, SECOND_RESULT
 
 _NO_ID = re.compile(r"[^A-Za-z0-9_-]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)")
@@ -260,7 +261,7 @@ class Builder:
         for index, block in enumerate(blocks):
             if block["type"] == "tool_use":
                 if block["id"] in self._open:
-                    self.lose("tool call with a duplicate ID")
+                    self.lose(DUPLICATE_CALL)
                     continue
             elif not (block.get("text") or block.get("thinking") or block.get("signature")):
                 continue
@@ -297,10 +298,10 @@ class Builder:
     def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
         source = self._open.get(tool_id(call))
         if source is None:
-            self.lose("tool result without its call")
+            self.lose(LONE_RESULT)
             return
         if source == ANSWERED:
-            self.lose("second result of the same call")
+            self.lose(SECOND_RESULT)
             return
         self._open[tool_id(call)] = ANSWERED
         self._add(

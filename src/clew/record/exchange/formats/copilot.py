@@ -16,9 +16,9 @@ from clew.record.exchange.formats.conversion import (
     tool_id,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import INSTRUCTIONS, read_arguments, take_message
+from clew.record.exchange.formats.messages import read_arguments, take_message
+from clew.record.exchange.formats.reasons import EVENT, INSTRUCTIONS, NO_SUMMARY, SETTINGS
 
-EVENT = "event that repeats the conversation or describes the screen"
 _SAID = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
 
 
@@ -94,7 +94,7 @@ class _Events:
                 build.keep()
             case "session.model_change":
                 self._model = text_of(data.get("newModel")) or self._model
-                build.lose("settings of the other program")
+                build.lose(SETTINGS)
             case "session.title_changed":
                 build.out.title = text_of(data.get("title"))
                 build.keep()
@@ -121,7 +121,7 @@ class _Events:
                 if summary := text_of(data.get("summaryContent")):
                     build.compact(summary, at)
                 else:
-                    build.lose("compaction without a summary (the history is kept)")
+                    build.lose(NO_SUMMARY)
             case "subagent.started":
                 self._about[text_of(data.get("toolCallId"))] = data
                 build.keep()

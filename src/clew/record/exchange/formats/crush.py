@@ -20,7 +20,8 @@ from clew.record.exchange.formats.conversion import (
     tool_id,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import NO_TEXT, read_arguments
+from clew.record.exchange.formats.messages import read_arguments
+from clew.record.exchange.formats.reasons import FAILED_RESPONSE, INSTRUCTIONS, NO_TEXT
 
 
 def recognizes(source: Source) -> bool:
@@ -75,7 +76,7 @@ def _message(build: Builder, row: Json, parts: list[Json], at: str) -> None:
     build.item(row.get("id"))
     role = row.get("role")
     if role == "system":
-        build.lose("instructions of the other program")
+        build.lose(INSTRUCTIONS)
         return
     blocks: list[Json] = []
     for part in parts:
@@ -96,7 +97,7 @@ def _message(build: Builder, row: Json, parts: list[Json], at: str) -> None:
                     blocks.append(picture)
             case "finish":
                 if data.get("reason") == "error":
-                    build.lose("failed response, with its error")
+                    build.lose(FAILED_RESPONSE)
             case "shell_command":
                 command, output = text_of(data.get("command")), text_of(data.get("output"))
                 words = f"<bash-input>{command}</bash-input>\n<bash-stdout>{output}</bash-stdout>"

@@ -22,11 +22,8 @@ from clew.record.exchange.formats.conversion import (
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.gemini import encode_text
-from clew.record.exchange.formats.messages import (
-    INSTRUCTIONS,
-    read_arguments,
-    take_message,
-)
+from clew.record.exchange.formats.messages import read_arguments, take_message
+from clew.record.exchange.formats.reasons import INSTRUCTIONS, PROMPT_IMAGE
 
 _QUERY = re.compile(r"\s*<user_query>\n?(.*?)\n?</user_query>\s*", re.S)
 _OLD = "workbench.panel.aichat.view.aichat.chatdata"
@@ -154,7 +151,7 @@ def _bubble(build: Builder, bubble: Json) -> None:
     text = text_of(bubble.get("text"))
     if bubble.get("type") == 1:
         if list_of(bubble.get("images")):
-            build.lose("image in a prompt")
+            build.lose(PROMPT_IMAGE)
         build.say(text, at)
         return
     blocks = []

@@ -18,10 +18,10 @@ from clew.record.exchange.formats.conversion import (
     make_thinking,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import NO_TEXT, plain
+from clew.record.exchange.formats.messages import plain
+from clew.record.exchange.formats.reasons import LONE_PROMPT, NO_TEXT, NOTICE, RESPONSE_IMAGE
 
 _KINDS = frozenset({"user", "gemini", "model", "info", "error", "warning"})
-NOTICE = "screen notice"
 # The program's instructions before the first prompt.
 _CONTEXT = "<session_context>"
 OLDER = "earlier version of a message"
@@ -119,7 +119,7 @@ def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
             at = build.time(line.get("timestamp"))
             if line.get("type") == "user":
                 build.say(text_of(line.get("message")), at)
-                build.lose("prompt without a response in the file")
+                build.lose(LONE_PROMPT)
             else:
                 build.lose(NOTICE)
         yield build.finished()
@@ -309,7 +309,7 @@ class Contents:
             return make_thinking(text_of(part.get("text")))
         block_or_none = read_part(self._build, part)
         if block_or_none is not None and block_or_none["type"] == "image":
-            self._build.lose("image in a response")
+            self._build.lose(RESPONSE_IMAGE)
             return None
         return block_or_none
 

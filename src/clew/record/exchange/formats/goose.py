@@ -14,7 +14,8 @@ from clew.record.exchange.formats.conversion import (
     make_thinking,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import NO_TEXT, plain
+from clew.record.exchange.formats.messages import plain
+from clew.record.exchange.formats.reasons import NO_TEXT
 
 _PARTS = frozenset(
     {

@@ -6,7 +6,8 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.encoding import decode
 from clew.record.exchange.formats.conversion import Builder, Converted, make_thinking
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import INSTRUCTIONS, take_message
+from clew.record.exchange.formats.messages import take_message
+from clew.record.exchange.formats.reasons import INSTRUCTIONS
 
 _KINDS = frozenset({"system", "user", "assistant", "reasoning", "tool_result", "backend_tool_call"})
 

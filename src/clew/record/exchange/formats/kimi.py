@@ -19,16 +19,15 @@ from clew.record.exchange.formats.conversion import (
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import (
-    INSTRUCTIONS,
     is_message,
     plain,
     read_arguments,
     read_block,
     take_message,
 )
+from clew.record.exchange.formats.reasons import CONTEXT_COUNT, EVENT, INSTRUCTIONS, SETTINGS
 
 _OWN_ROLES = frozenset({"_system_prompt", "_checkpoint", "_usage"})
-EVENT = "event that repeats the conversation or describes the screen"
 
 
 def recognizes(source: Source) -> bool:
@@ -108,7 +107,7 @@ def _context_line(build: Builder, line: Json) -> None:
         case "_system_prompt":
             build.lose(INSTRUCTIONS)
         case "_usage":
-            build.lose("token count of the entire context")
+            build.lose(CONTEXT_COUNT)
         case "_checkpoint":
             build.lose("checkpoint marker")
         case _:
@@ -177,7 +176,7 @@ class _Wire:
         elif kind == "config.update":
             build.out.cwd = text_of(line.get("cwd")) or build.out.cwd
             self._model = text_of(line.get("modelAlias")) or self._model
-            build.lose("settings of the other program")
+            build.lose(SETTINGS)
         else:
             build.lose(EVENT)
 

@@ -17,10 +17,9 @@ from clew.record.exchange.formats.conversion import (
     make_text,
     make_thinking,
 )
+from clew.record.exchange.formats.reasons import INSTRUCTIONS, NO_TEXT, RESPONSE_IMAGE, UNNAMED_CALL
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model"})
-INSTRUCTIONS = "instructions of the other program"
-NO_TEXT = "content other than text and embedded images"
 _DATA = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)")
 _TEXTS = frozenset({"text", "input_text", "output_text", "markdown"})
 _USAGE = {
@@ -157,7 +156,7 @@ def _said(build: Builder, message: Json) -> Iterator[Json]:
                 elif name:
                     yield build.make_call(name, read_arguments(value))
                 else:
-                    build.lose("tool call without a name")
+                    build.lose(UNNAMED_CALL)
             case "thinking" | "reasoning":
                 words = text_of(part.get("thinking")) or text_of(part.get("text"))
                 words = words or text_of(part.get("reasoning"))
@@ -169,7 +168,7 @@ def _said(build: Builder, message: Json) -> Iterator[Json]:
                 if block and block["type"] == "text":
                     yield block
                 elif block:
-                    build.lose("image in a response")
+                    build.lose(RESPONSE_IMAGE)
 
 
 def _calls(message: Json) -> Iterable[Json]:

@@ -13,6 +13,7 @@ from clew.core.messages.kinds import CHAIN, KINDS, find_faults
 from clew.record.exchange.formats.conversion import Builder, Converted
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import is_message, take_message
+from clew.record.exchange.formats.reasons import INSTRUCTIONS
 
 AGENT = "subagent without an ID or a message"
 # The members that describe an agent; older files have only these.
@@ -61,7 +62,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     model = text_of(value.get("model"))
     if value.get("system"):
         build.item()
-        build.lose("instructions of the other program")
+        build.lose(INSTRUCTIONS)
     for message in map(object_of, value["messages"]):
         build.item()
         _message(build, message, model)

@@ -19,7 +19,7 @@ from clew.record.exchange.formats.conversion import (
     make_thinking,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import NO_TEXT
+from clew.record.exchange.formats.reasons import FAILED_RESPONSE, NO_TEXT
 
 _SESSION_FILE = frozenset({"id", "title", "time"})
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry", "subtask"})
@@ -188,7 +188,7 @@ class _MessageReader:
             build.out.cwd = build.out.cwd or text_of(object_of(info.get("path")).get("cwd"))
             build.keep()
             if info.get("error"):
-                build.lose("failed response, with its error")
+                build.lose(FAILED_RESPONSE)
             self._assistant(info, parts, at)
         else:
             build.lose(f"message with role {text_of(info.get('role')) or 'none'}")

@@ -13,6 +13,7 @@ from clew.record.exchange.formats.conversion import (
     make_thinking,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
+from clew.record.exchange.formats.reasons import FAILED_RESPONSE, NO_TEXT, SETTINGS, SIGNATURE
 
 # pi's tools and parameters, and clew's names for them where both mean the same.
 TOOLS = {
@@ -79,9 +80,7 @@ def _entry(build: Builder, entry: Json) -> None:
             build.keep()
         case kind:
             build.lose(
-                "settings of the other program"
-                if text_of(kind) in _SILENT
-                else f"entry of type {text_of(kind) or 'none'}"
+                SETTINGS if text_of(kind) in _SILENT else f"entry of type {text_of(kind) or 'none'}"
             )
 
 
@@ -99,7 +98,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
                 cost_usd=cost,
             )
             if message.get("errorMessage"):
-                build.lose("failed response, with its error")
+                build.lose(FAILED_RESPONSE)
         case "toolResult":
             build.result(
                 text_of(message.get("toolCallId")),
@@ -130,7 +129,7 @@ def _said(build: Builder, message: Json) -> list[Json]:
                 signature = text_of(part.get("thinkingSignature")) if is_theirs else ""
                 blocks.append(make_thinking(text_of(part.get("thinking")), signature))
                 if not signature:
-                    build.lose("thinking signature (the text is shown but not sent)")
+                    build.lose(SIGNATURE)
             case "toolCall":
                 name = text_of(part.get("name"))
                 ours, renamed = TOOLS.get(name, (name, {}))
@@ -152,7 +151,7 @@ def _blocks(build: Builder, content: Any) -> list[Json]:
         elif part.get("type") == "image" and type(part.get("data")) is str:
             blocks.append(make_picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
         else:
-            build.lose("content other than text and embedded images")
+            build.lose(NO_TEXT)
     return blocks
 
 

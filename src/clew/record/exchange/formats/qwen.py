@@ -9,6 +9,7 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.record.exchange.formats.conversion import Builder, Converted
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.gemini import Contents
+from clew.record.exchange.formats.reasons import NO_SUMMARY
 
 _KINDS = frozenset({"user", "assistant", "tool_result", "system"})
 
@@ -76,7 +77,7 @@ def _system(build: Builder, line: Json, at: str) -> None:
         if summary.strip():
             build.compact(summary, at)
         else:
-            build.lose("compaction without a summary (the history is kept)")
+            build.lose(NO_SUMMARY)
     else:
         build.lose(f"note from the other program ({subtype or 'no subtype'})")
 

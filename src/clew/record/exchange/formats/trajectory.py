@@ -12,13 +12,8 @@ from clew.record.exchange.formats.conversion import (
     make_thinking,
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
-from clew.record.exchange.formats.messages import (
-    INSTRUCTIONS,
-    is_message,
-    plain,
-    read_block,
-    take_message,
-)
+from clew.record.exchange.formats.messages import is_message, plain, read_block, take_message
+from clew.record.exchange.formats.reasons import INSTRUCTIONS, NOTICE
 
 
 def recognizes(source: Source) -> bool:
@@ -56,7 +51,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     for message in map(object_of, value["history"] if "history" in value else value["messages"]):
         build.item()
         if message.get("role") == "exit":
-            build.lose("screen notice")
+            build.lose(NOTICE)
         else:
             take_message(build, message, build.time(message.get("timestamp")))
     yield build.finished()

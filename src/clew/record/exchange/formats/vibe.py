@@ -25,6 +25,7 @@ from clew.record.exchange.formats.messages import (
     read_usage,
     take_message,
 )
+from clew.record.exchange.formats.reasons import SIGNATURE
 
 STEP = "program step that repeats the conversation"
 
@@ -85,7 +86,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         if message.get("images"):
             build.lose("image in a file of the other program")
         if message.get("reasoning_state") or message.get("reasoning_signature"):
-            build.lose("thinking signature (the text is shown but not sent)")
+            build.lose(SIGNATURE)
         if message.get("role") == "user" and message.get("injected") is True:
             build.say(text_of(message.get("content")), at, is_meta=True)
         else:
