@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew.parts.away import AWAY
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.terminal import Terminal
@@ -159,12 +160,12 @@ def test_the_summary_for_who_comes_back_is_recorded_with_the_first_turn(trip: Tr
     arguments = ("--linear", "--resume", trip.session)
     with serving(ALWAYS, strict=True) as server:
         with Terminal(trip.home, server.url, *arguments) as terminal:
-            terminal.expect("you were away for ")
+            terminal.expect(AWAY)
             terminal.type("/exit\n")
             assert terminal.end() == 0
         assert "away_summary" not in path.read_text("utf-8")
         with Terminal(trip.home, server.url, *arguments) as terminal:
-            terminal.expect("you were away for ")
+            terminal.expect(AWAY)
             terminal.type("go on\n")
             terminal.expect("Done in ")
             terminal.type("/exit\n")
@@ -172,7 +173,7 @@ def test_the_summary_for_who_comes_back_is_recorded_with_the_first_turn(trip: Tr
         assert "you were away" not in json.dumps(server.requests[-1].body)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     (away,) = (line for line in lines if line.get("subtype") == "away_summary")
-    assert away["content"].startswith("you were away for ")
+    assert away["content"].startswith(AWAY)
     assert "your last prompt: write it" in away["content"]
     assert next(x for x in lines if x.get("uuid") == away["parentUuid"])["type"] == "assistant"
 
@@ -187,7 +188,7 @@ def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Tri
         serving(ALWAYS, strict=True) as server,
         Terminal(trip.home, server.url, "--linear", "--resume", trip.session) as terminal,
     ):
-        terminal.expect("you were away for ")
+        terminal.expect(AWAY)
         terminal.expect("your last prompt: write it")
         terminal.expect("the last answer ended: write it: done.")
         terminal.expect("changed since then outside this session: ")

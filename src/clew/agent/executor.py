@@ -55,6 +55,8 @@ from clew.permissions.decision import (
     describe_reason,
 )
 
+WITHOUT_WALL = "run the command without it?"
+
 MAY_RETRY = " The user's hook allows you to try this call again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 EDITED = "The user changed the proposed text before approving it: read the file before you go on."
@@ -442,7 +444,7 @@ class ToolExecutor:
         finding = Finding(
             subject=call.bound.title,
             verdict="ask",
-            reason=f"the read-only sandbox blocked {blocked}; run the command without it?",
+            reason=f"the read-only sandbox blocked {blocked}; {WITHOUT_WALL}",
             nature="guard",
             is_of_line=True,
         )

@@ -15,6 +15,7 @@ from clew.parts.plugins import install as work
 from clew.parts.plugins.fetch import LEADS_OUT, find_outward_link
 from clew.parts.plugins.install import SCOPES, PluginInstaller, remove, sweep_leftovers
 from clew.parts.plugins.parts import (
+    CODE_DISABLED,
     NOTHING,
     Parts,
     describe_parts,
@@ -177,7 +178,7 @@ def run_list(desk: PluginInstaller, _: Any) -> None:
         marks = ["on" if is_on(settings, plugin) else "off"]
         if parts.runs:
             is_same = bool(plugin.trusted) and compute_fingerprint(parts.root) == plugin.trusted
-            marks.append("trusted" if is_same else "not trusted: code disabled")
+            marks.append("trusted" if is_same else CODE_DISABLED)
         marks += ["pinned"] * plugin.is_pinned + [
             "installed by another program"
         ] * plugin.is_foreign

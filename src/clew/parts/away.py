@@ -16,6 +16,8 @@ from clew.core.messages.messages import AssistantMessage, UserMessage
 from clew.core.messages.text import format_count
 from clew.record.transcript.loaded import LoadedSession
 
+AWAY = "you were away for"
+
 AWAY_S = 30 * 60.0
 SHOWN_CHARACTERS = 160
 SHOWN_NAMES = 5
@@ -30,7 +32,7 @@ def summarise_absence(
     away_s = _seconds_between(_last_at(loaded.messages), at)
     if away_s is None or away_s < AWAY_S:
         return ()
-    return (f"you were away for {in_words(away_s)}", *_stood(loaded, todos, notebook))
+    return (f"{AWAY} {in_words(away_s)}", *_stood(loaded, todos, notebook))
 
 
 def _stood(

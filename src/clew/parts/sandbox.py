@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from clew.system.sandbox.box import Box
     from clew.system.sandbox.violations import SandboxViolation
 
+NO_SANDBOX = "no sandbox available"
+
 # The variables that an unprompted command receives, in addition to those in settings. None of them
 # can make another program or file run, or contain a key.
 VARIABLES = frozenset(
@@ -247,7 +249,7 @@ class SessionSandbox(Part):
                 await self.box.kind()
             except SandboxError as error:
                 then = "no command will run" if self.is_promised else "commands run without one"
-                news = (*news, f"no sandbox available, {then}: {error}")
+                news = (*news, f"{NO_SANDBOX}, {then}: {error}")
         return news
 
     async def page(self) -> list[tuple[str, str]]:

@@ -40,6 +40,8 @@ from clew.permissions.session_rules import load_current_rules, read_command_line
 from clew.system.files import is_folder, is_there
 from clew.system.process.spawn import Launcher
 
+NO_REPOSITORY = "is not in a git repository"
+
 T = TypeVar("T")
 
 # Valid as the last component of a git branch name, and as a folder name on every file system.
@@ -62,7 +64,7 @@ def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
         hooks = Making(options, str(before))
         result = asyncio.run(hooks.made(name))
         if result is None and "GIT_DIR" not in os.environ and not is_repository(before):
-            raise UserError(f"{before} is not in a git repository")
+            raise UserError(f"{before} {NO_REPOSITORY}")
         tree, is_new, record = result or asyncio.run(enter_worktree(str(before), name))
     except ClewError as error:
         tell(f"--worktree: {error}")

@@ -10,6 +10,7 @@ import pytest
 
 from clew.agent.compaction.retelling import FROM_RECORD
 from clew.agent.compaction.summary import NO_SUMMARY
+from clew.commands.slash.context import NOT_COMPACTED
 from clew.core.messages.encoding import encode
 from clew.core.messages.text import AFTER_MAX_TOKENS
 from clew.record.transcript.paths import encode_path
@@ -214,7 +215,7 @@ def test_a_person_sees_what_a_summary_would_replace_and_what_it_dropped(tmp_path
         assert f"read file: {work / 'north.txt'}, {work / 'plan.txt'}" in shown
         assert "open task: paint it" in shown
         assert (window.summaries, boundaries(tmp_path)) == ([], [])
-        assert "has not been compacted" in says("/compact --check")
+        assert NOT_COMPACTED in says("/compact --check")
         (work / "plan.txt").unlink()
         says("/compact")
         checked = says("/compact --check")
@@ -403,7 +404,7 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
     assert "Paint it." in text_of(window.asked[-1])
     assert "Said behind the summary." in text_of(window.asked[-1])
     assert SAID not in text_of(window.asked[-1])
-    assert "has not been compacted" in again
+    assert NOT_COMPACTED in again
 
 
 def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None:

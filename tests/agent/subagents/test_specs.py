@@ -10,6 +10,8 @@ from clew.agent.subagents.files import MAX_BYTES, read_agent_folder, read_agent_
 from clew.agent.subagents.offer import list_refusals, mode_of, select_tools
 from clew.agent.subagents.specs import (
     BUILT_IN,
+    NAMES,
+    NO_DESCRIPTION,
     AgentCatalog,
     AgentSpec,
     Origin,
@@ -61,7 +63,7 @@ def test_a_file_in_the_published_layout_is_an_agent() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "body", "why"),
-    [({}, "x", '"description" is missing'), ({"description": "d"}, "", "the prompt is missing")],
+    [({}, "x", NO_DESCRIPTION), ({"description": "d"}, "", "the prompt is missing")],
 )
 def test_what_is_no_agent_is_told(fields: dict[str, Any], body: str, why: str) -> None:
     found, _ = spec_of(Frontmatter(values=fields, body=body), name="it", origin="user")
@@ -99,7 +101,7 @@ def test_tools_that_are_no_names_are_none_at_all_and_told() -> None:
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="user")
     assert isinstance(found, AgentSpec)
     assert found.tools == ()
-    assert faults == ["tools: expected comma-separated names"]
+    assert faults == [f"tools: {NAMES}"]
 
 
 def test_servers_are_named_or_described_in_a_list_or_an_object() -> None:
@@ -193,7 +195,7 @@ def test_the_files_of_a_folder_are_read_and_odd_ones_told(tmp_path: Path) -> Non
     assert [one.name for one in found.specs] == ["kit:one", "kit:other"]
     assert [one.name for one in read_agent_folder(named, "user").specs] == ["other"]
     assert sorted(fault.rpartition("/")[2] for fault in found.faults) == [
-        'none.md: "description" is missing (it says when to use the agent)',
+        f"none.md: {NO_DESCRIPTION}",
         "odd.md: not UTF-8",
     ]
 

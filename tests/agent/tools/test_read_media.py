@@ -197,9 +197,9 @@ def test_a_document_goes_whole_or_by_its_pages(workshop: Workshop) -> None:
     ("pages", "says"),
     [
         ("46", "it has 45 pages; page 46 does not exist"),
-        ("0", "pages must be a page or a range"),
-        ("5-3", "pages must be a page or a range"),
-        ("all", "pages must be a page or a range such as 3 or 3-7, got 'all'"),
+        ("0", "pages must be"),
+        ("5-3", "pages must be"),
+        ("all", "got 'all'"),
     ],
 )
 def test_pages_that_are_none_are_said(workshop: Workshop, pages: str, says: str) -> None:

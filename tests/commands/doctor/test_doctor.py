@@ -6,7 +6,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from clew.agent.subagents.specs import NAMES, NO_DESCRIPTION
 from clew.commands.doctor.checks import NOBODYS_TOOL
+from clew.system.config.frontmatter import NOT_CLOSED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.gates.house import ROOT
@@ -232,11 +234,11 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
         path.write_text(text, "utf-8")
     folder = tmp_path / "work" / ".claude"
     agents = [
-        f"{folder}/agents/half.md: tools: expected comma-separated names",
-        f'{folder}/agents/mute.md: "description" is missing (it says when to use the agent)',
-        f"{folder}/agents/open.md:1: the front matter has no closing ---",
+        f"{folder}/agents/half.md: tools: {NAMES}",
+        f"{folder}/agents/mute.md: {NO_DESCRIPTION}",
+        f"{folder}/agents/open.md:1: {NOT_CLOSED}",
     ]
-    skills = [f"{folder}/skills/torn/SKILL.md:1: the front matter has no closing ---"]
+    skills = [f"{folder}/skills/torn/SKILL.md:1: {NOT_CLOSED}"]
     found = looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
     assert faults(found) == [*agents, *skills]
     assert found[-1]["words"] == "1 agent and 1 command or skill"

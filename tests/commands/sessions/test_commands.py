@@ -14,6 +14,7 @@ from clew.record.transcript.copies import open_staging
 from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import load
+from clew.record.transcript.repair import UNDER_REPAIR
 from tests.commands.sessions.place import Place
 from tests.record.transcript.build import (
     SESSION,
@@ -345,12 +346,12 @@ def test_what_a_killed_repair_left_is_in_the_way_of_none(place: Place, kind: str
 def test_of_two_repairs_at_once_one_makes_the_copy(place: Place) -> None:
     path = to_be_copied(place)
     with open_staging(path):
-        assert "is being repaired by another process" in place.clew("repair", SESSION, code=2)
+        assert UNDER_REPAIR in place.clew("repair", SESSION, code=2)
     with ThreadPoolExecutor() as pool:
         done = [*pool.map(lambda _: place.run("repair", SESSION), range(3))]
     for one in done:
         told = (one.stdout + one.stderr).decode()
-        is_held = "is being repaired by another process" in told
+        is_held = UNDER_REPAIR in told
         assert one.returncode == (2 if is_held else 0), told
         assert is_held or "repaired copy written to" in told or "was already repaired" in told
     copies = [p for p in path.parent.iterdir() if p != path and p != path.with_suffix("")]

@@ -103,13 +103,15 @@ def test_each_side_says_only_its_blocks() -> None:
      {"type": "tool_use", "id": "t", "input": {}}, {"type": "tool_use", "id": "t", "name": "n", "input": "{"}],
 )  # fmt: skip
 def test_a_call_without_id_name_or_input_is_named(block: dict[str, Any]) -> None:
-    assert find_faults(answer(block)) == ['"tool_use" block without an ID, a name or an input']
+    (fault,) = find_faults(answer(block))
+    assert fault.startswith('"tool_use" block without ')
 
 
 def test_a_result_without_call_or_content_is_named() -> None:
     for block in ({"tool_use_id": "t"}, {"content": "x"}):
         found = find_faults(make.make_user([{"type": "tool_result"} | block], **at))
-        assert found == ["tool_result without tool_use_id or content"]
+        assert len(found) == 1
+        assert found[0].startswith("tool_result without ")
 
 
 @requirement("R034")

@@ -70,11 +70,11 @@ VALID: list[tuple[str, list[dict[str, Any]]]] = [
 
 REFUSED: list[tuple[str, str, Any]] = [
     ("V1 messages", "must be a list", "text"),
-    ("V1 messages[0]", "must be an object", [3]),
+    ("V1 messages[0]", "an object", [3]),
     ("V1 messages[0].role", "valid role", [says("tool", words("x"))]),
     ("V1 messages[0].role", "valid role", [{"role": ["user"], "content": "x"}]),
-    ("V1 messages[0].uuid", "not a field of a message", [says("user", words("x"), uuid="1")]),
-    ("V1 messages[0].content", "must be a string or a list", [{"role": "user", "content": 4}]),
+    ("V1 messages[0].uuid", "not a field", [says("user", words("x"), uuid="1")]),
+    ("V1 messages[0].content", "string or a list", [{"role": "user", "content": 4}]),
     ("V4 messages[0].content", "is empty", [says("user")]),
     ("V4 messages[0].content[0]", "blank", [says("user", words(" \n"))]),
     ("V4 messages[0].content[0]", "blank", [{"role": "user", "content": ""}]),
@@ -87,7 +87,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("V1 messages[1].content[0]", "unknown block", [USER, says("assistant", None), USER]),
     ("V1 messages[1].content[0]", "assistant message: video", [USER, says("assistant", {"type": "video"}), USER]),
     ("V2 messages[1]", "another user message", [USER, USER]),
-    ("V2 messages[0]", "must be a user message", [says("assistant", words("x")), USER]),
+    ("V2 messages[0]", "a user message", [says("assistant", words("x")), USER]),
     ("V2 messages[1]", "not support", [USER, says("system", words("x"))]),
     ("V3 messages[2]", "call t1", after_call(words("no"))),
     ("V3 messages[2]", "call t1", [USER, says("assistant", call("t1")), says("assistant", words("x")), USER]),
@@ -111,7 +111,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("V6 messages[1].content[0].input", "too deeply", [USER, says("assistant", call("t1") | {"input": {"a": [[]] * 2} | __import__("functools").reduce(lambda v, _: {"a": v}, range(220), {})}), says("user", result("t1"))]),
     ("V1 messages[2].content[0].content[0]", "must be text", after_call(result("t1", [{"type": "search_result", "source": "s", "title": "t", "content": [words("hit")]}], is_error=True))),
     ("V1 messages[2].content[0].is_error", "boolean", after_call(result("t1", is_error=None))),
-    ("V1 messages[2].content[0].content", "must be a string or a list", after_call(result("t1", 5))),
+    ("V1 messages[2].content[0].content", "string or a list", after_call(result("t1", 5))),
     ("V4 messages[2].content[0].content", "is empty", after_call(result("t1", []))),
     ("V4 messages[2].content[0].content[0]", "blank", after_call(result("t1", ""))),
     ("V1 messages[2].content[0].content[0]", "tool result: tool_use", after_call(result("t1", [call("t2")]))),
@@ -168,9 +168,9 @@ def test_a_rule_of_one_model_is_no_rule_of_another() -> None:
 def test_what_is_too_large_is_named() -> None:
     small = Target(max_image_bytes=500, max_document_bytes=10, max_body_bytes=300)
     found = violations(validate([says("user", pic(png(2, 2, 600)), pdf())], small))
-    assert "content[0] is larger than the limit for images" in found
-    assert "content[1] is larger than the limit for documents" in found
-    assert "bytes, more than the limit of 300" in found
+    assert "content[0] is larger" in found
+    assert "content[1] is larger" in found
+    assert "limit of 300" in found
     few = Target(max_documents=1)
     assert "has 2 documents" in violations(validate([says("user", pdf(), pdf())], few))
 
@@ -178,7 +178,7 @@ def test_what_is_too_large_is_named() -> None:
 def test_a_system_message_stands_behind_a_users() -> None:
     target = Target(system_messages=True)
     first = validate([says("system", words("x")), USER], target)
-    assert "does not follow a user" in violations(first)
+    assert "not follow a user" in violations(first)
     assert "text block" in violations(validate([USER, says("system", pic())], target))
     between = [USER, says("system", words("x")), USER]
     assert "another user message" in violations(validate(between, target))
@@ -193,7 +193,7 @@ def test_a_system_message_stands_behind_a_users() -> None:
         ([words("")], None, "V4 system[0] is blank text"),
         ("", None, "V4 system[0]"),
         (None, 4, "V1 tools must be a list"),
-        (None, [3], "V1 tools[0] must be an object"),
+        (None, [3], "V1 tools[0] must"),
         (None, [TOOL, TOOL], "V9 tools[1].name is already used"),
         (None, [TOOL | {"name": "a b"}], "V9 tools[0].name is not"),
         (None, [TOOL | {"prompt": "x"}], "V1 tools[0].prompt is not a field"),

@@ -13,6 +13,7 @@ import pytest
 from claude_agent_sdk import get_subagent_messages, list_subagents
 
 from clew.parts.agents.all_agents import NO_TYPE
+from clew.parts.agents.checkouts import IN_WORKTREE
 from clew.parts.agents.past import CUT_OFF
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
@@ -327,7 +328,7 @@ def test_an_agent_in_a_checkout_of_its_own_leaves_the_repository_as_it_is_and_it
 ) -> None:
     work = repository(tmp_path)
     said = in_a_checkout(tmp_path, uses(WRITES))
-    assert "Its changes are in the worktree" in said
+    assert IN_WORKTREE in said
     assert not (work / "new.txt").exists()
     assert git(work, "status", "--porcelain") == ""
     (tree,) = (work / ".claude" / "worktrees").glob("agent-*")

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.agent.subagents.offer import WAITING
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
@@ -172,7 +173,7 @@ def test_what_an_agent_was_told_on_a_full_disk_before_a_crash_it_hears_when_it_g
         bodies = [request.body for request in server.requests]
     first = told(bodies[0])
     assert "It made 2 tool calls, most recently:\\n- LS .\\n- Bash mkfifo hole; cat hole" in first
-    assert "Messages it will receive first if it is resumed:\\n- look left too" in first
+    assert f"{WAITING}\\n- look left too" in first
     (again,) = [told(body) for body in bodies if is_of_agent(body)]
     assert again.count("look left too") == 1
     assert again.index("look left too") < again.index("dig on")

@@ -11,6 +11,7 @@ import pytest
 from clew.core.messages.errors import CommandLineError
 from clew.fronts.headless.permission import FAILED
 from clew.session.flags import parse
+from clew.session.worktree import NO_REPOSITORY
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -227,7 +228,7 @@ def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
 
 def test_a_checkout_needs_a_repository_and_a_name_that_is_one(tmp_path: Path) -> None:
     with serving(YES) as server:
-        assert "is not in a git repository" in ran(tmp_path, server.url, "--worktree", code=1)
+        assert NO_REPOSITORY in ran(tmp_path, server.url, "--worktree", code=1)
         for name in ("../up", "a..b", "one.lock", "end.", ".hid", "x" * 65):
             said = ran(tmp_path, server.url, f"--worktree={name}", code=1)
             assert f"--worktree {name}: a name consists of letters, digits" in said
@@ -604,7 +605,7 @@ def test_a_folder_nobody_trusts_makes_no_checkouts(tmp_path: Path) -> None:
     write(tmp_path / "work" / ".claude" / "settings.json", json.dumps(said))
     with serving(YES, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
-    assert "is not in a git repository" in done.stderr
+    assert NO_REPOSITORY in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

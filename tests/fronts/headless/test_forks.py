@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.parts.agents.checkouts import IN_WORKTREE
 from clew.parts.agents.past import CUT_OFF
 from clew.parts.past_commands import COPIED, ENDED_WITH_CLEW
 from clew.parts.resuming import LOST
@@ -219,7 +220,7 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
 
 def test_a_checkout_that_two_agents_work_in_is_not_taken_away_by_the_copys(tmp_path: Path) -> None:
     work = repository(tmp_path)
-    assert "Its changes are in the worktree" in in_a_checkout(tmp_path, uses(WRITES))
+    assert IN_WORKTREE in in_a_checkout(tmp_path, uses(WRITES))
     (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
     (session,) = transcripts(tmp_path)
     clew(tmp_path, NOWHERE, "sessions", "fork", session.stem)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from clew.agent.subagents.offer import WAITING
 from clew.parts.agents.leaving import GO_ON
 from clew.parts.agents.past import CUT_OFF
 from clew.testing.server import serving
@@ -57,7 +58,7 @@ def test_what_an_agent_was_told_before_a_crash_it_hears_when_it_goes_on(tmp_path
         ran = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
-    assert "Messages it will receive first if it is resumed:\\n- look left too" in told(bodies[0])
+    assert f"{WAITING}\\n- look left too" in told(bodies[0])
     (again,) = [told(body) for body in bodies if is_of_agent(body)]
     assert again.count("look left too") == 1
     assert again.index("look left too") < again.index("go on")

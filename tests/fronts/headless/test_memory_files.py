@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.agent.context.memory import IS_LINK, NOT_SENT
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
 from tests.fronts.headless.test_web import call
@@ -78,7 +79,7 @@ def test_a_link_out_of_an_untrusted_project_is_not_sent_and_that_is_said(
     told, noticed = sent(tmp_path, below=below)
     assert SECRET not in told
     if not below:
-        assert noticed.count("is not sent to the model: it is a symlink to") == 1
+        assert noticed.count(f"{NOT_SENT}: {IS_LINK}") == 1
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     told, noticed = sent(tmp_path, below=below)
     assert SECRET in told
@@ -92,7 +93,7 @@ def test_a_skill_or_command_that_is_such_a_link_is_not_listed(
     a_file(name)(work)
     told, noticed = sent(tmp_path)
     assert SECRET not in told
-    assert f"{name} is not sent to the model: it is a symlink to" in noticed
+    assert f"{name} {NOT_SENT}: {IS_LINK}" in noticed
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     assert SECRET in sent(tmp_path)[0]
 
@@ -107,7 +108,7 @@ def test_an_agent_that_is_such_a_link_is_no_agent_until_the_project_is_trusted(
     (agents / "spy.md").symlink_to(secret)
     told, noticed = sent(tmp_path)
     assert SECRET not in told
-    assert ".claude/agents/spy.md is not sent to the model: it is a symlink to" in noticed
+    assert f".claude/agents/spy.md {NOT_SENT}: {IS_LINK}" in noticed
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     assert SECRET in sent(tmp_path)[0]
 
@@ -137,7 +138,7 @@ def test_a_link_to_credentials_is_not_sent_by_a_trusted_project_either(
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     told, noticed = sent(tmp_path)
     assert SECRET not in told
-    assert "CLAUDE.md is not sent to the model: contains credentials" in noticed
+    assert f"CLAUDE.md {NOT_SENT}: contains credentials" in noticed
 
 
 def denied_by_its_name(work: Path) -> str:
@@ -209,7 +210,7 @@ def test_a_folder_does_not_deny_your_own_instructions(tmp_path: Path, work: Path
 def test_memory_explain_says_why_a_file_is_left_out(tmp_path: Path, work: Path) -> None:
     a_file("CLAUDE.md")(work)
     told = clew(tmp_path, "http://127.0.0.1:1", "memory", "explain").stdout
-    assert f"{work}/CLAUDE.md: it is a symlink to {tmp_path}/private/one.md" in told
+    assert f"{work}/CLAUDE.md: {IS_LINK} {tmp_path}/private/one.md" in told
 
 
 @requirement("W15", "C8")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from clew.core.normalize.pairing import MEDIA_FOLLOWS
+from clew.core.normalize.prefix import MESSAGES, REFUSED, SYSTEM
+from clew.core.normalize.repairs import Repair, describe_repairs
 from clew.testing.preserved import CONTROLS, Preserving
 from clew.testing.server import LoopbackServer, serving
 from tests.core.normalize.generator import png
@@ -20,6 +22,13 @@ Json = dict[str, Any]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TOLD = "no longer shown to the model: "
 BOUND = "The block is bound to a different conversation"
+
+
+def lost(count: int, why: str) -> str:
+    """The notice about thinking blocks that the model does not see."""
+    return describe_repairs(
+        [Repair(kind="thought_unbound", uuid=str(n), detail=why) for n in range(count)]
+    )
 
 
 def thinks(body: Json) -> Json:
@@ -85,9 +94,7 @@ def test_other_instructions_cost_the_thoughts_and_no_session(tmp_path: Path) -> 
         changed = say(tmp_path, server, "two", "--append-system-prompt", "Be brief.")
         later = say(tmp_path, server, "three", "--append-system-prompt", "Be brief.")
     assert (changed.returncode, later.returncode) == (0, 0)
-    assert (
-        changed.stderr.count(f"3 earlier thinking blocks are {TOLD}the system prompt changed") == 1
-    )
+    assert changed.stderr.count(lost(3, SYSTEM)) == 1
     assert TOLD not in later.stderr
     assert bindings(server)[2:] == [{"prefix_mismatch_behavior": "drop_block"}] * 4
     assert all(CONTROLS in (r.header("anthropic-beta") or "") for r in server.requests[2:])
@@ -156,7 +163,7 @@ def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
         later = say(tmp_path, server, "and on")
     assert (done.returncode, later.returncode) == (0, 0)
     assert service.refusals == []
-    assert done.stderr.count("1 earlier thinking block is no longer shown to the model") == 1
+    assert done.stderr.count(lost(1, "")) == 1
     assert TOLD not in later.stderr
     assert [repair["uuid"] for repair in unbound(tmp_path)] == [theirs[0]["uuid"]]
 
@@ -179,7 +186,7 @@ def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path
         third = say(tmp_path, server, "on")
     assert [run.returncode for run in (first, second, third)] == [0, 0, 0]
     assert [request.status for request in server.requests].count(413) == 1
-    assert "3 earlier thinking blocks are " + TOLD in second.stderr
+    assert lost(3, "") in second.stderr
     assert service.refusals == []
     assert TOLD not in third.stderr
 
@@ -229,7 +236,7 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
         terminal.type(f"/context exclude {first} now\n")
         terminal.expect("excluded from requests")
         terminal.type("three\n")
-        terminal.expect(f"3 earlier thinking blocks are {TOLD}earlier messages changed")
+        terminal.expect(lost(3, MESSAGES))
         terminal.expect("Done.")
         terminal.expect("> ")
         terminal.type("four\n")
@@ -276,7 +283,7 @@ def test_thoughts_that_another_service_signed_are_refused_once_and_never_sent_ag
         later = say(tmp_path, server, "three")
     assert [(run.returncode, run.stdout) for run in (moved, later)] == [(0, "Done.\n")] * 2
     assert service.refused == 1
-    assert moved.stderr.count(f"3 earlier thinking blocks are {TOLD}the service refused") == 1
+    assert moved.stderr.count(lost(3, REFUSED)) == 1
     assert TOLD not in later.stderr
 
 
@@ -301,7 +308,7 @@ def test_a_fallback_model_is_judged_as_itself(tmp_path: Path) -> None:
     with serving(service, strict=True) as server:
         done = say(tmp_path, server, "two", *changed, "--fallback-model", "claude-fable-5-1")
     assert (done.returncode, done.stdout) == (0, "Done.\n")
-    assert f"3 earlier thinking blocks are {TOLD}the system prompt changed" in done.stderr
+    assert lost(3, SYSTEM) in done.stderr
     assert service.refusals == []
     said = [(line, line["message"]["content"][0]["type"]) for line in lines(tmp_path, "assistant")]
     made = [line for line, kind in said if kind.endswith("thinking")]
@@ -333,7 +340,7 @@ def test_a_model_that_binds_its_thoughts_unknown_to_clew_is_not_asked_for_ever(
         )
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     assert len(service.refusals) == 1
-    assert f"{TOLD}the service refused" in done.stderr
+    assert f"{TOLD}{REFUSED}" in done.stderr
 
 
 def test_a_round_of_tools_that_began_without_thinking_ends_without_it(tmp_path: Path) -> None:

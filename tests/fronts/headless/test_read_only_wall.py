@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.executor import WITHOUT_WALL
 from clew.parts.sandbox import MISSING, NO_WALLS
 from clew.permissions.session_rules import REFUSED_BARE
 from clew.testing.server import serving
@@ -172,7 +173,7 @@ def test_a_host_is_asked_whether_it_may_run_without_the_wall(
         if WORKS:
             asked = host.request("can_use_tool")
             assert asked["request"]["tool_name"] == "Bash"
-            assert "run the command without it?" in json.dumps(asked["request"])
+            assert WITHOUT_WALL in json.dumps(asked["request"])
             if says_yes:
                 host.answer(asked, behavior="allow", updatedInput=asked["request"]["input"])
             else:
@@ -210,7 +211,7 @@ def test_in_the_terminal_a_yes_runs_it_again_without_the_wall(tmp_path: Path) ->
         Terminal(tmp_path, server.url, "go", PATH=path) as terminal,
     ):
         if WORKS:
-            terminal.expect("run the command without it?")
+            terminal.expect(WITHOUT_WALL)
             terminal.type("y\n")
         terminal.expect("Done.")
         terminal.expect("> ")
@@ -319,7 +320,7 @@ def test_always_is_offered_where_the_wall_blocked_a_line(tmp_path: Path) -> None
         Terminal(tmp_path, server.url, "go", PATH=path) as terminal,
     ):
         if WORKS:
-            terminal.expect("run the command without it?")
+            terminal.expect(WITHOUT_WALL)
             terminal.expect("in this session for Bash(wc)")
             terminal.type("s\n")
         terminal.expect("Done.")

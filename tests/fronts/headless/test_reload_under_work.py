@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.parts.mcp.tools import UNSURE
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, until
@@ -67,7 +68,7 @@ def until_both(host: Hosted) -> None:
     (result,) = [f for f in host.frames if f["type"] == "result"]
     (answer,) = filter(is_answer, host.frames)
     assert "The server plugin:kit:notes disconnected during the call" in result["result"]
-    assert "It may or may not have taken effect." in result["result"]
+    assert UNSURE in result["result"]
     assert answer["response"]["response"]["mcpServers"] == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.parts.sandbox import PROMISED
+from clew.parts.sandbox import NO_SANDBOX, PROMISED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import command, environment, transcripts
 from tests.requirements import requirement
@@ -95,7 +95,7 @@ def test_a_command_is_behind_walls_where_settings_say_so(tmp_path: Path) -> None
     else:
         assert not (tmp_path / "work" / "inside").exists()
         assert head(PROMISED) in said(results)
-        assert "no sandbox available, no command will run" in done.stderr
+        assert f"{NO_SANDBOX}, no command will run" in done.stderr
 
 
 @requirement("R220")
@@ -112,7 +112,7 @@ def test_where_no_walls_hold_a_promised_sandbox_runs_nothing(tmp_path: Path) -> 
     assert not (tmp_path / "work" / "ran").exists()
     assert head(PROMISED) in said(results)
     assert (
-        "no sandbox available, no command will run: bubblewrap: not permitted; landlock: the ker"
+        f"{NO_SANDBOX}, no command will run: bubblewrap: not permitted; landlock: the ker"
         in done.stderr
     )
 
@@ -132,7 +132,7 @@ def test_where_none_was_promised_the_run_says_that_there_is_none(
         tmp_path, bash("touch ran"), args=("--allowedTools", "Bash", *more), without_walls=True
     )
     assert (tmp_path / "work" / "ran").exists()
-    assert "no sandbox available, commands run without one" in done.stderr
+    assert f"{NO_SANDBOX}, commands run without one" in done.stderr
 
 
 def test_what_is_named_may_be_written(tmp_path: Path) -> None:

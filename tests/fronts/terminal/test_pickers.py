@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from clew.commands.slash.record import NOW_ENDS
 from clew.record.transcript.paths import encode_path
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
@@ -156,7 +157,7 @@ def branched(home: Path, url: str) -> None:
         assert "files" not in screen.picture.partition("> 1. Conversation only")[2]
         assert "and files" not in screen.picture
         screen.type("1")
-        screen.expect("The conversation now ends before “to the left”")
+        screen.expect(f"{NOW_ENDS} before “to the left”")
         screen.type("\x15to the right\r")
         screen.expect("Right it is.")
         screen.expect_rest()
@@ -207,7 +208,7 @@ def test_the_tree_of_the_open_session_leads_to_every_branch(tmp_path: Path) -> N
             screen.expect("After its response, in a fork")
             looks_like(screen, "tree-ways")
             screen.type("1")
-            screen.expect("The conversation now ends after the answer to “to the left”")
+            screen.expect(f"{NOW_ENDS} after the answer to “to the left”")
             screen.type("further\r")
             screen.expect("Further on.")
             screen.expect_rest()

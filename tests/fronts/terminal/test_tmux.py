@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.commands.slash.record import NOW_ENDS
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, command, environment
 from tests.fronts.terminal.terminal import began_before
@@ -240,7 +241,7 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         tmux.expect("Conversation only")
         tmux.resize(80, 24)
         tmux.words("1")
-        tmux.expect("The conversation now ends at its beginning")
+        tmux.expect(f"{NOW_ENDS} at its beginning")
         tmux.expect(lambda text: "> first matter" in text.split("its beginning")[1])
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from clew.parts.mcp import client
 from clew.parts.mcp.schemas import OPEN
+from clew.parts.mcp.tools import UNSURE
 from tests.parts.mcp.yard import entry, yard
 from tests.requirements import requirement
 
@@ -56,7 +57,7 @@ async def test_a_call_that_is_never_answered_ends_and_is_cancelled(tmp_path: Pat
         result = await here.use("mcp__one__hang")
         assert result.is_error
         assert "silent for 0.2 s" in str(result.content)
-        assert "may or may not" in str(result.content)
+        assert UNSURE in str(result.content)
 
 
 async def test_a_line_without_end_ends_the_call_and_nothing_else(tmp_path: Path) -> None:

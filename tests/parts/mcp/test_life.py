@@ -10,7 +10,7 @@ import pytest
 from clew.core.messages.errors import ClewError
 from clew.parts.mcp.catalogue import ResourceOffer
 from clew.parts.mcp.resource_tools import find_children
-from clew.parts.mcp.tools import McpTool
+from clew.parts.mcp.tools import UNSURE, McpTool
 from tests.parts.mcp.yard import entry, until, yard
 from tests.requirements import requirement
 
@@ -99,7 +99,7 @@ async def test_a_server_that_is_lost_is_begun_again_and_the_call_says_what_is_no
         died = await here.use("mcp__one__die")
         assert died.is_error
         assert "code 3" in str(died.content)
-        assert "may or may not" in str(died.content)
+        assert UNSURE in str(died.content)
         again = await here.use("mcp__one__echo", text="back")
         assert again.content == "you said back"
 

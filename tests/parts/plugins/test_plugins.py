@@ -16,7 +16,7 @@ import pytest
 
 from clew.core.messages.errors import UserError
 from clew.parts.plugins.fetch import LEADS_OUT, unpack
-from clew.parts.plugins.parts import NOTHING
+from clew.parts.plugins.parts import CODE_DISABLED, NOTHING
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, command, environment, until
 from tests.fronts.headless.host_process import Hosted
@@ -113,7 +113,7 @@ def test_a_plugin_that_is_trusted_runs_until_it_changes(home: Path) -> None:
     (copy / "hooks" / "hooks.json").write_text('{"hooks": {}}', "utf-8")
     warned, _ = run(home, "go")
     assert "content is not trusted" in warned
-    assert "not trusted: code disabled" in plugin(home, "list")
+    assert CODE_DISABLED in plugin(home, "list")
 
 
 def test_a_plugin_is_switched_off_and_on_and_taken_away_whole(home: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_repository_is_installed_updated_and_pinned(home: Path) -> None:
     assert "new" not in plugin(home, "list")
     plugin(home, "unpin", "toolkit")
     assert "new" in plugin(home, "update", "toolkit")
-    assert "not trusted: code disabled" in plugin(home, "list")
+    assert CODE_DISABLED in plugin(home, "list")
     assert first in plugin(home, "pin", "toolkit", first)
     assert "pinned" in plugin(home, "list")
     warned, bodies = run(home, "/toolkit:new")
@@ -370,7 +370,7 @@ def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
     settings = home / "config" / "settings.json"
     settings.write_text(json.dumps({"enabledPlugins": {ID: True, "gone@x": True}}), "utf-8")
     before = record.read_bytes()
-    assert "(on, not trusted: code disabled, installed by another program)" in plugin(home, "list")
+    assert f"(on, {CODE_DISABLED}, installed by another program)" in plugin(home, "list")
     warned, (body,) = run(home, "/toolkit:greet Ada")
     assert "plugin gone@x is enabled but not installed" in warned
     assert "Greet Ada" in said(body)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from clew.commands.slash.record import NOW_ENDS
+from clew.record.rewind.restore import NO_REWIND
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -192,7 +194,7 @@ def test_a_fork_knows_the_way_back_and_the_original_keeps_its_own(trip: Trip) ->
     fork = json.loads(done.stdout)["session_id"]
     assert fork != original
     two = trip.prompt("two")[:8]
-    assert "no rewind to undo" in trip.run("sessions", "rewind", fork, "--redo").stderr
+    assert NO_REWIND in trip.run("sessions", "rewind", fork, "--redo").stderr
     back = trip.run("sessions", "rewind", fork, two)
     assert back.returncode == 0, back.stdout + back.stderr
     assert trip.files() == {"a": "644 1"}
@@ -216,11 +218,11 @@ def test_the_list_of_what_is_to_be_done_goes_back_with_the_conversation(trip: Tr
         terminal.type("/todos\n")
         terminal.expect("burn it")
         terminal.type(f"/rewind {trip.prompt('two')[:8]} conversation\n")
-        terminal.expect("The conversation now ends before “two”")
+        terminal.expect(f"{NOW_ENDS} before “two”")
         terminal.type("/todos\n")
         terminal.expect("paint it")
         terminal.type("/rewind redo\n")
-        terminal.expect("The conversation now ends after the answer to “two”")
+        terminal.expect(f"{NOW_ENDS} after the answer to “two”")
         terminal.type("/todos\n")
         terminal.expect("burn it")
         terminal.type("/exit\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew.record.rewind.disk import Blobs, blobs_dir
+from clew.record.rewind.restore import NO_REWIND
 from clew.record.transcript.log import Log
 from tests.fronts.headless.clew_process import transcripts
 from tests.record.rewind.trips import Trip, bash, edit, read, write
@@ -44,7 +45,7 @@ def test_files_and_conversation_go_back_to_any_prompt_and_back_again(trip: Trip)
         assert trip.rewind("--redo")["done"]
         assert trip.files() == states[n]
         assert trip.conversation() == ["one", "two", "three"][:n]
-    assert "no rewind to undo" in trip.rewind("--redo", code=2)["error"]
+    assert NO_REWIND in trip.rewind("--redo", code=2)["error"]
 
 
 def test_a_way_back_leads_behind_a_result_and_before_a_call(trip: Trip) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.config.frontmatter import MAX_HEAD_CHARACTERS, read
+from clew.system.config.frontmatter import MAX_HEAD_CHARACTERS, NOT_CLOSED, read
 
 
 def head(*lines: str) -> str:
@@ -91,7 +91,7 @@ def test_marks_and_line_ends_of_other_systems_are_read() -> None:
 def test_a_head_without_an_end_is_text_and_a_complaint() -> None:
     read_back = read("---\nx: 1\n")
     assert read_back.body == "---\nx: 1\n"
-    assert [str(fault) for fault in read_back.faults] == ["1: the front matter has no closing ---"]
+    assert [str(fault) for fault in read_back.faults] == [f"1: {NOT_CLOSED}"]
     endless = read("---\n" + "x: 1\n" * MAX_HEAD_CHARACTERS + "---\n")
     assert [str(fault) for fault in endless.faults] == ["1: the front matter is too long"]
 

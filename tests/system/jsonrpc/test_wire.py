@@ -82,7 +82,7 @@ def test_a_number_that_some_writers_give_a_point_is_the_same_id() -> None:
         ({"jsonrpc": "2.0", "id": True, "method": "m"}, "the id", "request", None),
         (
             {"jsonrpc": "2.0", "id": 1, "method": "m", "result": 1},
-            "both a call and a response",
+            "both a call",
             "request",
             1,
         ),

@@ -36,6 +36,10 @@ from clew.system.config.load import trusts
 from clew.system.config.paths import Places, find_places
 from clew.system.files import is_file, is_of_user, is_there
 
+NOT_SENT = "is not sent to the model"
+
+IS_LINK = "it is a symlink to"
+
 # Memory files that must not be sent to the model, and the reasons.
 
 
@@ -75,7 +79,7 @@ class MemoryGate:
             or _is_of_another_user(path, root)
         )
         if why is not None:
-            self._news[f"{path} is not sent to the model: {why}"] = None
+            self._news[f"{path} {NOT_SENT}: {why}"] = None
         return why
 
     def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
@@ -117,7 +121,7 @@ def _leads_out(
         return None
     if trusts(standing.places, root):
         return None
-    return f"it is a symlink to {resolved.real}, and {root} is not trusted"
+    return f"{IS_LINK} {resolved.real}, and {root} is not trusted"
 
 
 def _is_of_another_user(path: Path, root: Path) -> str | None:

@@ -7,6 +7,8 @@ from clew.core.json_object import Json, has_any
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 
+WAITING = "Messages it will receive first if it is resumed:"
+
 # Tools about the user or the session itself, which agents never get.
 NEVER = frozenset({
     "AskUserQuestion", "Brief", "Config", "EnterPlanMode", "ExitPlanMode", "StructuredOutput",
@@ -220,6 +222,6 @@ def describe_work(last_text: str, done: list[str], unheard: Sequence[str] = ()) 
     lines += [f"- {step}" for step in done[-SHOWN_STEPS:]]
     lines.append(f"Its last message: {last_text}" if last_text else "It sent no message.")
     if unheard:
-        lines.append("Messages it will receive first if it is resumed:")
+        lines.append(WAITING)
         lines += [f"- {words}" for words in unheard]
     return "\n".join(lines)

@@ -15,6 +15,10 @@ from clew.core.nearest import find_nearest
 from clew.permissions.modes import unknown_tool
 from clew.system.config.frontmatter import Frontmatter
 
+NAMES = "expected comma-separated names"
+
+NO_DESCRIPTION = '"description" is missing (it says when to use the agent)'
+
 # The source of a definition. If two definitions have the same name, the one whose source is later
 # in this list applies.
 Origin: TypeAlias = Literal["built-in", "plugin", "user", "project", "managed", "flag", "host"]
@@ -90,9 +94,7 @@ def spec_of(
     name = head.text("name") or name
     described, prompt = head.text("description"), head.body.strip() or head.text("prompt")
     if not described:
-        return UnusableSpec(
-            name=name, why='"description" is missing (it says when to use the agent)'
-        ), []
+        return UnusableSpec(name=name, why=NO_DESCRIPTION), []
     if not prompt:
         return UnusableSpec(
             name=name, why="the prompt is missing (the text below the front matter)"
@@ -148,7 +150,7 @@ class SpecReader:
         names = self._head.texts(key)
         is_said = self._head.values.get(key) not in (None, "")
         if isinstance(self._head.values.get(key), dict):
-            self._faults.append(f"{key}: expected comma-separated names")
+            self._faults.append(f"{key}: {NAMES}")
         return None if not is_said or "*" in names else names
 
     def tools(self, key: str) -> None:

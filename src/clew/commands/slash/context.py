@@ -17,6 +17,8 @@ from clew.parts.memory.excerpt import is_prompt, make_excerpt
 from clew.session.context_editing import Editing, Effect, make_filler
 from clew.session.session import Session
 
+NOT_COMPACTED = "This conversation has not been compacted"
+
 # `/compact`: parses what to summarize, and shows what the last summary replaced.
 
 
@@ -77,7 +79,7 @@ def named(name: str, entries: Sequence[Json]) -> str:
 def receipt(session: Session) -> Outcome:
     history = session.story.history
     if not len(history) or not is_boundary(history[0]):
-        return Show(text="This conversation has not been compacted")
+        return Show(text=NOT_COMPACTED)
     return Show(text=f"{shown_boundary(history[0])}\n/compact --undo restores the messages")
 
 
@@ -105,7 +107,7 @@ def check_summary(session: Session) -> Outcome:
     """Show which files, tasks and decisions the last summary does not mention."""
     dropped_facts = find_dropped(list(session.story.history))
     if dropped_facts is None:
-        return Show(text="This conversation has not been compacted")
+        return Show(text=NOT_COMPACTED)
     count, dropped = dropped_facts
     if not dropped:
         return Show(text=f"The summary mentions all {count} files, tasks and decisions before it")

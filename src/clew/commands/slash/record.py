@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from clew.record.library.search import SearchHit
 
+NOW_ENDS = "The conversation now ends"
+
 # `/rewind`: rewind this session to any message, and redo.
 
 
@@ -118,7 +120,7 @@ async def _done(
     await rewinding.carry_out(planned, force=is_forced)
     lines = [f"{change.verb}: {change.path}" for change in planned.changes]
     if planned.conversation:
-        lines.append(f"The conversation now ends {where}")
+        lines.append(f"{NOW_ENDS} {where}")
     if planned.redo_of is None:
         lines.append(f"Undo with /rewind {REDO}")
     return Rewound(text="\n".join(lines), prompt=prompt)

@@ -12,7 +12,7 @@ from clew.core.input import Outcome, Show, format_table
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import format_count
 from clew.core.page import ReportPage, pairs
-from clew.parts.plugins.parts import describe_parts
+from clew.parts.plugins.parts import CODE_DISABLED, describe_parts
 from clew.parts.skills.listing import LONG, cut
 from clew.parts.skills.skill import Skill
 from clew.permissions.in_session import of_own
@@ -226,7 +226,7 @@ def held(session: Session, skill: Skill) -> str:
 async def plugins(session: Session, _: str) -> Outcome:
     groups = []
     for plugin in session.parts.plugins:
-        note = "" if plugin.may_run or not plugin.parts.runs else " (not trusted: code disabled)"
+        note = "" if plugin.may_run or not plugin.parts.runs else f" ({CODE_DISABLED})"
         title = f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + note
         parts = [line.partition(": ") for line in describe_parts(plugin.parts)]
         rows = [(kind, what) for kind, _, what in parts] or [("empty", "")]

@@ -30,6 +30,8 @@ from clew.record.transcript.agents import AgentMetadata, read_metadata
 from clew.record.transcript.paths import SessionPaths
 from clew.system.files import is_folder
 
+IN_WORKTREE = "Its changes are in the worktree"
+
 
 class Checkouts:
     def __init__(
@@ -73,7 +75,7 @@ class Checkouts:
             return with_note(ending, f"(Its worktree {tree.path} was kept: {error})")
         if is_gone:
             return with_note(ending, "(It changed nothing in its worktree, which was removed.)")
-        note = f"(Its changes are in the worktree {tree.path}, on branch {tree.branch}.)"
+        note = f"({IN_WORKTREE} {tree.path}, on branch {tree.branch}.)"
         return with_note(ending, note)
 
     async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:

@@ -25,6 +25,8 @@ from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, as_object, as_text
 from clew.parts.mcp.server import McpServer
 from clew.system.jsonrpc.peer import Outcome, PeerFailure
 
+UNSURE = "It may or may not have taken effect."
+
 # How long a call waits for a server that is reconnecting.
 RECONNECT_WAIT_S = 10.0
 CALL_PATIENCE_S = 600.0
@@ -181,13 +183,10 @@ def describe_refusal(server: str, failure: PeerFailure, patience_s: float) -> st
         case "timeout":
             return (
                 f"The server {server} was silent for {patience_s:g} s, so the call was cancelled. "
-                "It may or may not have taken effect."
+                f"{UNSURE}"
             )
         case "lost":
-            return (
-                f"The server {server} disconnected during the call: {failure.message}. "
-                "It may or may not have taken effect."
-            )
+            return f"The server {server} disconnected during the call: {failure.message}. {UNSURE}"
         case "unsent":
             return f"The call was not made: {failure.message}."
         case "refused":

@@ -15,6 +15,8 @@ from clew.core.json_object import Json
 from clew.parts.plugins.manifest import Manifest, parse_manifest, with_root
 from clew.system.files import find_markdown, is_file, is_folder, is_there, open_only_files
 
+CODE_DISABLED = "not trusted: code disabled"
+
 MANIFEST = Path(".claude-plugin", "plugin.json")
 MAX_BYTES = 1024 * 1024
 NOTHING = "not a plugin: no manifest, commands, skills, agents, output styles, hooks or servers"

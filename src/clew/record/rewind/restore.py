@@ -38,6 +38,8 @@ from clew.record.transcript.policy import NOBODY
 from clew.record.transcript.source import TranscriptSource
 from clew.system.clock import get_timestamp
 
+NO_REWIND = "no rewind to undo"
+
 # The recorded changes in a session's log, and the offset of each message. Reads one file.
 
 
@@ -197,7 +199,7 @@ def plan_redo(path: Path, blobs: Blobs) -> RestorePlan:
     story = read(path)
     step = to_redo(story.steps)
     if step is None or step.rewind is None:
-        raise SessionError(f"{path.stem}: no rewind to undo")
+        raise SessionError(f"{path.stem}: {NO_REWIND}")
     wanted = {change.path: change.before for change in step.changes}
     now = load(path, reads_all=True)
     return RestorePlan(

@@ -48,6 +48,8 @@ from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
 from clew.version import VERSION
 
+UNDER_REPAIR = "is being repaired by another process"
+
 _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
 _PLACE_KEYS = (
     "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "agentId",
@@ -212,7 +214,7 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
                 else:
                     planned = _placed(planned, folder)
         except BlockingIOError:
-            raise HeldError(f"{planned.source} is being repaired by another process") from None
+            raise HeldError(f"{planned.source} {UNDER_REPAIR}") from None
     return RepairReport(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 

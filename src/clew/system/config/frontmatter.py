@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from clew.core.regex import lazy_pattern
 
+NOT_CLOSED = "the front matter has no closing ---"
+
 MARK = lazy_pattern(r"---[ \t]*\n")
 END = lazy_pattern(r"^---[ \t]*(?:\n|\Z)", re.M)
 MEMBER = lazy_pattern(r"([A-Za-z_$][\w.$-]*)[ \t]*:(?:[ \t]+(.*))?\Z")
@@ -113,7 +115,7 @@ def read(text: str) -> Frontmatter:
     end = END.search(text, mark.end(), mark.end() + MAX_HEAD_CHARACTERS)
     if end is None:
         is_long = len(text) > mark.end() + MAX_HEAD_CHARACTERS
-        what = "the front matter is too long" if is_long else "the front matter has no closing ---"
+        what = "the front matter is too long" if is_long else NOT_CLOSED
         return Frontmatter(values={}, body=text, faults=(FrontmatterFault(line=1, what=what),))
     values, faults = _members(text[mark.end() : end.start()].split("\n")[:-1])
     faults.sort(key=lambda fault: fault.line)
