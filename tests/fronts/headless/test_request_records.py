@@ -151,6 +151,8 @@ def test_a_call_is_shown_with_its_hooks_and_its_result_whatever_came_first(told:
 def test_counts_of_prompts_leave_out_what_programs_wrote(told: Told) -> None:
     # ALPHA, BETA, GAMMA and the words that the user typed, which are those of a program.
     assert told.stats["prompts"] == 4
+    # Each call counts, also if the lines of one answer have several of a tool.
+    assert told.stats["tools"] == [{"name": "Read", "calls": 2}]
 
 
 @requirement("R015", "C1", "R003")

@@ -11,6 +11,7 @@ Decision: docs/decisions/220-long-sessions.md
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import cache
+from itertools import zip_longest
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ Purpose: TypeAlias = Literal[
 # The purposes of requests that run next to a turn and are no part of it.
 NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"title", "warming", "other"})
 Find: TypeAlias = Callable[[str], Model | None]
+CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 ANSWER = "(answer)"  # the tool name for responses without tool calls
 
 
@@ -47,6 +49,7 @@ class Charge(Struct, frozen=True, kw_only=True):
         purpose: What the request was for, such as a turn, a subagent or a compaction.
         turn: The number of the turn.
         agent: The subagent's ID; None in the session itself.
+        call_ids: The IDs of the calls, in the same order.
         duration_ms: How long the response took, in milliseconds.
     """
 
@@ -60,6 +63,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     turn: int = 0
     agent: str | None = None
     calls: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
     duration_ms: float = 0
 
     @property
@@ -227,11 +231,17 @@ class Ledger(Sums):
 
 def _joined(previous: Charge, later: Charge) -> Charge:
     """Merge two reports of one response: the later values win, and the calls are combined."""
-    calls = previous.calls + tuple(call for call in later.calls if call not in previous.calls)
+    # The parts of a response are in several lines, and a copy of a session repeats them.
+    new = [
+        (name, call_id)
+        for name, call_id in zip_longest(later.calls, later.call_ids, fillvalue="")
+        if (call_id not in previous.call_ids if call_id else name not in previous.calls)
+    ]
     return replace(
         later,
         usd=previous.usd if later.usd is None else later.usd,
-        calls=calls,
+        calls=(*previous.calls, *(name for name, _ in new)),
+        call_ids=(*previous.call_ids, *(call_id for _, call_id in new)),
         turn=previous.turn,
         purpose=previous.purpose if later.purpose == "turn" else later.purpose,
         agent=later.agent or previous.agent,
@@ -312,11 +322,11 @@ def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     if model == SYNTHETIC_MODEL:
         return None
     content = message.get("content")
-    calls = tuple(
-        text_of(b.get("name"))
-        for b in (content if type(content) is list else ())
-        if type(b) is dict and b.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use")
-    )
+    called = [
+        block
+        for block in (content if type(content) is list else ())
+        if type(block) is dict and block.get("type") in CALLS
+    ]
     message_id, request_id = text_of(message.get("id")), text_of(entry.get("requestId"))
     at, tokens = text_of(entry.get("timestamp")), tokens_of(usage)
     return Charge(
@@ -329,7 +339,8 @@ def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
         purpose="subagent" if entry.get("isSidechain") is True else "turn",
         turn=turn,
         agent=text_of(entry.get("agentId")) or None,
-        calls=calls,
+        calls=tuple(text_of(block.get("name")) for block in called),
+        call_ids=tuple(text_of(block.get("id")) for block in called),
         duration_ms=_number(entry.get("durationMs")),
     )
 

@@ -50,7 +50,7 @@ class Prices:
 
 
 # Also incremented when the definition of a word changes (words.py).
-VERSION = 4
+VERSION = 5
 WAIT_S = 5.0
 
 _SCHEMA = """
