@@ -23,8 +23,9 @@ from clew.fronts.headless.controls import answer_control
 from clew.fronts.headless.host_view import HostInput, HostView
 from clew.fronts.headless.permission import ASKED, HostError, HostRequests, describe_question, heed
 from clew.fronts.headless.session_controls import ControlContext
-from clew.fronts.remote.bridge import BridgeEnd, SessionBridge
+from clew.fronts.remote.bridge import SessionBridge
 from clew.fronts.remote.desk import SessionDesk
+from clew.fronts.remote.end import BridgeEnd
 from clew.fronts.remote.keys import find_folder
 from clew.fronts.remote.service import SessionService, open_service
 from clew.session.session import Session
@@ -90,9 +91,9 @@ class SharedSession(BridgeEnd):
             task.cancel()
         self.view.unwatch_tasks()
         await self.view.close()
-        if not self._bridge.is_refused:
-            self._bridge.note("closed", "off")
-        if self._bridge.is_connected:
+        if not self._bridge.status.is_refused:
+            self._bridge.status.note("closed", "off")
+        if self._bridge.status.is_connected:
             await self._bridge.finish()
 
     def close(self) -> None:
@@ -100,15 +101,13 @@ class SharedSession(BridgeEnd):
 
     @property
     def state(self) -> str:
-        return "remote" if self._bridge.is_connected else "remote: not connected"
+        return "remote" if self._bridge.status.is_connected else "remote: not connected"
 
     def describe(self) -> str:
         """Return the state of the connection, and how to follow the session."""
-        if not self._bridge.is_connected:
-            return f"Connecting to {self._bridge.url} (/remote off cancels)"
-        return (
-            f"Connected; follow this session with: {self._bridge.address}\n/remote off disconnects"
-        )
+        if not self._bridge.status.is_connected:
+            return f"Connecting to {self._bridge.status.url} (/remote off cancels)"
+        return f"Connected; follow this session with: {self._bridge.status.address}\n/remote off disconnects"
 
     async def ask(self, question: Question, here: "asyncio.Task[Verdict]") -> Verdict | None:
         """Ask viewers; return None if the user answers `here` first, or if no viewer can answer."""

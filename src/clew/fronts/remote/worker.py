@@ -16,7 +16,8 @@ from clew.core.json_object import Json, object_of
 from clew.core.wire import ControlRequest, Incoming, Said
 from clew.fronts.ends import hear_signals, run_front
 from clew.fronts.headless.serve import HostServer
-from clew.fronts.remote.bridge import BridgeEnd, SessionBridge
+from clew.fronts.remote.bridge import SessionBridge
+from clew.fronts.remote.end import BridgeEnd
 from clew.fronts.remote.keys import find_folder
 from clew.fronts.remote.service import SessionService, open_service
 from clew.session.session import Session
