@@ -13,6 +13,7 @@ Note = Callable[[str, object], None]
 
 @requirement("R210")
 @pytest.mark.crash
+@pytest.mark.timeout(1_800)  # Two to four minutes on two free cores, nine at load 17.
 def test_each_of_many_answers_takes_effect_once_or_is_refused_aloud(
     tmp_path: Path, record_property: Note
 ) -> None:

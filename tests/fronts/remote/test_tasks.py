@@ -49,7 +49,7 @@ def test_a_remote_task_is_watched_answered_and_told(tmp_path: Path) -> None:
             screen.type("hello\r")
             screen.expect_rest()
             screen.type(f"/remote start {project} make made-1\r")
-            screen.expect("Task r")
+            screen.expect("Starting task r1")
             # The question of the other machine is asked here; nothing of this one concerns it.
             screen.expect("make made-1 on tower”: Allow Bash?")
             assert "don't ask again" not in screen.text
