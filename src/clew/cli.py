@@ -551,7 +551,13 @@ def talk(args: list[str]) -> int:
     from clew.core.messages.errors import CommandLineError
     from clew.session.flags import parse
 
+    # Programs ask for the version with other options, to learn whether these are known.
+    own = args[: args.index("--")] if "--" in args else args
+    rest = [word for word in own if word not in ("-v", "--version")]
     try:
+        if len(rest) < len(own):
+            parse(rest)
+            return dispatch(["--version"])
         misspelled(args)
         options = parse(args)
         if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):

@@ -45,6 +45,17 @@ def test_version_and_help_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("usage: clew")
 
 
+def test_the_version_is_said_beside_options_that_are_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--permission-mode", "dontAsk", "--version"]) == 0
+    assert capsys.readouterr().out == f"clew {VERSION}\n"
+    assert main(["--bogus", "--version"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "unknown option --bogus" in told.err
+
+
 def test_every_command_and_option_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     shown = capsys.readouterr().out

@@ -10,12 +10,15 @@ import json
 import os
 import pty
 import shutil
+import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from signal import SIGTERM
 from typing import IO, Any
 
 import httpx2
@@ -39,6 +42,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "claude-agent-acp": ("@agentclientprotocol/claude-agent-acp@0.101.0",),
     "ai-sdk-provider-claude-code": ("ai-sdk-provider-claude-code@4.1.0",),
     "happy": ("happy@1.2.5",),
+    # A plugin: unpacked beside the programs that it runs with, without the parsers of its own search.
+    "claude-mem": ("claude-mem@13.25.3", "bun@1.4.5", "zod@4"),
     "claude-monitor": ("claude-monitor==4.0.0",),
     "claude-code-log": ("claude-code-log==1.7.0",),
     "claude-code-transcripts": ("claude-code-transcripts==0.6",),
@@ -134,6 +139,13 @@ def install(name: str, programs: Path) -> Path:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     packages = PACKAGES[name]
+    if name == "claude-mem":
+        packed = subprocess.run(
+            ["npm", "pack", "--silent", packages[0]],
+            cwd=folder, check=True, capture_output=True, encoding="utf-8", timeout=300,
+        )  # fmt: skip
+        subprocess.run(["tar", "xzf", packed.stdout.strip()], cwd=folder, check=True)
+        packages = packages[1:]
     if any("==" in package for package in packages):
         subprocess.run([UV, "venv", "--quiet", "--clear", str(folder)], check=True, timeout=300)
         words = [UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
@@ -509,3 +521,60 @@ def test_happy(begin: Callable[[str], Program]) -> None:
         program.run(program.command("happy"), "daemon", "stop")
     assert (program.work / "gold").is_dir()
     program.enter("local mode: a prompt and a permission prompt in its terminal")
+
+
+REMEMBERED = {
+    "observation": "<observation><type>discovery</type><title>Gold is made</title>"
+    "<narrative>A folder.</narrative></observation>",
+    "summary": "<summary><request>Make gold</request><completed>It is made</completed></summary>",
+}
+
+
+def test_claude_mem(begin: Callable[[str], Program]) -> None:
+    """Its hooks start a server that outlives clew, and that asks clew what to remember."""
+    program = begin("claude-mem")
+    home, plugin = program.home / ".claude-mem", program.folder / "package" / "plugin"
+    (program.home / "bin").mkdir()
+    (program.home / "bin" / "claude").symlink_to(executable())
+    # Without its script of the installation, the package's own `bun` is none.
+    (bun,) = program.folder.glob("node_modules/@oven/bun-*/bin")
+    programs = [str(program.home / "bin"), str(bun)]
+    program.environ["PATH"] = ":".join([*programs, program.environ["PATH"]])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        program.environ["CLAUDE_MEM_WORKER_PORT"] = str(free.getsockname()[1])
+
+    def answer(body: Json) -> Json:
+        text = json.dumps(body["messages"][-1])
+        if any(tool.get("name") == "Bash" for tool in body.get("tools", ())):
+            if "tool_result" in text:
+                return {"text": "It is done."}
+            return {"content": [{"tool": "Bash", "input": {"command": "mkdir gold; sleep 2"}}]}
+        kind = "summary" if "PROGRESS SUMMARY" in text else "observation"
+        return {"text": REMEMBERED[kind]}
+
+    with serving(answer) as server, program.using(server):
+        home.mkdir()
+        # It takes keys out of the environment.
+        keys = f"ANTHROPIC_API_KEY=sk-ant-test-0000\nANTHROPIC_BASE_URL={server.url}\n"
+        (home / ".env").write_text(keys, "utf-8")
+        try:
+            said = program.run(
+                executable(), "-p", "Make gold", "--allowedTools", "Bash",
+                "--plugin-dir", str(plugin),
+            )  # fmt: skip
+            assert said == "It is done.\n"
+            worker = json.loads((home / "worker.pid").read_text("utf-8"))["pid"]
+            until(lambda: remembered(home, "session_summaries", "request") == ["Make gold"])
+            assert remembered(home, "observations", "title") == ["Gold is made"]
+            os.kill(worker, 0)
+        finally:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                os.kill(json.loads((home / "worker.pid").read_text("utf-8"))["pid"], SIGTERM)
+    program.enter("a prompt is remembered: its hooks, its server and its questions to clew")
+
+
+def remembered(home: Path, table: str, column: str) -> list[str]:
+    with contextlib.closing(sqlite3.connect(home / "claude-mem.db")) as database:
+        rows = database.execute(f"select distinct {column} from {table}").fetchall()
+    return [value for (value,) in rows]

@@ -53,7 +53,8 @@ def test_a_daemon_of_a_hook_outlives_clew_and_nothing_else_does(home: Path) -> N
 
 def test_a_daemon_outlives_a_clew_that_was_killed(home: Path) -> None:
     settings(home, at("SessionStart", hook_command(f"{STARTS} true")))
-    stall = {"scenario": 1, "answers": [{"text": "x", "stall_s": 60}]}
+    faults = [{"after_events": 3, "stall_s": "forever"}]
+    stall = {"scenario": 1, "answers": [{"text": "x", "faults": faults}]}
     (home / "work").mkdir(exist_ok=True)
     with serving(stall) as server:
         process = subprocess.Popen(
