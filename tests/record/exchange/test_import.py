@@ -403,7 +403,7 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
         item("function_call_output", call_id="c3", output={"content": "no", "success": False}),
         item("function_call_output", call_id="c3", output={"content": 5}),
         item("function_call_output", call_id="gone", output="x"),
-        item("function_call", name="other", call_id="c3", arguments="{}"),
+        item("function_call", name="other", call_id="c3", arguments="not json"),
         item("function_call", name="exec_command", call_id="c4", arguments='{"cmd":"pwd"}'),
         item("web_search_call"),
         item("unheard_of"),

@@ -105,6 +105,8 @@ class Builder:
         self.new_uuid = new_uuid
         self._at = LONG_AGO
         self._open: dict[str, str] = {}
+        # The calls with each ID of the source.
+        self._made: dict[str, list[Json]] = {}
         self._calls = 0
         self._thoughts: list[Json] = []
         self._origins: list[Any] = []
@@ -187,6 +189,7 @@ class Builder:
         self._add([{k: v for k, v in entry.items() if k not in _PLACE}])
         for block in list_of(object_of(entry.get("message")).get("content")):
             if type(block) is dict and block.get("type") == "tool_use":
+                self._made[text_of(block.get("id"))] = [block]
                 self._open[text_of(block.get("id"))] = entry["uuid"]
             elif type(block) is dict and block.get("type") == "tool_result":
                 self._open[text_of(block.get("tool_use_id"))] = ANSWERED
@@ -260,9 +263,10 @@ class Builder:
         content, records = [], []
         for index, block in enumerate(blocks):
             if block["type"] == "tool_use":
-                if block["id"] in self._open:
+                if (own := self._with_own_id(block)) is None:
                     self.lose(DUPLICATE_CALL)
                     continue
+                block = own
             elif not (block.get("text") or block.get("thinking") or block.get("signature")):
                 continue
             content.append(block)
@@ -273,6 +277,22 @@ class Builder:
             self._is_kept = True
         elif content:
             self._respond(content, records, at, model, usage, fields)
+
+    def _with_own_id(self, block: Json) -> Json | None:
+        """Return a call with an ID that no other call has; None if it repeats the last one.
+
+        Some programs use an ID again for another call.
+        """
+        identifier = block["id"]
+        made = self._made.setdefault(identifier, [])
+        if made and all(made[-1].get(key) == block[key] for key in ("name", "input")):
+            return None
+        own, number = identifier, 1
+        while own in self._open:
+            own, number = f"{identifier}_{number + 1}", number + 1
+        self._open[own] = ""
+        made.append(block | {"id": own})
+        return made[-1]
 
     def _respond(
         self, said: list[Json], records: list[Any], at: str, model: str, usage: Any, fields: Json
@@ -296,18 +316,19 @@ class Builder:
         self._add([entry | fields for entry in with_origins(entries, origins)])
 
     def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
-        source = self._open.get(tool_id(call))
+        call = self._find_id(call)
+        source = self._open.get(call)
         if source is None:
             self.lose(LONE_RESULT)
             return
         if source == ANSWERED:
             self.lose(SECOND_RESULT)
             return
-        self._open[tool_id(call)] = ANSWERED
+        self._open[call] = ANSWERED
         self._add(
             [
                 factories.make_tool_answer(
-                    tool_id(call), content, uuid=self.new_uuid(), at=at, source_uuid=source,
+                    call, content, uuid=self.new_uuid(), at=at, source_uuid=source,
                     is_error=is_error,
                 )
             ]
@@ -349,11 +370,18 @@ class Builder:
 
     def is_known(self, call: str) -> bool:
         """Return whether the call was made."""
-        return tool_id(call) in self._open
+        return self._find_id(call) in self._open
 
     def is_open(self, call: str) -> bool:
         """Return whether the call was made and has no result yet."""
-        return self._open.get(tool_id(call), ANSWERED) != ANSWERED
+        return self._open.get(self._find_id(call), ANSWERED) != ANSWERED
+
+    def _find_id(self, call: str) -> str:
+        """Return the ID of the oldest open call with this ID in the source, or else of the last."""
+        identifier = tool_id(call)
+        own = [text_of(made.get("id")) for made in self._made.get(identifier, [])]
+        still_open = (name for name in own if self._open.get(name) != ANSWERED)
+        return next(still_open, own[-1] if own else identifier)
 
 
 def read_seconds(value: Any) -> float | None:

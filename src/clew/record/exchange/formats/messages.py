@@ -20,7 +20,7 @@ from clew.record.exchange.formats.conversion import (
 from clew.record.exchange.formats.reasons import INSTRUCTIONS, NO_TEXT, RESPONSE_IMAGE, UNNAMED_CALL
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model"})
-_DATA = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)")
+DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)")
 _TEXTS = frozenset({"text", "input_text", "output_text", "markdown"})
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -65,7 +65,8 @@ def take_message(build: Builder, message: Json, at: str, *, model: str = "") -> 
             build.answer(blocks, at, model=text_of(message.get("model")) or model, usage=used)
         case "tool" | "function":
             content = [b for p in _parts(message.get("content")) if (b := read_block(build, p))]
-            identifier = text_of(message.get("tool_call_id") or message.get("name"))
+            named = next(iter(list_of(message.get("tool_call_ids"))), None)
+            identifier = text_of(message.get("tool_call_id") or named or message.get("name"))
             build.result(identifier, plain(content), at, is_error=message.get("is_error") is True)
         case "system" | "developer":
             build.lose(INSTRUCTIONS)
@@ -96,7 +97,7 @@ def read_block(build: Builder, part: Json) -> Json | None:
     if text_of(part.get("type")) in _TEXTS and type(part.get("text")) is str:
         return make_text(part["text"])
     url = part.get("image_url") or part.get("imageUrl")
-    match = _DATA.fullmatch(text_of(object_of(url).get("url")) or text_of(url))
+    match = DATA_URL.fullmatch(text_of(object_of(url).get("url")) or text_of(url))
     if match:
         return make_picture(match[1], "".join(match[2].split()))
     source = object_of(part.get("source"))

@@ -23,23 +23,34 @@ TOOLS = {
     "edit": ("Edit", {"path": "file_path", "oldText": "old_string", "newText": "new_string"}),
     "grep": ("Grep", {}),
 }
+_ROLES = frozenset({"user", "assistant", "toolResult", "bashExecution", "custom"})
 _SILENT = frozenset({"thinking_level_change", "custom", "label", "model_change"})
 
 
 def recognizes(source: Source) -> bool:
     head = source.first
-    if head.get("type") != "session" or type(head.get("id")) is not str:
+    if type(head.get("id")) is not str or not (head.get("type") == "session" or _is_entry(head)):
         return False
     kinds = [line.get("type") for line in source.lines[1:50]]
     return all(type(kind) is str and "/" not in kind for kind in kinds)
 
 
+def _is_entry(line: Json) -> bool:
+    """Return whether a line is a message of a session whose beginning is missing."""
+    role = object_of(line.get("message")).get("role")
+    return line.get("type") == "message" and role in _ROLES and "timestamp" in line
+
+
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     """Convert the tree of entries: the branch written last is the live one."""
     head, *entries = source.lines
-    build = begin(text_of(head.get("id")))
-    build.item()
-    build.keep()
+    if head.get("type") == "session":
+        build = begin(text_of(head.get("id")))
+        build.item()
+        build.keep()
+    else:
+        build = begin("")
+        entries = [head, *entries]
     build.time(head.get("timestamp"))
     build.out.cwd = text_of(head.get("cwd"))
     # The first and last message of each entry, by the entry's ID.
@@ -121,7 +132,9 @@ def _message(build: Builder, message: Json, at: str) -> None:
 def _said(build: Builder, message: Json) -> list[Json]:
     blocks: list[Json] = []
     is_theirs = message.get("provider") == "anthropic"
-    for part in map(object_of, list_of(message.get("content"))):
+    content = message.get("content")
+    parts = [make_text(content)] if type(content) is str else list_of(content)
+    for part in map(object_of, parts):
         match part.get("type"):
             case "text":
                 blocks.append(make_text(text_of(part.get("text"))))

@@ -28,12 +28,10 @@ def _is_atif(value: Json) -> bool:
 
 def _is_swe_agent(value: Json) -> bool:
     history = value.get("history")
-    return (
-        type(value.get("trajectory")) is list
-        and type(history) is list
-        and len(history) > 0
-        and all(map(is_message, history))
-    )
+    if type(history) is not list or not history or not all(map(is_message, history)):
+        return False
+    # Demonstrations are only the history.
+    return type(value.get("trajectory")) is list or all("agent" in item for item in history)
 
 
 def _is_mini(value: Json) -> bool:
