@@ -9,8 +9,14 @@ import pytest
 
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.bring import bring_all
-from tests.record.exchange.test_formats import CASES, DATABASES
+from tests.record.exchange import test_chats_and_streams, test_formats
+from tests.record.exchange.test_formats import DATABASES
 
+SOURCES = [
+    case[1]
+    for cases in (test_formats.CASES, test_chats_and_streams.CASES)
+    for case in cases.values()
+]
 VALUES: list[Any] = [
     None, "", "x", 0, -1, 1.5, True, [], ["x"], [None], [[]], [{}], {}, {"type": "x"}, {"a": None},
     10**30, "2026-01-01T00:00:00+99:00", "\ud800", {"type": {}}, {"role": []},
@@ -34,14 +40,14 @@ def change(value: Any, rng: random.Random) -> Any:
 
 def broken(rng: random.Random) -> bytes:
     """Return a file of an agent with lost, wrong or foreign parts."""
-    source = CASES[rng.choice(list(CASES))][1]
+    source = rng.choice(SOURCES)
     is_lines = source.document is None
     parts = list(source.lines) if is_lines else [source.document]
     for _ in range(rng.randrange(1, 4)):
         index = rng.randrange(len(parts))
         parts[index] = change(parts[index], rng)
     if is_lines and rng.random() < 0.3:
-        other = CASES[rng.choice(list(CASES))][1]
+        other = rng.choice(SOURCES)
         parts.insert(rng.randrange(len(parts) + 1), other.document or other.first)
     data = b"\n".join(json.dumps(part).encode() for part in parts)
     return data[: rng.randrange(len(data) + 1)] if rng.random() < 0.2 else data

@@ -14,7 +14,6 @@ from clew.core.normalize.origin import find_own_items
 from clew.core.normalize.target import Reader, family_of
 from clew.record.exchange.bring import BAD_LINE
 from clew.record.exchange.formats import codex, one_file, pi
-from clew.record.exchange.formats.codex import REPEATED
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally, make_picture
 from clew.record.exchange.formats.one_file import AGENT
 from clew.record.exchange.formats.reasons import (
@@ -23,6 +22,7 @@ from clew.record.exchange.formats.reasons import (
     LONE_COUNT,
     LONE_RESULT,
     NO_TEXT,
+    REPEATED,
     SEALED_SUMMARY,
     SECOND_HEADER,
     SECOND_RESULT,

@@ -27,6 +27,7 @@ from clew.record.exchange.formats.reasons import (
     INSTRUCTIONS,
     LONE_COUNT,
     NO_TEXT,
+    REPEATED,
     SEALED_SUMMARY,
     SECOND_HEADER,
     STATE,
@@ -41,7 +42,6 @@ _INJECTED = re.compile(
 _DATA = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]+)")
 _SHELLS = frozenset({"shell", "exec_command", "shell_command", "container.exec", "local_shell"})
 _SAID = ("user_message", "agent_message", "agent_reasoning")
-REPEATED = "event that repeats an item"
 SETTINGS = "settings of a turn"
 
 

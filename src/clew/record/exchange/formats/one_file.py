@@ -1,8 +1,9 @@
 """Convert conversations in one JSON value: clew's own export, and lists of API messages. Pure.
 
 The export is an object with `version`, `state`, `messages` and `metadata`. A conversation of API
-messages is a list, an object with `messages`, or one message per line. This format is the fallback
-for sources that no other format recognizes.
+messages is a list, an object with `messages`, or one message per line. Sessions of Claude Code on
+the web are an object with `loglines`. This format is the fallback for sources that no other format
+recognizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,8 @@ _OWN = frozenset({"id", "messages", *_ABOUT})
 def recognizes(source: Source) -> bool:
     value = source.document
     if type(value) is dict and len(source.lines) <= 1:
+        if type(value.get("loglines")) is list:
+            return _are_messages(value["loglines"])
         if type(value.get("messages")) is not list or "type" in value:
             return False
         is_own = set(value) <= _OWN and (set(value) & _ABOUT or not value["messages"])
@@ -53,6 +56,8 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     value = source.document
     if type(value) is not dict or len(source.lines) > 1:
         value = {"messages": value if type(value) is list else list(source.lines)}
+    elif "loglines" in value:
+        value = value | {"messages": value["loglines"]}
     metadata, state = object_of(value.get("metadata")), object_of(value.get("state"))
     build = begin(text_of(state.get("sessionId")) or text_of(value.get("id")))
     build.out.title = text_of(state.get("title")) or text_of(value.get("title"))

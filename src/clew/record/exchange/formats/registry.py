@@ -2,8 +2,12 @@
 
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats import (
+    ai_studio,
     aider,
     amp,
+    antigravity,
+    chatgpt,
+    claude_ai,
     cline,
     codex,
     continue_dev,
@@ -17,9 +21,11 @@ from clew.record.exchange.formats import (
     kimi,
     one_file,
     opencode,
+    openhands,
     pi,
     qwen,
     specstory,
+    streams,
     trajectory,
     vibe,
 )
@@ -28,8 +34,9 @@ from clew.record.exchange.formats.frame import Format, Source
 FORMATS = tuple(
     module.FORMAT
     for module in (
-        aider, amp, cline, codex, continue_dev, copilot, crush, cursor, factory,
-        gemini, goose, grok, kimi, opencode, pi, qwen, specstory, trajectory, vibe,
+        ai_studio, aider, amp, antigravity, chatgpt, claude_ai, cline, codex,
+        continue_dev, copilot, crush, cursor, factory, gemini, goose, grok, kimi,
+        opencode, openhands, pi, qwen, specstory, streams, trajectory, vibe,
     )
 )  # fmt: skip
 TITLES = {item.name: item.title for item in FORMATS}
