@@ -119,7 +119,17 @@ class Answerer:
 
 
 class Havoc:
-    def __init__(self, folder: Path, *, seed: int, database: Cluster | None = None) -> None:
+    """One session. Before its last prompt, the network is parted for `partition_s`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seed: int,
+        database: Cluster | None = None,
+        partition_s: float = 0.0,
+    ) -> None:
+        self._partition_s = partition_s
         self._random = random.Random(seed)
         self._seed = seed
         self._folder = folder
@@ -170,6 +180,11 @@ class Havoc:
                     viewer.type(f"say {next(self._numbers)}")
                 await asyncio.sleep(self._random.choice((0, 0.02, 0.1, 0.4)))
                 viewer = await self._strike(viewer)
+            if self._partition_s:
+                await self._prompt(f"do {next(self._numbers)}")
+                self._proxy.part()
+                await asyncio.sleep(self._partition_s)
+                self._proxy.heal()
             self._proxy.chance = 0.0
             await self._prompt("say the last")
             await self._until_answered("say the last")
@@ -423,10 +438,13 @@ async def until(holds: Callable[[], bool], why: str) -> None:
         await asyncio.sleep(0.1)
 
 
-def run_havoc(folder: Path, *, kills: int, seed: int, is_postgres: bool = False) -> Json:
+def run_havoc(
+    folder: Path, *, kills: int, seed: int, is_postgres: bool = False, partition_s: float = 0.0
+) -> Json:
     database = Cluster(folder / "pg") if is_postgres else None
     try:
-        return asyncio.run(Havoc(folder, seed=seed, database=database).run(kills))
+        havoc = Havoc(folder, seed=seed, database=database, partition_s=partition_s)
+        return asyncio.run(havoc.run(kills))
     finally:
         if database is not None:
             database.kill()

@@ -24,6 +24,13 @@ def test_kills_and_faults_lose_and_repeat_nothing(
     record_property("kills, with nothing lost or doubled", sum(found["kills"].values()))
 
 
+@pytest.mark.crash
+def test_a_partition_of_a_minute_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """No byte passes, and no connection ends: both sides have to find out by themselves."""
+    found = run_havoc(tmp_path, kills=4, seed=6, partition_s=60.0)
+    assert found["prompts"] >= 3
+
+
 @pytest.mark.e2e
 def test_a_database_that_is_killed_loses_nothing(tmp_path: Path, record_property: Note) -> None:
     found = run_havoc(tmp_path, kills=40, seed=1, is_postgres=True)
