@@ -140,7 +140,7 @@ def test_an_empty_line_opens_the_browser_and_a_typed_key_is_checked(
 ) -> None:
     environ = prepare(tmp_path, router)
     with OnScreen(tmp_path, "", "login", "router", env=environ, columns=160) as screen:
-        screen.expect("leave it empty to log in in a browser")
+        screen.expect("leave it empty to log in with a browser")
         screen.type("\r")
         screen.expect("Open this page to log in")
         screen.expect("(key sk-or-v1-012...xyz)")

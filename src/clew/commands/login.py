@@ -153,7 +153,7 @@ def main(argv: list[str]) -> int:
         "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
     )
     parser.add_argument(
-        "--browser", action="store_true", help="Log in in a browser, which grants a new key"
+        "--browser", action="store_true", help="Log in with a browser, which grants a new key"
     )
     parser.add_argument("--keyring", action="store_true", help="Save the key in the keyring")
     parser.add_argument("--no-check", action="store_true", help="Save the key without a request")
@@ -204,7 +204,7 @@ def read_key(row: ServiceRow, *, is_typed: bool, in_browser: bool) -> str:
     if is_typed and row.keys_url:
         sys.stdout.write(f"Create an API key at {row.keys_url}\n")
     if not in_browser:
-        hint = "; leave it empty to log in in a browser" if is_typed and row.login_url else ""
+        hint = "; leave it empty to log in with a browser" if is_typed and row.login_url else ""
         read = getpass.getpass(f"API key (hidden{hint}): ") if is_typed else sys.stdin.read()
         in_browser = bool(hint) and not read.strip()
         if not in_browser:

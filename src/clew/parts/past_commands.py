@@ -91,7 +91,7 @@ class PastCommands:
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 self._calls[str(block.get("id"))] = block
         if not has_any(message, "origin", "toolUseResult", "attachment"):
-            return  # As most messages: none of what follows finds anything in it.
+            return  # Like most messages, it contains nothing that the code below looks for.
         call = persons_call(message)
         if call is not None:
             self._calls[call["id"]] = call

@@ -1,7 +1,7 @@
-"""Telemetry by OpenTelemetry (OTLP over HTTP), only if the user switches it on, to where they say.
+"""Telemetry by OpenTelemetry (OTLP over HTTP), off unless the user turns it on.
 
 The variables, metrics and events are those that dashboards for Claude Code know. Texts of prompts
-and inputs of tools are left out unless a variable asks for them; secrets are masked always.
+and inputs of tools are left out unless a variable asks for them; secrets are always masked.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ Attributes: TypeAlias = Mapping[str, Value]
 PREFIX = "claude_code."
 METRICS, LOGS = "metrics", "logs"
 USUAL_ENDPOINT = "http://localhost:4318"
-# What is not sent yet; the oldest records beyond this are dropped, and counted.
+# The most records that wait to be sent; the oldest ones beyond this are dropped and counted.
 MOST_RECORDS = 2048
 SEND_S, LAST_S = 10.0, 3.0
 MAX_VALUE_CHARS = 4096
@@ -54,7 +54,7 @@ DELTA, CUMULATIVE = 1, 2
 
 
 class TelemetryTarget(Struct, frozen=True, kw_only=True):
-    """Where one signal goes, and how often."""
+    """The destination of one signal, and the interval at which it is sent."""
 
     url: str
     headers: tuple[tuple[str, str], ...]
@@ -69,7 +69,7 @@ class TelemetryTarget(Struct, frozen=True, kw_only=True):
 
 
 class TelemetryPlan(Struct, frozen=True, kw_only=True):
-    """What the environment asks for. `problems` name what clew does not do of it."""
+    """The telemetry that the environment requests. `problems` name what clew can't send."""
 
     targets: Mapping[str, TelemetryTarget] = {}
     resource: Attributes = {}
@@ -168,7 +168,7 @@ class Telemetry(Part):
         self._started_s: dict[str, float] = {}
         # The latest responses, because one may be reported twice.
         self._seen: deque[tuple[str, str]] = deque(maxlen=100)
-        # What was in the ledger before, and what was sent of each sum.
+        # The ledger's sums at the start, and how much of each sum was sent.
         self._before = {(METRICS, *key): value for key, value in self._sums().items()}
         self._sent: dict[tuple[str, ...], float] = {}
         self._helper_headers: tuple[tuple[str, str], ...] | None = None

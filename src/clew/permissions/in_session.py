@@ -248,7 +248,7 @@ class SessionRules:
     def keeps_results_in(self, *folders: Path) -> None:
         """Let the model read the tool results stored in these folders.
 
-        A session's files may come from somebody else. A link in them could lead to any folder.
+        A session's files may come from someone else. A link in them could lead to any folder.
         """
         places = [
             f"{os.path.realpath(folder.parent.parent)}/{folder.parent.name}/{folder.name}"

@@ -72,7 +72,7 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
 
 
 def find_left_ms(hook: Hook, handler: CommandHook) -> int:
-    """Return what of a hook's processes may continue after clew: daemons, or all for a while."""
+    """Return which processes of a hook may continue after clew: daemons, or all for a while."""
     if not hook.is_background:
         return DAEMONS_LEFT
     return round((handler.timeout or USUAL_TIMEOUT_S) * 1000)

@@ -58,7 +58,7 @@ def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass:
     """Return the permission mode in which an agent works.
 
     The definition's own mode applies if it is narrower than the session's or comes from the user.
-    While the session plans, nothing is changed, whoever would change it.
+    While the session plans, no agent changes anything.
     """
     own = spec.mode
     if own is None or session_mode in (own, "plan"):

@@ -86,7 +86,7 @@ class Git:
 def is_own(tree: Worktree, name: str) -> bool:
     """Return whether clew could have made a worktree with this name.
 
-    The fields may come from a session that somebody else wrote, and name any folder and any branch.
+    The fields may come from a session that someone else wrote, and name any folder and any branch.
     """
     place = Path(os.path.realpath(Path(tree.repository, FOLDER)), name)
     return (

@@ -76,7 +76,7 @@ class WorkerLink:
         """Forget a token that has expired, or was revoked with its device."""
         if error.status != 401:
             return error
-        # A request that was sent earlier must not discard the token that came in between.
+        # A request that was sent earlier must not discard the token that arrived in the meantime.
         if token == self._token:
             self._token = ""
         return ExpiredTokenError(error.status, error.reason, str(error))

@@ -46,7 +46,7 @@ def describe_denial(text: str) -> str:
 def add_display(frame: Json) -> Json:
     """Return a frame for viewers; a failed call whose result is written for the model gets `display`.
 
-    It is the text that people see instead.
+    It is the text that users see instead.
     """
     content = object_of(frame.get("message")).get("content")
     first = (

@@ -375,7 +375,7 @@ class CallStory:
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(GUTTER))
         if self.state == "running":
-            # What runs, not only what the model calls it.
+            # Show the command itself, not only the model's description of it.
             rows += ([Span(GUTTER), *row] for row in islice(self._command(inner), 1))
         rows += ([Span(GUTTER), *agent.live(inner)] for agent in self.agents)
         for words in lines_of(self.progress)[-PROGRESS_ROWS:]:

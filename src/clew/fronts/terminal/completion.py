@@ -133,7 +133,7 @@ class Completion:
         if now == self._asked:
             return None
         self._asked = now
-        # A selection among the suggestions for an earlier word does not hold for this one.
+        # A selection among the suggestions for an earlier word does not apply to this one.
         self.is_chosen = False
         if now is None or before == self._dismissed:
             self._hide()

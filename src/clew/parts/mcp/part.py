@@ -76,7 +76,7 @@ class Connected(Part):
         )
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
-        # How long something waits for the servers at most; 0 if nothing does.
+        # The longest time that anything waits for the servers; 0 if nothing does.
         self._awaited_s = 0.0
         self._failures: tuple[str, ...] = ()
         self._told_revision = 0
@@ -261,7 +261,7 @@ class Connected(Part):
         return [fact for fact in facts if fact is not None]
 
     def _stop_waiting(self) -> None:
-        """Offer the tools that there are, and note which servers are missing."""
+        """Offer the available tools, and note which servers are missing."""
         self._failures = tuple(
             f"MCP server {server.name}: {server.hindrance} (see /mcp)"
             for server in self.clients()

@@ -52,7 +52,7 @@ LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 def refuse_links(transcript: Path, home: Path) -> None:
     """Raise `SessionError` if files of a session that is outside the config home are links.
 
-    Such a session may be somebody else's, and its files are read without a question.
+    Such a session may be someone else's, and clew reads its files without asking.
     """
     if Path(os.path.realpath(transcript)).is_relative_to(os.path.realpath(home)):
         return

@@ -374,7 +374,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool, leaves:
                     news = (b"off\n" if adopted_child.is_called_off else b"") + news
                     adopted_child.told(status, takes_rest=is_gone(clew))
         ended = status is not None
-        # Once the tree has to end, daemons that may continue are none of it any more.
+        # Once the tree has to end, daemons that may continue no longer belong to it.
         session = child if leaves == DAEMONS_LEFT and deadline is not None else None
         is_over = ended and not (
             tree_lives(child, adopts=adopts) if session is None else find_tree(session)
