@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.tools.spill import IN_FILE
-from clew.fronts.headless.permission import NOBODY
+from clew.core.messages.text import NOBODY_TO_ASK
 from clew.system.config.layers import NOT_TRUSTED
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
@@ -52,7 +52,7 @@ def test_what_no_rule_allows_is_asked_whatever_the_server_says_of_it(tmp_path: P
     with serving(plan, strict=True) as server:
         clew(tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")))
         (result,) = results(server)
-    assert NOBODY in result
+    assert NOBODY_TO_ASK in result
 
 
 def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
             "--allowedTools", "mcp__memo",
         )  # fmt: skip
         (result,) = results(server)
-    assert NOBODY in result
+    assert NOBODY_TO_ASK in result
 
 
 def test_a_tool_that_is_denied_as_a_whole_is_not_offered(tmp_path: Path) -> None:

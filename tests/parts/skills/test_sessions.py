@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from clew.fronts.headless.permission import NOBODY
+from clew.core.messages.text import NOBODY_TO_ASK
 from clew.testing.server import serving
 from tests.agent.compaction.window import SUMMARY, is_summary_request
 from tests.fronts.headless.clew_process import clew, transcripts
@@ -127,7 +127,7 @@ def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None
         asked = len(server.requests)
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["terminal_reason"] is None
-    assert NOBODY not in why
+    assert NOBODY_TO_ASK not in why
     assert (added.returncode, allowed.returncode, asked) == (0, 0, 1), allowed.stderr
     assert (home / "work" / "made too").exists()
 
