@@ -316,6 +316,12 @@ def append_events(
     return stored
 
 
+def has_event(transaction: Transaction, session: str, event_id: str) -> bool:
+    """Return whether the log of a session has an event."""
+    query = "SELECT 1 FROM event WHERE session=? AND id=?"
+    return bool(transaction.run(query, session, event_id))
+
+
 def is_same(body: bytes, other: bytes) -> bool:
     return body == other or bool(msgspec.json.decode(body) == msgspec.json.decode(other))
 

@@ -15,6 +15,8 @@ from clew.serve.log import RefusedError
 from clew.system.process.programs import OWN_COMMAND
 
 START_S = 30.0
+# How long a worker may take to send the history of its session.
+HISTORY_S = 10.0
 POLL_S = 0.1
 LAST_S = 10.0
 # The server is this machine's own, so there is nothing to hide from it.
@@ -22,7 +24,11 @@ SETTINGS = '{"remoteAnswers":"session","remoteSealed":false}'
 
 
 class Workers:
-    """The running workers. `is_connected` returns whether a worker has reached the server."""
+    """The running workers.
+
+    `is_connected` returns whether a worker has reached the server, and `has_event` whether it has
+    sent an event.
+    """
 
     def __init__(
         self,
@@ -30,10 +36,12 @@ class Workers:
         token: str,
         environ: Mapping[str, str],
         is_connected: Callable[[str], Awaitable[bool]],
+        has_event: Callable[[str, str], Awaitable[bool]],
     ) -> None:
         self._url = url
         self._environ = dict(environ) | {"CLEW_REMOTE_URL": url, "CLEW_REMOTE_TOKEN": token}
         self._is_connected = is_connected
+        self._has_event = has_event
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._starting = asyncio.Lock()
 
@@ -80,6 +88,15 @@ class Workers:
             except TimeoutError:
                 process.terminate()
                 raise RefusedError(503, "not_started", "clew did not start in time") from None
+
+    async def wait_for_history(self, session: str, last: str) -> None:
+        """Wait until a worker has sent the last event of its session, so that a prompt follows it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HISTORY_S):
+                while True:
+                    if await self._has_event(session, last):
+                        return
+                    await asyncio.sleep(POLL_S)
 
     async def aclose(self) -> None:
         """End all workers; a worker that does not end in time is killed."""

@@ -106,7 +106,11 @@ async def run(options: argparse.Namespace) -> int:
                 return False
             return bool(show_session(session_row)["connection_status"] == "connected")
 
-        workers = Workers(url, token, os.environ, is_connected)
+        async def has_event(session: str, event_id: str) -> bool:
+            query = partial(log.has_event, session=session, event_id=event_id)
+            return await database.read(query)
+
+        workers = Workers(url, token, os.environ, is_connected, has_event)
         shelf = LocalShelf(home, workers, read_folders)
         server = SessionServer(database, hosts=LOOPBACK, shelf=shelf)
         listener = WebListener(server, "127.0.0.1", port)

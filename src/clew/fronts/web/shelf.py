@@ -26,6 +26,8 @@ from clew.system.clock import get_timestamp
 
 MOST_LISTED = 300
 MOST_HITS = 50
+# The last events of a session, among which is one that its worker sends, too.
+RECENT, MESSAGES = 20, ("user", "assistant")
 
 
 class LocalShelf:
@@ -155,7 +157,11 @@ class LocalShelf:
         shown = await self.show_session(session)
         if shown["read_only"]:
             raise RefusedError(409, "open_elsewhere", shown["why"])
+        page = await asyncio.to_thread(read_page, self._find(session), "", RECENT)
         await self._workers.start(["--resume", session], session, shown["config"]["cwd"])
+        said = [str(e["event_id"]) for e in page.events if e["payload"]["type"] in MESSAGES]
+        if said:
+            await self._workers.wait_for_history(session, said[-1])
 
     async def start(self, folder: str) -> str:
         """Start a session in a folder that already has sessions."""
