@@ -45,6 +45,9 @@ def test_messages_of_other_sides_say_which_side() -> None:
     assert frame["tool_use_result"] == {"a": 1}
     assert frame["parent_tool_use_id"] == "toolu_1"
     assert frame["origin"] == {"kind": "human"}
+    denied = wire.user(entry | {"toolDenialKind": "permission-rule"}, session_id="s")
+    assert denied["tool_denial_kind"] == "permission-rule"
+    assert "tool_denial_kind" not in frame
 
 
 def test_events_of_the_stream_go_out_as_they_came() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
+from clew.core.messages.text import (
+    CANCELLED,
+    NOBODY_TO_ASK,
+    REASON_FOR_ASKING,
+    describe_user_rejection,
+)
 from clew.fronts.render.displays import (
+    add_display,
     describe_denial,
     describe_for_user,
     strip_agent_note,
@@ -15,6 +22,7 @@ from clew.fronts.render.displays import (
 )
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
+from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
 
@@ -151,3 +159,53 @@ def test_what_only_tells_the_model_how_to_continue_is_left_out(
     strip: Callable[[], str], kept: str
 ) -> None:
     assert strip() == kept
+
+
+def failed(text: Any, **more: Any) -> dict[str, Any]:
+    block = {"type": "tool_result", "content": text, "is_error": True}
+    return {"type": "user", "message": {"content": [block]}, **more}
+
+
+UNASKED = NOBODY_TO_ASK + REASON_FOR_ASKING.format(why="touch a: changes files")
+DENIED = {"tool_denial_kind": "permission-rule"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "display"),
+    [
+        (failed(UNASKED, **DENIED), "Not run, because it needed approval: touch a: changes files"),
+        (failed(describe_user_rejection("use b"), **DENIED), "Denied: use b"),
+        (failed("PreToolUse:Bash hook error: no", **DENIED), "Blocked by PreToolUse hook: no"),
+        (failed(CANCELLED), "Cancelled before it started"),
+        (failed("<tool_use_error>No file.</tool_use_error>"), "No file."),
+        (failed("No file. Look for it.", tool_use_result="Error: No file."), "No file."),
+        # What is for people already, and what is no failed call.
+        (failed("exit code 1"), None),
+        (failed([{"type": "text", "text": CANCELLED}]), None),
+        ({"type": "user", "message": {"content": CANCELLED}}, None),
+        ({"type": "user", "message": {"content": []}}, None),
+        ({"type": "user", "message": {"content": [{"type": "text", "text": "hi"}]}}, None),
+        (
+            {"type": "user", "message": {"content": [{"type": "tool_result", "content": "ok"}]}},
+            None,
+        ),
+        ({"type": "assistant", "message": {"content": [{"type": "text", "text": "hi"}]}}, None),
+    ],
+)
+def test_viewers_get_the_display_form_of_a_failed_call(
+    frame: dict[str, Any], display: str | None
+) -> None:
+    assert add_display(frame) == (frame if display is None else frame | {"display": display})
+
+
+def test_a_resumed_session_says_why_a_call_did_not_run(tmp_path: Path) -> None:
+    calls = [uses({"tool": "Bash", "input": {"command": "touch made"}}), {"text": "so be it"}]
+    with serving(by_prompt({"go": calls})) as server:
+        assert clew(tmp_path, server.url, "-p", "go").returncode == 0
+        with Terminal(tmp_path, server.url, "--continue") as terminal:
+            terminal.expect("so be it")
+            terminal.type("\x04")
+            assert terminal.end() == 0
+    shown = " ".join(terminal.all.split())
+    assert "Not run, because it needed approval: touch made" in shown
+    assert "Continue with calls" not in shown
