@@ -117,6 +117,8 @@ def test_a_denied_call_is_told_to_people_and_not_in_the_words_for_the_model(
         screen.wait_text(".tool.denied", "Not run, because it needed approval: touch made")
         screen.wait(".tool.failed")
         shown = screen.page.inner_text("main")
+        # Without a repository, there is no branch to show.
+        assert "HEAD" not in screen.page.inner_text(".titles .sub")
         for words in ("Continue with calls", "no user can be asked", "tool_use_error"):
             assert words not in shown
         screen.close()

@@ -136,7 +136,7 @@ export class Rows {
 				const counted = edits.map((edit) => countChange(String(edit.old_string ?? ''), String(edit.new_string ?? '')));
 				const [more, less] = [0, 1].map((i) => counted.reduce((sum, one) => sum + one[i], 0));
 				return {
-					head: label('Edit', path, changeCount(more, less)),
+					head: label('Edit', path, !isBad && changeCount(more, less)),
 					isOpen: true,
 					body: () => (isBad ? this.output(item) : h('div', null, drawEdits(item, edits))),
 				};

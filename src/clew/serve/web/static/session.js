@@ -314,7 +314,8 @@ export class SessionView {
 		const about = this.about, meta = about.external_metadata ?? {};
 		this.title.textContent = visible(about.title || 'Session');
 		document.title = `${this.model.questions.size ? `(${this.model.questions.size}) ` : ''}${about.title || 'Session'} · clew`;
-		this.sub.textContent = visible([this.cwd, meta.git_branch].filter(Boolean).join(' · '));
+		// Without a repository or a branch, the transcript names HEAD.
+		this.sub.textContent = visible([this.cwd, meta.git_branch !== 'HEAD' && meta.git_branch].filter(Boolean).join(' · '));
 		this.showCards();
 		this.showLink();
 		this.showSide();
