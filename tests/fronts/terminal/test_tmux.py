@@ -200,7 +200,7 @@ def test_vim_keys_in_a_real_terminal(tmp_path: Path, tmux: Tmux) -> None:
 def test_the_first_run_without_a_key_says_three_ways_and_a_session_stands(tmux: Tmux) -> None:
     tmux.start("", command(), **NO_KEY, OLLAMA_HOST="127.0.0.1:9")
     tmux.expect("No model configured")
-    for way in ("clew login", "Local model", "clew demo"):
+    for way in ("/login SERVICE", "Local model", "clew demo"):
         tmux.expect(way)
     tmux.expect("default")
     tmux.words("/status")

@@ -123,7 +123,7 @@ def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
     assert shown.tail(60, 5) == ["○ Bash: make test (waiting)"]
     fed(shown, ToolStarted(block=block, title="Bash: run the tests"))
     fed(shown, ToolProgressed(tool_use_id="t1", data=Progress(text="a\nb\nc\nd\n", data={})))
-    assert shown.tail(60, 5) == ["○ Bash: run the tests", "  b", "  c", "  d"]
+    assert shown.tail(60, 5) == ["○ Bash: run the tests", "  $ make test", "  b", "  c", "  d"]
     ran = Ran(exit_code=1, stdout="", stderr="not on a Friday")
     said = HookFinished(hook_id="h", name="PostToolUse:Bash", event="PostToolUse", ran=ran,
                         title="check.sh", tool_use_id="t1")  # fmt: skip
