@@ -100,16 +100,16 @@ def format_preview(planned: RestorePlan, blobs: Blobs, where: str) -> str:
     changes = plan_file_changes(planned, blobs)
     lines = [*_files(changes), *find_conflicts(planned)]
     if not lines:
-        lines = ["no file changes"]
+        lines = ["No file would change"]
     if planned.conversation:
-        lines.append(f"the conversation would be {where}")
+        lines.append(f"The conversation would end {where}")
     return "\n".join(lines)
 
 
 def _files(changes: list[PlannedFile]) -> Iterator[str]:
     left = SHOWN_LINES_WHOLE
     for change in changes:
-        yield f"would be {change.verb}: {change.path} (+{change.insertions} -{change.deletions})"
+        yield f"Would be {change.verb}: {change.path} (+{change.insertions} -{change.deletions})"
         room = min(left, SHOWN_LINES)
         yield from (f"    {line}" for line in change.lines[:room])
         if len(change.lines) > room:

@@ -151,7 +151,7 @@ def branched(home: Path, url: str) -> None:
         screen.type("/rewind\r")
         screen.expect("> 1. to the left")
         screen.type("\r")
-        screen.expect("would be before “to the left”")
+        screen.expect("would end before “to the left”")
         # No file changed, so there is nothing else to restore.
         screen.expect("> 1. Conversation only")
         assert "files" not in screen.picture.partition("> 1. Conversation only")[2]
