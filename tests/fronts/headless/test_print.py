@@ -2,10 +2,13 @@
 
 import json
 import os
+import random
+import select
 import signal
 import subprocess
 from base64 import b64decode
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from clew.testing.server import serving
 from tests.agent.tools.pictures import pdf
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts, until
+from tests.fronts.headless.forked import Forked
 from tests.requirements import requirement
 
 PIXEL = (
@@ -337,6 +341,40 @@ def test_an_answer_that_was_stored_is_printed_despite_a_signal(
         assert child.returncode == 128 + number
     page = Path(__file__).parents[3] / "docs" / "using" / "options.md"
     assert f"| {128 + number} | {number.name}" in page.read_text("utf-8")
+
+
+def is_stored(home: Path) -> bool:
+    return any(b"Here." in path.read_bytes() for path in transcripts(home))
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(600)
+def test_no_answer_that_was_stored_is_lost_to_a_signal(tmp_path: Path) -> None:
+    """Two hundred runs that a signal ends, at some moment after the answer's line was written."""
+    rng, hit = random.Random(7), 0
+    forms = (("text",), ("json",), ("stream-json", "--verbose"))
+    with serving(scenario({"text": "Here.", "times": "always"}), strict=True) as server:
+        for number in count():
+            home = tmp_path / str(number)
+            (home / "work").mkdir(parents=True)
+            sent = rng.choice((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+            with Forked(
+                ("-p", "hi", "--output-format", *forms[number % len(forms)]),
+                cwd=home / "work",
+                env=environment(home, server.url),
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+            ) as child:
+                until(partial(is_stored, home))
+                select.select([], [], [], rng.choice((0, 0, 0, rng.random() * 0.05)))
+                child.send_signal(sent)
+                assert child.stdout is not None
+                assert b"Here." in child.stdout.read()
+            # Others had ended before the signal came.
+            assert child.returncode in (0, 128 + sent, -sent)
+            hit += child.returncode == 128 + sent
+            if hit == 200:
+                return
 
 
 @requirement("R104", "R112")
