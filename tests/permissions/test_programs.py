@@ -8,6 +8,7 @@ from clew.permissions.decision import runs_confined
 from clew.permissions.programs import ROWS, read_arguments, row_of
 from clew.permissions.readonly import is_reader
 from clew.permissions.request import Mode
+from clew.permissions.resolver import make_resolver
 from clew.permissions.session_rules import program_folders
 from clew.permissions.shell import split
 from tests.permissions.world import World
@@ -459,3 +460,22 @@ def test_a_rule_for_exactly_a_line_counts_in_any_order(world: World) -> None:
 def test_a_program_from_the_input_is_read(world: World, rule: str) -> None:
     command = "python3 - <<'X'\nprint(1)\nX"
     assert world.bash(command, world.rules(allow=[rule.replace("⏎", "\n")])) == "allow"
+
+
+def test_what_reads_its_folder_asks_where_the_shell_has_left_the_workspace(world: World) -> None:
+    before, here = world.resolve, str(world.cwd)
+    lines = (
+        "ls", "ls -la", "tree", "du -sh", "fd x", "find", "find . -name x", "rg x", "grep -r x",
+        "git log", "git log -p", "git status", "git -P show", "true; ls", "ls | head", "cat x",
+    )  # fmt: skip
+    known = (f"ls {here}", f"cat {here}/a.py", f"tree {here}", f"fd x {here}", "pwd", "echo x")
+    try:
+        for folder in (world.home, world.cwd.parent):
+            world.resolve = make_resolver(cwd=str(folder), home=str(world.home))
+            assert [line for line in lines if world.bash(line) != "ask"] == []
+            assert [line for line in known if world.bash(line) != "allow"] == []
+            assert world.bash("git log", world.rules(allow=["Bash(git log:*)"])) == "allow"
+        world.resolve = make_resolver(cwd=f"{here}/src", home=str(world.home))
+        assert [line for line in (*lines, *known) if world.bash(line) != "allow"] == []
+    finally:
+        world.resolve = before

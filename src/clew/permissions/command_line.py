@@ -18,6 +18,7 @@ from clew.permissions.files import (
     TAKES_ALL,
     Bench,
     judge_use,
+    list_uses,
     reaches_otherwise,
 )
 from clew.permissions.git import normalize_git, split_git
@@ -41,7 +42,7 @@ from clew.permissions.readonly import (
 from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule
 from clew.permissions.shell import Assignment, ShellProblem, Simple, join_words
-from clew.permissions.uses import TEXT_ONLY, Use, find_redirect_uses, resolve_word, uses_of
+from clew.permissions.uses import TEXT_ONLY, Use, find_redirect_uses, resolve_word
 from clew.permissions.words import Word
 from clew.permissions.wrappers import CommandPart, Everything, get_basename, read_env_assignments
 
@@ -196,7 +197,7 @@ def judge_part(bench: Bench, part: CommandPart, line_rule: PermissionRule | None
     findings = [restrained] if restrained is not None else []
     findings += [from_problem(bench, problem, allow) for problem in part.problems]
     looks = only_reads(command, bench.context.cwd)
-    uses = uses_of(command)
+    uses = list_uses(bench, command)
     covering_rule = allow if covers(bench, command, entry, line_rule) else None
     all_findings = [
         judge_use(bench, u, covering_rule) for u in uses if u.named or not part.plain_wrapper

@@ -26,7 +26,7 @@ from clew.permissions.protected import (
 from clew.permissions.request import Context, Resolve, ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.shell import Simple
-from clew.permissions.uses import Access, Use, resolve_word
+from clew.permissions.uses import Access, Use, current_folder_use, resolve_word, uses_of
 from clew.permissions.words import Word
 from clew.permissions.wrappers import get_basename
 
@@ -276,6 +276,18 @@ def is_outside(bench: Bench, path: ResolvedPath) -> bool:
     The workspace of a session may be the home folder. The files in it are then judged by name only.
     """
     return not in_workspace(path, bench.context)
+
+
+def list_uses(bench: Bench, command: Simple) -> list[Use]:
+    """Return the files that a command touches.
+
+    The shell may have moved out of the workspace since. Its folder then counts for commands that
+    read it without being told to, such as `ls` and `git log`.
+    """
+    uses, here = uses_of(command), current_folder_use(command)
+    if here is not None and any(is_outside(bench, bench.resolve(path)) for path in here.paths):
+        uses.append(here)
+    return uses
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:

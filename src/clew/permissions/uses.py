@@ -91,6 +91,9 @@ PATTERN_FIRST = frozenset({"perl", "zgrep", "xargs"})
 LISTS_NAMES = frozenset(
     {"find", "ls", "tree", "du", "stat", "cd", "fd", "fdfind", "namei", "realpath", "readlink"}
 )
+# These list the folder in which they run if no operand names another. All others that read it, such
+# as `rg`, say so in their own uses.
+LISTS_BY_ITSELF = frozenset({"ls", "tree", "du", "fd", "fdfind"})
 # In `test`, the word after one of these operators is a file. On both sides of the comparisons
 # below, the words are files.
 FILE_TESTS = re.compile(r"-[abcdefghkprstuwxGLNOS]")
@@ -122,6 +125,20 @@ def has_known_options(name: str, command: Simple) -> bool:
     """
     row = row_of(name)
     return row is None or read_arguments(row, command.words[1:]) is not None
+
+
+def current_folder_use(command: Simple) -> Use | None:
+    """Return the folder in which a command runs, if it reads it although no argument names it."""
+    name = get_basename(command.words[0])
+    row = row_of(name) if name in LISTS_BY_ITSELF else None
+    if row is not None:
+        arguments = read_arguments(row, command.words[1:])
+        patterns = 1 if row.operands == "pattern" else 0
+        if arguments is None or len(arguments.operands) > patterns:
+            return None
+    elif name != "git":
+        return None
+    return touch(command, Word(raw=".", text="."), "read")
 
 
 def variable_uses(command: Simple) -> list[Use]:

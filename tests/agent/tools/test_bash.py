@@ -10,7 +10,7 @@ import pytest
 from clew.agent.tools.base import ToolLimits
 from clew.agent.tools.bash import Bash, spill_path
 from clew.agent.tools.search_tools import Glob, Grep
-from clew.agent.tools.shell_script import ARGUMENT_MAX_BYTES
+from clew.agent.tools.shell_script import ARGUMENT_MAX_BYTES, FOLDER_FD
 from clew.agent.tools.spill import IN_FILE, NOT_SAVED
 from tests.agent.tools.workshop import Workshop
 from tests.system.process.processes import lives, wait_ended
@@ -73,6 +73,19 @@ def test_the_folder_carries_over_and_variables_do_not(workshop: Workshop) -> Non
     assert workshop.session.cwd == f"{workshop.folder}/sub dir/inner"
     bash(workshop, "cd /; trap 'echo mine' EXIT")
     assert workshop.session.cwd == f"{workshop.folder}/sub dir/inner"
+
+
+def test_a_program_cannot_say_in_the_shells_name_where_it_ended(workshop: Workshop) -> None:
+    lie = f"echo / >/dev/fd/{FOLDER_FD}"
+    workshop.write("lie.sh", f"#!/bin/sh\n{lie}\nsleep 0.2\n").chmod(0o755)
+    for command in ("sh ./lie.sh", "./lie.sh", f"sh -c '{lie}'", "timeout 5 ./lie.sh"):
+        bash(workshop, command)
+        assert workshop.session.cwd == str(workshop.folder), command
+    workshop.write("move.sh", "cd /\n")
+    for command in (". ./move.sh", "eval 'cd /'", "f() { cd /; }; f", "command cd /", "pushd /"):
+        bash(workshop, command)
+        assert workshop.session.cwd == "/", command
+        bash(workshop, f"cd {workshop.folder}")
 
 
 def test_a_folder_that_is_gone_is_told_and_left(workshop: Workshop) -> None:

@@ -189,3 +189,13 @@ def test_notes_of_an_agent_that_are_a_link_out_of_an_untrusted_project_are_not_s
         assert DIARY not in sent
         assert ("plain notes" in sent) == (content is not None)
         assert ("can't be read" in sent) == (content is None)
+
+
+def test_an_agent_goes_on_in_no_folder_outside_of_the_workspace(tmp_path: Path) -> None:
+    repository(tmp_path)
+    diary = private(tmp_path)
+    path = first_run(tmp_path)
+    claim(path, cwd=str(diary.parent))
+    said = resume_agent(tmp_path, path, uses({"tool": "Bash", "input": {"command": "ls"}}))
+    assert "is outside the workspace" in said
+    assert diary.name not in said

@@ -114,7 +114,11 @@ class Bash(Tool[CommandInput]):
         )
         result = await run_in_shell(arguments, ctx, program, self.title(arguments))
         # A command moved to the background reports none: it no longer changes the folder.
-        ctx.session.cwd = folders[-1] if folders else ctx.session.cwd
+        if folders and folders[-1] != ctx.session.cwd:
+            from clew.agent.tools.bash_judged import may_end_elsewhere
+
+            if may_end_elsewhere(arguments.line):
+                ctx.session.cwd = folders[-1]
         return result
 
 

@@ -48,6 +48,20 @@ def may_move(line: CommandLine) -> bool:
     return any(part.command.name in MOVES for part in line.parts.parts)
 
 
+def may_end_elsewhere(line: CommandLine) -> bool:
+    """Return whether the shell itself may end in another folder than the one it began in.
+
+    Programs that it starts can't move it, but could report another folder in its name.
+    """
+    seen = line.parts
+    moving = MOVES | {".", "source", "eval"}
+    return (
+        isinstance(line.strict, Unread)
+        or bool(seen.script.problems)
+        or any(part.problems or part.command.name in moving for part in seen.parts)
+    )
+
+
 def may_destroy(line: CommandLine) -> bool:
     """Return whether a part of the command line is known to be destructive or can't be parsed."""
     seen = line.parts

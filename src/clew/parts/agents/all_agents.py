@@ -248,6 +248,7 @@ class AllAgents:
         agent_id = path.stem.removeprefix("agent-")
         birth = self._as_before(agent_id, before, before.metadata)
         await self._has_folder(birth)
+        self._is_inside(birth)
         self._goes_on_in(path, agent_id)
         agent = await self._made(birth)
         hand_over_commands(
@@ -272,6 +273,20 @@ class AllAgents:
         except UserError as error:
             why = f"its worktree {birth.worktree.path} was removed and can't be restored: {error}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
+
+    def _is_inside(self, birth: Birth) -> None:
+        """Make sure that an agent's record names a folder of the workspace.
+
+        The agent is told what the folder contains, without a question.
+        """
+        folder, context = (
+            os.path.realpath(birth.cwd),
+            self._crew.context.ground.rules.standing.context,
+        )
+        trees = () if birth.worktree is None else (os.path.realpath(birth.worktree.path),)
+        if not any(Path(folder).is_relative_to(root) for root in (*context.roots, *trees)):
+            why = f"its folder {folder} is outside the workspace"
+            raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
         """Continue to write the transcript of an agent in a group to the group's folder."""
