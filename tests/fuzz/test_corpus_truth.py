@@ -13,7 +13,7 @@ from tests.permissions.usual import PROJECT
 from tests.system.sandbox.walls import can
 
 # Lines that name these say nothing where they are not installed.
-OPTIONAL = re.compile(r"\b(?:rg|fd|fdfind|jq|tree|xxd|strings|file|column|hexdump)\b")
+OPTIONAL = re.compile(r"\b(?:rg|fd|fdfind|gawk|jq|tree|xxd|strings|file|column|hexdump)\b")
 
 
 @pytest.fixture(scope="module")

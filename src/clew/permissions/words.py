@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 # Variables with a known value at the start of a path, with the path that replaces them.
 KNOWN_FOLDERS = {"HOME": "~", "PWD": "."}
 
-SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
+SECRET_NAME = re.compile(
+    r"(?i)key|token|secret|passw|credential|auth|_pwd|pgpass|dsn|_pat(?:_|\Z)|webhook|cookie"
+    r"|database_url|conn(?:ection)?_?str"
+)
 
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
 
