@@ -101,3 +101,41 @@ def test_the_servers_of_a_plugin_get_its_folder(home: Path) -> None:
     root, data = told.read_text("utf-8").split()
     assert root == str(plugin)
     assert "helper" in data
+
+
+def test_a_hook_may_ask_for_the_background_in_its_first_line(home: Path) -> None:
+    """As published: the rest of the output is the reply, for the next request after it came."""
+    asks = json.dumps({"async": True, "asyncTimeout": 20_000})
+    reply = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "LATE"}}
+    script = home / "asks"
+    script.write_text(
+        f"#!/bin/sh\ncd\necho $$ > hook\necho '{asks}'\nuntil test -e seen; do sleep 0.05; done\n"
+        f"echo '{json.dumps(reply)}'\n",
+        "utf-8",
+    )
+    script.chmod(0o755)
+    settings(home, at("SessionStart", hook_command(str(script))))
+    wait = f"touch {home}/seen; while kill -0 $(cat {home}/hook) 2>/dev/null; do sleep 0.05; done"
+    answers = [
+        {"content": [{"tool": "Bash", "input": {"command": f"{wait}; sleep 0.3"}}]},
+        {"text": "Done."},
+    ]
+    with serving({"scenario": 1, "answers": answers}) as server:
+        done = clew(home, server.url, "-p", "hi", "--allowedTools", "Bash")
+        bodies = [json.dumps(request.body) for request in server.requests if request.body]
+    assert (done.stdout, done.stderr) == ("Done.\n", "")
+    # The first request waited for nothing.
+    assert ["LATE" in body for body in bodies] == [False, True]
+
+
+def test_a_hook_in_the_background_has_the_time_that_it_asked_for(home: Path) -> None:
+    asks = json.dumps({"async": True, "asyncTimeout": 300})
+    hangs = hook_command(f"cd; echo $$ > hook; echo '{asks}'; sleep 300")
+    settings(home, at("UserPromptSubmit", hangs))
+    looks = f"sleep 1.5; kill -0 $(cat {home}/hook) && echo ALIVE || echo DEAD"
+    answers = [{"content": [{"tool": "Bash", "input": {"command": looks}}]}, {"text": "Done."}]
+    with serving({"scenario": 1, "answers": answers}) as server:
+        done = clew(home, server.url, "-p", "hi", "--allowedTools", "Bash")
+        last = json.dumps(server.requests[-1].body["messages"][-1])
+    assert done.stdout == "Done.\n"
+    assert "DEAD" in last

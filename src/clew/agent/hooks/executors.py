@@ -10,7 +10,7 @@ flood limit is killed.
 import fnmatch
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import json
@@ -24,7 +24,7 @@ from clew.agent.hooks.handlers import (
     McpToolHook,
     PromptHook,
 )
-from clew.agent.hooks.output import Ran, make_verdict
+from clew.agent.hooks.output import Ran, make_verdict, read_async_s, without_async_line
 from clew.agent.hooks.reach import HookError, Reach
 from clew.core.json_object import Json
 from clew.system.config.environment import for_programs
@@ -39,7 +39,31 @@ FLOOD_BYTES = 64 << 20
 PLACEHOLDERS = ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 
 
-async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach: Reach) -> Ran:
+class HookStdout(ProcessOutput):
+    """The standard output of a hook, which may ask in its first line to run in the background."""
+
+    def __init__(self, went_async: Callable[[float], None]) -> None:
+        super().__init__(keep_bytes=KEEP_BYTES)
+        self._went_async: Callable[[float], None] | None = went_async
+
+    def feed(self, data: bytes | memoryview) -> None:
+        super().feed(data)
+        if self._went_async is None or b"\n" not in self.head:
+            return
+        line = bytes(self.head).lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+        limit_s = read_async_s(line)
+        if limit_s is not None:
+            self._went_async(limit_s)
+        self._went_async = None
+
+
+async def run_command(
+    hook: Hook,
+    handler: CommandHook,
+    hook_input: Json,
+    reach: Reach,
+    went_async: Callable[[float], None],
+) -> Ran:
     variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
     own_variables = reach.environment()
     allowed_variables = {
@@ -50,7 +74,7 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
         reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reach.env_file.touch(0o600)
         environment["CLAUDE_ENV_FILE"] = str(reach.env_file)
-    stdout, stderr = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=KEEP_BYTES)
+    stdout, stderr = HookStdout(went_async), ProcessOutput(keep_bytes=KEEP_BYTES)
 
     async def look() -> None:
         if stdout.size + stderr.size > FLOOD_BYTES:
@@ -68,7 +92,8 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
             tick=look,
             leaves=find_left_ms(hook, handler),
         )
-    return Ran(exit_code=finished.exit.code, stdout=text(stdout), stderr=text(stderr))
+    words = without_async_line(text(stdout))
+    return Ran(exit_code=finished.exit.code, stdout=words, stderr=text(stderr))
 
 
 def find_left_ms(hook: Hook, handler: CommandHook) -> int:

@@ -181,6 +181,32 @@ def read_sequence(output: HookOutput) -> str:
     return sequence if SEQUENCES.fullmatch(sequence) else ""
 
 
+# How long a hook may run that asks in its first line to continue in the background.
+ASYNC_S = 15.0
+
+
+def read_async_s(line: str) -> float | None:
+    """Return the time limit in `{"async": true, "asyncTimeout": MS}`; None for any other line."""
+    if '"async"' not in line:
+        return None
+    try:
+        value = msgspec.json.decode(line)
+    except msgspec.MsgspecError:
+        return None
+    if not isinstance(value, dict) or value.get("async") is not True:
+        return None
+    limit_ms = value.get("asyncTimeout")
+    if isinstance(limit_ms, int | float) and not isinstance(limit_ms, bool) and limit_ms > 0:
+        return limit_ms / 1000
+    return ASYNC_S
+
+
+def without_async_line(stdout: str) -> str:
+    """Return the output of a hook without a first line that only asked for the background."""
+    line, _, rest = stdout.lstrip().partition("\n")
+    return stdout if read_async_s(line) is None else rest
+
+
 def first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0]
 

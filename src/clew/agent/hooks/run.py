@@ -59,6 +59,10 @@ class Here(Struct, frozen=True, kw_only=True):
     resolve: Resolve
 
 
+def nothing() -> None:
+    """Do nothing when a hook asks for the background."""
+
+
 class SessionHooks:
     """The hooks of one session.
 
@@ -181,18 +185,51 @@ class SessionHooks:
     async def _all(
         self, chosen: Sequence[Hook], occasion: Occasion, hook_input: Json, emit: Tell
     ) -> list[tuple[Hook, HookReply]]:
-        """Run all hooks concurrently and return the replies in listing order."""
+        """Run all hooks concurrently and return the replies in listing order.
+
+        Nothing waits for background hooks, nor for hooks that ask for the background.
+        """
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
             for hook in chosen:
                 if hook.is_background:
                     self._in_background(hook, occasion, hook_input, emit)
                 else:
-                    task = group.create_task(self._one(hook, occasion, hook_input, emit))
+                    task = group.create_task(self._waited(hook, occasion, hook_input, emit))
                     waited.append((hook, task))
         return [(hook, read(occasion.event, task.result())) for hook, task in waited]
 
-    async def _one(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> Ran:
+    async def _waited(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> Ran:
+        """Run a hook until it ends, or until it asks for the background."""
+        if not isinstance(hook.handler, CommandHook):
+            return await self._one(hook, occasion, hook_input, emit)
+        leaves = asyncio.Event()
+        task = self._group.create_task(
+            self._one(hook, occasion, hook_input, emit, went_async=leaves.set)
+        )
+        leaving = asyncio.create_task(leaves.wait())
+        try:
+            await asyncio.wait([task, leaving], return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        finally:
+            leaving.cancel()
+        if task.done():
+            return task.result()
+        self._follow_in_background(task, hook, occasion)
+        return Ran()
+
+    async def _one(
+        self,
+        hook: Hook,
+        occasion: Occasion,
+        hook_input: Json,
+        emit: Tell,
+        *,
+        went_async: Callable[[], object] = nothing,
+    ) -> Ran:
         is_shown = not isinstance(hook.handler, CallbackHook)
         hook_id, call_id = str(uuid4()), str(hook_input.get("tool_use_id", ""))
         if is_shown:
@@ -205,7 +242,7 @@ class SessionHooks:
                     tool_use_id=call_id,
                 )
             )
-        ran = self._masked(await run_hook(hook, hook_input, self._reach))
+        ran = self._masked(await run_hook(hook, hook_input, self._reach, went_async))
         if is_shown:
             await emit(
                 HookFinished(
@@ -273,8 +310,13 @@ class SessionHooks:
         return joined(late)
 
     def _in_background(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> None:
+        self._follow_in_background(self._one(hook, occasion, hook_input, emit), hook, occasion)
+
+    def _follow_in_background(
+        self, running: Awaitable[Ran], hook: Hook, occasion: Occasion
+    ) -> None:
         async def follow() -> HookOutcome:
-            ran = await self._one(hook, occasion, hook_input, emit)
+            ran = await running
             outcome = late_words(occasion, hook, read(occasion.event, ran), self._reach.shorten)
             self._late.append(outcome)
             return outcome
@@ -314,16 +356,28 @@ def calls(
     return meets(hook.handler.condition, request, state.context, state.resolve)
 
 
-async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
-    """Run one hook and return its result. Raises only CancelledError."""
+async def run_hook(
+    hook: Hook, hook_input: Json, reach: Reach, went_async: Callable[[], object] = nothing
+) -> Ran:
+    """Run one hook and return its result. Raises only CancelledError.
+
+    `went_async` is called if the hook asks for the background, with its own time limit.
+    """
     begin_s = time.monotonic()
     timeout_s = hook.timeout_s
     if hook.event.name == "SessionEnd":
         timeout_s = min(timeout_s, SESSION_END_MOST_S)
     is_timeout = False
     try:
-        async with asyncio.timeout(None if hook.is_background else timeout_s):
-            return timed(await handled(hook, hook_input, reach), begin_s)
+        async with asyncio.timeout(None if hook.is_background else timeout_s) as limit:
+
+            def leave(limit_s: float) -> None:
+                nonlocal timeout_s
+                timeout_s = limit_s
+                limit.reschedule(asyncio.get_running_loop().time() + limit_s)
+                went_async()
+
+            return timed(await handled(hook, hook_input, reach, leave), begin_s)
     except TimeoutError:
         is_timeout = True
         trouble = f"no reply within {timeout_s:g} s; the hook was stopped"
@@ -354,14 +408,16 @@ def timed(ran: Ran, begin_s: float) -> Ran:
     return replace(ran, duration_ms=round((time.monotonic() - begin_s) * 1000))
 
 
-async def handled(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
+async def handled(
+    hook: Hook, hook_input: Json, reach: Reach, went_async: Callable[[float], None]
+) -> Ran:
     # Loaded when the first hook runs.
     from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 
     handler = hook.handler
     match handler:
         case CommandHook():
-            return await run_command(hook, handler, hook_input, reach)
+            return await run_command(hook, handler, hook_input, reach, went_async)
         case HttpHook():
             return await post(handler, hook_input, reach)
         case McpToolHook():
