@@ -138,7 +138,7 @@ def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Pa
     assert "reader" in frames[0]["agents"]
 
 
-@requirement("R009", "R207")
+@requirement("R009", "R083", "R207")
 def test_a_host_hears_how_far_calls_are_the_sessions_and_those_of_agents(tmp_path: Path) -> None:
     def held(name: str) -> Json:
         line = f"echo {name}; until [ -e {name} ]; do sleep 0.05; done"

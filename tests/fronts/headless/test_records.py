@@ -143,10 +143,9 @@ def test_a_turn_is_told_and_recorded_in_the_order_in_which_it_happens(told: Told
     assert turn.index("init") < turn.index("assistant") < turn.index("user") < len(turn) - 1
 
 
-@requirement("R083", "R169", "R171", "R179", "R262", "C11")
+@requirement("R169", "R171", "R179", "R262", "C11")
 def test_nothing_that_is_only_shown_is_recorded(told: Told) -> None:
-    progress = [frame for frame in told.frames if frame["type"] == "tool_progress"]
-    assert {frame["tool_name"] for frame in progress} >= {"Bash"}
+    assert any(event["type"] == "tool_progress" for event in told.frames)
     agents = [
         json.loads(line)
         for path in (told.path.with_suffix("") / "subagents").glob("*.jsonl")

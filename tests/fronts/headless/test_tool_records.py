@@ -100,7 +100,7 @@ def test_an_interrupt_reaches_every_tool_that_runs(tmp_path: Path) -> None:
     assert [each["is_error"] for each in ended] == [True] * len(calls)
 
 
-@requirement("R136", "R105")
+@requirement("R136")
 def test_a_call_knows_the_models_tools_and_servers_of_its_session(tmp_path: Path) -> None:
     """An agent works as the session that it belongs to: with its model, tools and permissions."""
     config = json.dumps({"mcpServers": {"memo": entry("honest")}})

@@ -50,7 +50,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     config = json.dumps({"mcpServers": servers})
     calls = [{"content": [{"tool": f"mcp__rude__{n}", "input": {"text": "hey"}}]} for n in ASKS]
     plan = {"scenario": 1, "answers": [*calls, {"text": "Done.", "times": "always"}]}
-    options = ("--mcp-config", config, "--allowedTools", "mcp__rude")
+    options = ("--include-partial-messages", "--mcp-config", config, "--allowedTools", "mcp__rude")
     with serving(plan, strict=True) as server, Hosted(home, server.url, *options) as host:
         host.ask("initialize")
         host.say("go")
@@ -110,3 +110,11 @@ def test_a_server_that_died_in_a_call_is_begun_again_for_the_next(told: Told) ->
 @requirement("R011")
 def test_a_result_with_structure_is_recorded_with_it(told: Told) -> None:
     assert told.results()["structured"]["mcpMeta"] == {"structuredContent": {"degrees": 21}}
+
+
+@requirement("R083")
+def test_progress_has_what_its_tool_reports(told: Told) -> None:
+    progress = {f["tool_name"]: f["data"] for f in told.frames if f["type"] == "tool_progress"}
+    data = progress["mcp__rude__progress"]
+    assert data.pop("progress") in range(3)
+    assert data == {"type": "mcp_progress", "total": 3, "message": "on it"}

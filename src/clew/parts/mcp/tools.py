@@ -33,6 +33,8 @@ CALL_PATIENCE_S = 600.0
 # The limit for a result's size, even if a server requests more.
 RESULT_CEILING_CHARS = 500_000
 MAX_DATA = 2000
+# The most characters of a progress message.
+MESSAGE_CHARACTERS = 200
 
 
 class ServerArguments(Struct, frozen=True):
@@ -136,7 +138,7 @@ class ProgressNews:
     async def _tell(self) -> None:
         while self._last is not None:
             step, self._last = self._last, None
-            await self._ctx.emit(Progress(text=in_words(step), data={"type": "mcp_progress"}))
+            await self._ctx.emit(Progress(text=in_words(step), data=figures_of(step)))
 
     async def aclose(self) -> None:
         """Wait until the last message has been sent."""
@@ -144,12 +146,20 @@ class ProgressNews:
             await asyncio.wait([self._telling])
 
 
+def figures_of(step: Json) -> Json:
+    """Return what a progress message says, for hosts."""
+    names = ("progress", "total")
+    counts = {n: step[n] for n in names if isinstance(step.get(n), (int, float))}
+    message = as_text(step.get("message"))[:MESSAGE_CHARACTERS]
+    return {"type": "mcp_progress", **counts, **({"message": message} if message else {})}
+
+
 def in_words(step: Json) -> str:
-    done, total = step.get("progress"), step.get("total")
-    counted = f"{done:g}" if isinstance(done, (int, float)) else ""
-    if counted and isinstance(total, (int, float)):
-        counted = f"{counted} of {total:g}"
-    return " ".join(filter(None, (counted, as_text(step.get("message"))[:200])))
+    figures = figures_of(step)
+    counted = f"{figures['progress']:g}" if "progress" in figures else ""
+    if counted and "total" in figures:
+        counted = f"{counted} of {figures['total']:g}"
+    return " ".join(filter(None, (counted, figures.get("message", ""))))
 
 
 def result_of(reply: ServerReply, raw: Json, *, keeps_blocks: bool = False) -> ToolOutcome:
