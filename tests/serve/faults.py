@@ -95,6 +95,10 @@ class FaultProxy:
             await self._carry(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
             pass
+        except asyncio.CancelledError:
+            # asyncio would print a traceback for each connection that is still open at the end.
+            if not self._stop.is_set():
+                raise
         finally:
             self._tasks.discard(task)
             self._open.discard(writer)
