@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.system.process.programs import find_own_program
+from clew.fronts.terminal.prompt import CLIPBOARDS
+from clew.system.process.programs import OWN_PROGRAMS, find_own_program
 
 
 def program(folder: Path) -> str:
@@ -67,3 +68,7 @@ def test_a_folder_that_is_gone_leaves_the_systems_programs(project: Path, tmp_pa
     (project / "below").rmdir()
     project.rmdir()
     assert find_own_program("git", str(tmp_path / "system")) == system
+
+
+def test_programs_that_print_the_clipboard_are_clews_own() -> None:
+    assert {argv[0] for *_, argv in CLIPBOARDS} <= OWN_PROGRAMS

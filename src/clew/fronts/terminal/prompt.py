@@ -7,7 +7,6 @@ its placeholder is no longer in the text; an undo restores both. prompt_toolkit 
 import base64
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +32,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Theme
 from clew.system.files import read_content
+from clew.system.process.programs import find_own_program
 from clew.system.process.run import Programs
 
 # A submitted prompt: the text, and the content of its placeholders. Pure.
@@ -126,7 +126,7 @@ async def from_clipboard(environ: Mapping[str, str]) -> bytes | str:
     """Return the image in the clipboard, or a message for the user."""
     wanted = [argv for system, needs, argv in CLIPBOARDS if _fits(system, needs, environ)]
     for argv in wanted:
-        if shutil.which(argv[0], path=environ.get("PATH")) is None:
+        if find_own_program(argv[0], environ.get("PATH")) is None:
             continue
         programs = Programs(os.curdir, environ)
         try:
