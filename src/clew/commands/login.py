@@ -116,7 +116,7 @@ def delete_key(places: Places, service: str = "anthropic") -> str:
 
 
 def describe_source(row: ServiceRow) -> str:
-    """Return where a key of a service comes from, and that it is checked, for the user to read."""
+    """Tell the user where to get a key for the service, and that clew checks it."""
     page = f" from {row.keys_url}" if row.keys_url else ""
     other = f" Or run clew login {row.name} --browser in a shell." if row.login_url else ""
     return f"Paste an API key for {row.title}{page}. It is checked with one free request.{other}"

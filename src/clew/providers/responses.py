@@ -96,7 +96,7 @@ class ResponsesProvider(ForeignProvider):
         return events_of_response(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Return the request, once, without the parts that the service cannot read or find."""
+        """Return the request without what the service cannot read or find, or None if repeated."""
         status, words = find_effective_status(refused), refused.message.lower()
         names = (simple(refused.error_code), simple(refused.error_type))
         is_unsupported = "not supported" in words or "unsupported" in words or "verified" in words

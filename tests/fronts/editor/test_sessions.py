@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.compaction.summary import NO_SUMMARY
+from clew.fronts.editor import asking
 from clew.testing.server import serving
 from tests.agent.compaction.test_in_headless import PARAGRAPH, coats
 from tests.agent.compaction.window import ARGS, SUMMARY, Window, answered, text_of
@@ -381,7 +382,7 @@ def test_an_editor_with_forms_shows_all_questions_at_once(tmp_path: Path) -> Non
         session = editor.new()
         assert editor.prompt(session, "paint") == {"stopReason": "end_turn"}
         assert "red, blue" in json.dumps(server.requests[1].body["messages"][-1])
-        assert "none of these questions" in json.dumps(server.requests[2].body["messages"][-1])
+        assert asking.SKIPPED in json.dumps(server.requests[2].body["messages"][-1])
 
 
 def test_a_form_that_is_put_away_ends_the_turn(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from clew.system.jsonrpc.wire import as_object, as_text
 YES = "allow"
 NO = "reject"
 OFFER = "always-"
+SKIPPED = "Skip these questions"
 ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
 
 
@@ -132,9 +133,7 @@ class EditorQuestions:
         outcome = await self._client.ask("elicitation/create", params)
         reply = as_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
         if reply.get("action") == "decline":
-            return Refused(
-                words=describe_user_rejection("none of these questions is to be answered")
-            )
+            return Refused(words=describe_user_rejection(SKIPPED))
         answers = answers_of(arguments["questions"], reply.get("content"))
         if reply.get("action") != "accept" or not answers:
             return Refused(words=describe_user_rejection(), stop=True)

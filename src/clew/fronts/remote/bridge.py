@@ -45,8 +45,8 @@ WITHDRAWN = (
     " withdrawn; check what the call did before you repeat it."
 )
 TAKEN_OVER = (
-    "another machine has taken over this session, so it stopped here; its work here is in the local"
-    " transcript"
+    "another machine has taken over this session, so it stopped here; the local transcript"
+    " has the work done here"
 )
 
 

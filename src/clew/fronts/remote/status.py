@@ -7,7 +7,7 @@ from clew.system.clock import get_timestamp, make_id
 
 
 class LinkStatus:
-    """Whether the server can be reached, and whether it has refused this machine for good."""
+    """Tells whether the server can be reached, and whether it has rejected this machine."""
 
     def __init__(self, url: str, session_id: str, end: BridgeEnd) -> None:
         self.url = url

@@ -94,7 +94,7 @@ def describe_server(name: str, entry: Any) -> str:
 
 
 def list_defined(session: Session) -> Iterator[tuple[str, list[str]]]:
-    """Yield the files of the project's agents and skills, with what trust would enable in them."""
+    """Yield the files of the project's agents and skills, each with what trust would enable."""
     standing = session.rules.standing
     for origin, folder in find_agent_folders(standing.places, standing.sources):
         for spec in read_agent_folder(folder, origin).specs if origin == "project" else ():

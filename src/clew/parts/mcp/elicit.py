@@ -17,7 +17,7 @@ from clew.parts.mcp.protocol import as_object, as_text
 MAX_FIELDS = 12
 MAX_WORDS = 1000
 MAX_OPTIONS = 8
-EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I visited the page"
+EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "I visited the page"
 
 # In case of doubt, a form is declined, even one about "token limits".
 SECRET = re.compile(

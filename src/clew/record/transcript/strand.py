@@ -12,7 +12,7 @@ from clew.record.transcript.policy import find_block_ids
 
 
 class Strand:
-    """A chain as its writer needs it.
+    """The end of a chain, where its writer continues.
 
     `last` is the next entry's parent; `owed` entries are only written ahead. `known` maps each
     entry to its rank, in order of writing. Entries that a compaction closed are forgotten, because
