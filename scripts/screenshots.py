@@ -133,6 +133,7 @@ SESSIONS: list[tuple[Any, tuple[str, ...], list[Step]]] = [
             ("picture", "asking"),
             ("press", "\r"),
             ("see", "assertEqual(total(coins)"),
+            ("see", "Done in"),
             ("picture", "answer"),
             *(
                 step

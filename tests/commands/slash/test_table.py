@@ -13,6 +13,11 @@ def test_every_slash_command_is_found_in_its_module() -> None:
     assert len(later) > 20
 
 
+def test_help_lists_every_command_of_clew_under_a_subject() -> None:
+    listed = {name for names in table.SUBJECTS.values() for name in names}
+    assert {one.name for one in table.BUILTIN} <= listed
+
+
 def test_every_word_of_sessions_is_found_in_its_module() -> None:
     assert all(word in load() for word, (load, _) in WORDS.items())
     found = {word for load, _ in WORDS.values() for word in load()}

@@ -327,7 +327,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),
     "Permissions and settings": ("permissions", "config", "theme", "login", "logout", "add-dir", "keybindings", "vim", "statusline"),
     "Work": ("diff", "review", "commit", "verify", "todos", "tasks", "background", "goal", "loop", "agents"),
-    "Memory and extensions": ("init", "memory", "remember", "skills", "mcp", "hooks", "plugin", "reload-plugins"),
+    "Memory and extensions": ("init", "memory", "remember", "skills", "mcp", "hooks", "plugin", "reload-plugins", "ide"),
     "Help": ("help", "status", "doctor", "bug-report"),
 }  # fmt: skip
 HELP_CHARACTERS = 64
