@@ -2,13 +2,23 @@
 
 from collections.abc import Iterable
 
+# Shorter beginnings are more likely mistakes.
+MIN_BEGINNING = 3
+
 
 def find_nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the most similar of the known names, or None if none reaches `cutoff` (0 to 1)."""
+    """Return the most similar of the known names, or None if none reaches `cutoff` (0 to 1).
+
+    A name that is the beginning of only one known name means that one.
+    """
     # Imported here, because only mistakes need it.
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+    names = list(known)
+    longer = [other for other in names if other.startswith(name)]
+    if len(longer) == 1 and len(name) >= MIN_BEGINNING:
+        return longer[0]
+    return next(iter(get_close_matches(name, names, n=1, cutoff=cutoff)), None)
 
 
 def suggest_nearest(name: str, known: Iterable[str]) -> str:

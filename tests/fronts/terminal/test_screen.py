@@ -173,6 +173,23 @@ def test_the_wait_for_another_try_is_counted_down(tmp_path: Path) -> None:
         screen.expect("Interrupted")
 
 
+def test_a_small_window_keeps_when_the_next_try_is_and_how_to_stop(tmp_path: Path) -> None:
+    overloaded = {"status": 529, "headers": {"retry-after": "60"}}
+    plan = {"scenario": 1, "answers": [overloaded, {"text": "Here again."}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "go", columns=64) as screen,
+    ):
+        screen.expect(
+            lambda text: (
+                re.search(
+                    r"API overloa…\. Retrying in \d\d s \(attempt 2\)  \(esc to interrupt\)\n", text
+                )
+                is not None
+            )
+        )
+
+
 @requirement("R070", "W6")
 def test_ctrl_c_twice_ends_the_session_and_keeps_what_was_said(tmp_path: Path) -> None:
     with serving(NEVER_ENDS, strict=True) as server:

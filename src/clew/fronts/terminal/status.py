@@ -56,6 +56,8 @@ from clew.version import VERSION
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_S = 0.2
+# The fewest cells of the words about what happens, in a window that is too small for all.
+MIN_WORDS = 10
 # Estimated characters per token of a response that is still streaming.
 CHARACTERS = 4
 
@@ -131,27 +133,32 @@ class Working:
 
     def line(self, now_s: float, width: int, theme: Theme) -> Line:
         mark = FRAMES[int((now_s - self._began_s) / FRAMES_S) % len(FRAMES)]
-        row: Row = [Span(f"{mark} ", theme["running"]), Span(self._what(now_s))]
+        what, more = self._what(now_s)
         rest = [format_duration(now_s - self._began_s)]
         if tokens := self._said_tokens + self._characters // CHARACTERS:
             rest.append(f"{format_tokens(tokens)} tokens")
         rest.append("interrupting" if self.is_stopping else "esc to interrupt")
-        # In a narrow window, the figures make room for the key, and that for the words.
-        while len(rest) > 1 and width_of(row) + len(", ".join(rest)) + 4 > width:
+        # In a narrow window, the figures make room first, then the words.
+        begin = [Span(f"{mark} ", theme["running"]), Span(what), Span(more)]
+        while len(rest) > 1 and width_of(begin) + len(", ".join(rest)) + 4 > width:
             del rest[-2]
-        return format_row(clip_spans([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
+        end = [Span(more), Span(f"  ({', '.join(rest)})", theme["quiet"])]
+        room = max(MIN_WORDS, width - 2 - width_of(end))
+        return format_row(clip_spans([begin[0], *clip_spans([Span(what)], room), *end], width))
 
-    def _what(self, now_s: float) -> str:
+    def _what(self, now_s: float) -> tuple[str, str]:
+        """Return what happens now, and what follows, which is not cut off before it."""
         if self._until_s > now_s:
-            return describe_retry(self._why, self._until_s - now_s, self._attempt)
+            return self._why, describe_retry("", self._until_s - now_s, self._attempt)
         if self._silent_since_s:
             silent, limit = now_s - self._silent_since_s, self._given_up_s - now_s
-            return f"No data for {silent:.0f} s; timing out in {max(0, limit):.0f} s"
+            return f"No data for {silent:.0f} s", f"; timing out in {max(0, limit):.0f} s"
         if self._why:
-            return self._why
+            return self._why, ""
         if self._running:
-            return f"Running {len(self._running)} tools" if len(self._running) > 1 else "Running"
-        return self._doing or join_lines(self._describe_wait()) or "Working"
+            many = len(self._running) > 1
+            return f"Running {len(self._running)} tools" if many else "Running", ""
+        return self._doing or join_lines(self._describe_wait()) or "Working", ""
 
 
 COMMAND_S = 5.0
