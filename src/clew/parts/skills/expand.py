@@ -34,6 +34,14 @@ class ExpansionCommand(Struct, frozen=True, kw_only=True):
 Piece: TypeAlias = str | ExpansionCommand
 
 
+def fill_places(rule: str, places: Mapping[str, str]) -> str:
+    """Return a rule with the values of `${...}` variables; an unknown one stays, and matches nothing."""
+    for name, value in places.items():
+        if value:
+            rule = rule.replace(f"${{{name}}}", value)
+    return rule
+
+
 def expand(
     body: str,
     arguments: str,

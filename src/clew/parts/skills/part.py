@@ -336,7 +336,12 @@ class SessionSkills(Part):
 
     def _granted_by(self, skill: Skill) -> tuple[str, ...]:
         """Return the rules with which the skill allows calls, if they apply."""
-        return skill.allowed_tools if self.counts(skill) else ()
+        if not self.counts(skill):
+            return ()
+        from clew.parts.skills.expand import fill_places
+
+        places = self._places_of(skill)
+        return tuple(fill_places(rule, places) for rule in skill.allowed_tools)
 
     def _hooks_of(self, skill: Skill) -> tuple[Hook, ...]:
         """Return the skill's hooks, if they apply."""
@@ -353,6 +358,15 @@ class SessionSkills(Part):
 
     # -- calling a skill
 
+    def _places_of(self, skill: Skill) -> dict[str, str]:
+        """Return the values of the placeholders in a skill's text and rules."""
+        return {
+            "CLAUDE_SESSION_ID": self._session_id,
+            "CLAUDE_SKILL_DIR": skill.folder,
+            "CLAUDE_PLUGIN_ROOT": skill.plugin_root,
+            "CLAUDE_PROJECT_DIR": str(self._rules.standing.places.root),
+        }
+
     async def _text(self, skill: Skill, arguments: str, *, lends: bool = True) -> str:
         """Return a called skill's text, with arguments and the output of commands inserted."""
         try:
@@ -362,13 +376,7 @@ class SessionSkills(Part):
         from clew.parts.skills.expand import ExpansionCommand as Wanted
         from clew.parts.skills.expand import expand
 
-        places = {
-            "CLAUDE_SESSION_ID": self._session_id,
-            "CLAUDE_SKILL_DIR": skill.folder,
-            "CLAUDE_PLUGIN_ROOT": skill.plugin_root,
-            "CLAUDE_PROJECT_DIR": str(self._rules.standing.places.root),
-        }
-        pieces = expand(body, arguments, names=skill.arguments, places=places)
+        pieces = expand(body, arguments, names=skill.arguments, places=self._places_of(skill))
         if lends:
             self._effects.apply(skill, self._granted_by(skill), self._hooks_of(skill))
         parts = [
