@@ -64,3 +64,20 @@ def test_without_a_plugin_its_folder_is_no_root_of_the_system(tmp_path: Path) ->
         done = clew(tmp_path, server.url, "-p", "/begin")
     assert "was denied" in done.stderr
     assert not (tmp_path / "work" / "made").exists()
+
+
+def test_a_hook_that_denies_by_a_message_alone_gives_the_model_this_message(tmp_path: Path) -> None:
+    reply = {
+        "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"},
+        "systemMessage": "Do not echo.",
+    }
+    hook = {"type": "command", "command": f"echo '{json.dumps(reply)}'"}
+    settings = {"hooks": {"PreToolUse": [{"hooks": [hook]}]}}
+    answers = [
+        {"content": [{"tool": "Bash", "input": {"command": "echo hi"}}]},
+        {"text": "Hello!"},
+    ]
+    with serving({"scenario": 1, "answers": answers}) as server:
+        clew(tmp_path, server.url, "-p", "hi", "--settings", json.dumps(settings))
+        told = json.dumps(server.requests[-1].body["messages"][-1])
+    assert "PreToolUse:Bash hook error: Do not echo." in told

@@ -118,7 +118,9 @@ def permission_of(reply: HookReply) -> tuple[Permission, str] | None:
         return "deny", reply.block
     specific, old = reply.said.specific, reply.said.decision
     if specific is not None and specific.permission is not None:
-        return specific.permission, specific.permission_reason or ""
+        # A denial without a reason may give it in the message for the user.
+        message = (reply.said.message or "no reason given") if specific.permission == "deny" else ""
+        return specific.permission, specific.permission_reason or message
     if old is not None:
         # The reply uses the format that this event had before it got its own field.
         return ("deny" if old == "block" else "allow"), reply.said.reason or ""
