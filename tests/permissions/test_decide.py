@@ -289,6 +289,28 @@ def test_an_address_that_can_be_read_two_ways_is_not_allowed_by_its_look(
     assert world.verdict("WebFetch", {"url": url}, rules) == "ask"
 
 
+@pytest.mark.parametrize(
+    ("rule", "host", "expected"),
+    [
+        ("example.com", "www.example.com", "deny"),
+        ("www.example.com", "example.com", "deny"),
+        ("example.com", "api.example.com", "allow"),
+        ("example.com", "wwwexample.com", "allow"),
+    ],
+)
+def test_a_denied_host_is_denied_with_and_without_www(
+    world: World, rule: str, host: str, expected: str
+) -> None:
+    """A redirect between the two is followed without another decision."""
+    rules = world.rules(allow=["WebFetch"], deny=[f"WebFetch(domain:{rule})"])
+    assert world.verdict("WebFetch", {"url": f"https://{host}/x"}, rules) == expected
+
+
+def test_an_allowed_host_is_allowed_as_it_is_named(world: World) -> None:
+    rules = world.rules(allow=["WebFetch(domain:www.example.com)"])
+    assert world.verdict("WebFetch", {"url": "https://example.com"}, rules) == "ask"
+
+
 DENIES = {"allow": ["Bash"], "deny": ["Read(.env)", "Edit(migrations/**)", "Edit(./build/**)"]}
 
 

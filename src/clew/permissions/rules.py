@@ -194,6 +194,14 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
     return None
 
 
+def spell_domain(domain: str) -> tuple[str, str]:
+    """Return a host with and without `www`.
+
+    WebFetch follows redirects between the two, so a rule that restrains one restrains the other.
+    """
+    return domain, domain.removeprefix("www.") if domain.startswith("www.") else f"www.{domain}"
+
+
 class RuleSet:
     """All rules, indexed. Nothing changes after `__init__` except caches.
 
@@ -290,7 +298,9 @@ class RuleSet:
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
                 content = rule.content or ""
                 if kind == "domain":
-                    if make_domain_regex(content.removeprefix("domain:")).fullmatch(value):
+                    pattern = make_domain_regex(content.removeprefix("domain:"))
+                    exact = behavior == "allow" or "*" in content
+                    if any(map(pattern.fullmatch, [value] if exact else spell_domain(value))):
                         return rule
                 elif subject_matches(content, value):
                     return rule
