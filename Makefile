@@ -42,7 +42,7 @@ test: $(READY) ## run the quick tests, with coverage of the pure modules
 	@CLEW_TESTS_TARGET=test $(PYTEST) -n 4 --dist worksteal -m "not laws and not e2e and not crash" --cov --cov-report=term
 
 laws: $(READY) ## run the property tests with many examples
-	@CLEW_TESTS_TARGET=laws CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
+	@CLEW_TESTS_TARGET=laws CLEW_HYPOTHESIS=deep $(PYTEST) -n 3 --dist worksteal -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
 
 $(VENV)/.published: $(READY) locks/e2e.txt
 	@echo "installing the published programs that clew is tested against (once)"

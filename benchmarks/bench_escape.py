@@ -25,7 +25,8 @@ SILENT = {
     "faults": [{"at": "headers", "stall_s": "forever"}],
     "times": "always",
 }
-BRIEF = {"text": "A brief answer."}
+# Longer than its summary, which is not made otherwise.
+ANSWER = {"text": "A sentence of an answer.\n\n" * 1_000 + "That is all."}
 HOOK = {"matcher": "Bash", "hooks": [{"type": "command", "command": "sleep 60"}]}
 PROMPT_HOOK = {"hooks": [{"type": "command", "command": "sleep 60"}]}
 
@@ -74,7 +75,7 @@ def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
     yield "waiting to retry a request", [BUSY], {}, asked(b"Retrying")
     yield "the service is silent", [SILENT], {}, asked(b"Waiting for the model")
     yield "a shell command runs", [STREAM], {}, shell
-    yield "the conversation is compacted", [BRIEF, SILENT], {}, summarising
+    yield "the conversation is compacted", [ANSWER, SILENT], {}, summarising
 
 
 def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> Iterator[float]:
@@ -86,9 +87,9 @@ def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> It
         typist = Typist(clew(), home, server.url)
         try:
             typist.until(b"default")
-            if BRIEF in answers:
+            if ANSWER in answers:
                 typist.type("go\r")
-                typist.until(b"brief answer.")
+                typist.until(b"That is all.")
                 time.sleep(0.5)  # a user's pause: the turn has ended when the next line is typed
             for _ in range(TIMES):
                 begin(typist)

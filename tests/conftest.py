@@ -14,7 +14,7 @@ settings.register_profile(
     "quick", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
-    "deep", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "deep", max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("CLEW_HYPOTHESIS", "quick"))
 

@@ -45,7 +45,7 @@ PAIRS = list(permutations(SERVICES, 2))
 ITEMS = {"responses": "input", "gemini": "contents"}
 QUICK = range(100)
 CHUNK = 2_500
-DEEP = [range(start, start + CHUNK) for start in range(3_000_000, 3_100_000, CHUNK)]
+DEEP = [range(start, start + CHUNK) for start in range(3_000_000, 3_020_000, CHUNK)]
 
 
 class Peer:
@@ -311,6 +311,6 @@ def test_the_laws_of_a_switch_hold(seed: int) -> None:
 @pytest.mark.laws
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seeds", DEEP, ids=str)
-def test_the_laws_hold_for_a_hundred_thousand_conversations(seeds: range) -> None:
+def test_the_laws_hold_for_twenty_thousand_conversations(seeds: range) -> None:
     for seed in seeds:
         hold_the_laws(seed)
