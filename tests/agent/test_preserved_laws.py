@@ -401,6 +401,7 @@ def hold(seeds: range) -> tuple[int, int]:
     return sent, withheld
 
 
+@pytest.mark.no_cover
 @requirement("R040")
 def test_no_request_is_refused_for_its_thoughts_and_each_lost_one_is_told_once(
     record_property: Any,
@@ -411,6 +412,7 @@ def test_no_request_is_refused_for_its_thoughts_and_each_lost_one_is_told_once(
     record_property("requests that the service's rule accepts", sent)
 
 
+@pytest.mark.no_cover
 def test_a_conversation_that_only_grows_loses_no_thought() -> None:
     for seed in QUICK:
         life = Life(seed, max_images=100)

@@ -111,6 +111,7 @@ async def sent(turns: int, *, with_threads: bool, is_strict: bool = False) -> li
     return line.sizes
 
 
+@pytest.mark.no_cover
 def test_each_request_is_as_long_as_what_is_new() -> None:
     sizes = asyncio.run(sent(QUICK_TURNS, with_threads=True, is_strict=True))
     assert max(sizes[1:]) < sizes[0] / 4

@@ -381,6 +381,7 @@ def hold(seeds: range) -> Counter[str]:
     return seen
 
 
+@pytest.mark.no_cover
 def test_the_model_is_shown_the_same_with_threads_and_without(
     record_property: Callable[[str, object], None],
 ) -> None:

@@ -385,6 +385,7 @@ def test_what_asks_for_words_cannot_be_warmed() -> None:
     assert why_not_warm(thinking, older) == BUDGET_SET
 
 
+@pytest.mark.no_cover
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(1, 5_000)), min_size=1, max_size=6),

@@ -77,6 +77,7 @@ def test_ordinary_looking_is_allowed_under_the_same_rules(world: World, command:
     assert world.bash(command, world.rules(**READ_ONLY)) == "allow"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("command", NEVER)
 def test_nothing_of_the_corpus_changes_anything_in_plan_mode(world: World, command: str) -> None:
     assert world.bash(command, world.rules(**READ_ONLY), "plan") in ("ask", "deny")

@@ -314,6 +314,7 @@ def test_an_allowed_host_is_allowed_as_it_is_named(world: World) -> None:
 DENIES = {"allow": ["Bash"], "deny": ["Read(.env)", "Edit(migrations/**)", "Edit(./build/**)"]}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

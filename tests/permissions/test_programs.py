@@ -97,6 +97,7 @@ def test_what_is_in_no_row_asks(world: World, command: str) -> None:
     assert world.bash(command, world.rules(), "plan") in ("ask", "deny")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_row_is_read_and_knows_an_unknown_option(name: str) -> None:
     row = row_of(name)
@@ -177,6 +178,7 @@ def test_a_reader_that_a_rule_names_still_only_looks(
 DENY = ["Read(./.env)", "Read(./secrets/**)"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "command",
     [

@@ -148,6 +148,7 @@ ENTRIES = st.recursive(
 )
 
 
+@pytest.mark.no_cover
 @given(entries=st.lists(ENTRIES.filter(lambda e: isinstance(e, dict)), max_size=5))
 def test_no_entry_ends_the_labelling_and_more_text_never_vouches_for_less(
     entries: list[Any],

@@ -8,6 +8,7 @@ from tests.providers.faults import FAULTS, Fault, Row
 from tests.requirements import requirement
 
 
+@pytest.mark.no_cover
 @requirement("R072")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_a_fault_ends_in_a_state_that_is_said_and_gives_no_secret_away(fault: Fault) -> None:

@@ -118,6 +118,7 @@ def test_time_the_machine_slept_through_is_not_silence() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.no_cover
 def test_a_slow_reader_is_nobodys_silence() -> None:
     async def main() -> None:
         clock = VirtualClock()

@@ -228,6 +228,7 @@ CHANCES = {
 }
 
 
+@pytest.mark.no_cover
 @requirement("R188", "R194", "R250", "R181", "R193", "R200")
 @pytest.mark.parametrize("chances", CHANCES)
 @pytest.mark.parametrize("seed", QUICK)

@@ -128,6 +128,7 @@ def hold(seeds: range) -> None:
     assert min(done, refused) > len(seeds) // 20
 
 
+@pytest.mark.no_cover
 @requirement("R192")
 def test_no_compaction_makes_a_request_larger() -> None:
     hold(range(200))

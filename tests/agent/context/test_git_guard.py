@@ -26,6 +26,7 @@ def environment(folder: Path, *, trusted: bool = False) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), **IDENTITY}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("way", WAYS)
 def test_no_look_starts_what_an_untrusted_repository_names(
     top: Path, way: Callable[[Path, Path], Path]

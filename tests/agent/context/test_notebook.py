@@ -91,6 +91,7 @@ def test_the_index_is_told_up_to_its_limits(notebook: MemoryNotebook) -> None:
     assert (len(text.encode()) <= INDEX_BYTES, is_cut) == (True, True)
 
 
+@pytest.mark.no_cover
 def test_proposals_are_not_heaped_up(notebook: MemoryNotebook) -> None:
     for n in range(PROPOSALS):
         notebook.propose(memo(f"number {n}", str(n)))

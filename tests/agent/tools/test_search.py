@@ -108,6 +108,7 @@ SAME: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("given", SAME, ids=lambda given: " ".join(map(str, given.values())))
 def test_ripgrep_and_our_own_search_give_the_same(tree: Workshop, given: dict[str, Any]) -> None:
     program = find_ripgrep()
@@ -257,6 +258,7 @@ def test_a_search_can_be_cancelled(workshop: Workshop) -> None:
     assert workshop.session.shell.launcher.living == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
 def test_many_files_are_searched_side_by_side_and_come_in_order(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, mode: str

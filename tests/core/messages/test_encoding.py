@@ -93,6 +93,7 @@ def test_integers_of_any_length_are_read() -> None:
     assert encode(math.inf) == encode(math.nan) == b"null"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("depth", [600, 2000, 20_000])
 def test_depth_is_read_and_written(depth: int) -> None:
     assert 2 * depth > sys.getrecursionlimit()

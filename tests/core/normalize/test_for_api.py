@@ -268,6 +268,16 @@ def test_images_the_service_would_refuse_become_words() -> None:
     assert "not shown" in request(user(pic()), target=blind)[0]
 
 
+@requirement("V8")
+def test_among_many_images_each_has_fewer_pixels() -> None:
+    target = Target(crowd=2)
+    large = user(pic(png(3000, 2)), pic())
+    assert request(large, target=target) == ["u: <image> <image>"]
+    crowded = request(large, user(pic(), uuid="v"), target=target)
+    assert "(this image has too many pixels for a request with this many images" in crowded[0]
+    assert crowded[0].count("<image>") == 2
+
+
 @requirement("R265")
 @pytest.mark.parametrize(
     "source", [{"type": "url", "url": "https://x/a.png"}, {"type": "file", "file_id": "file_1"}]

@@ -245,6 +245,7 @@ def _project_both(seed: int, shape: Any = None) -> list[RequestViolation]:
     return found
 
 
+@pytest.mark.no_cover
 @requirement("V2", "V3", "V4", "V6", "W18")
 def test_every_history_is_valid_for_both(record_property: Any) -> None:
     for seed in range(1_000):

@@ -771,6 +771,7 @@ def bytes_to_message(*chunks: bytes, merge: bool = True) -> MessageFinished:
     return finished(told + machine.close())
 
 
+@pytest.mark.no_cover
 @requirement("R049", "W2", "W4")
 @given(answers(), st.data())
 def test_any_cut_gives_the_same_message(events: list[Json], data: st.DataObject) -> None:
@@ -865,6 +866,7 @@ event_like = st.builds(
 )
 
 
+@pytest.mark.no_cover
 @given(st.lists(event_like, max_size=8), st.booleans())
 def test_no_shape_of_an_event_raises(events: list[Json], started: bool) -> None:
     told = run([message_start(), *events] if started else events)

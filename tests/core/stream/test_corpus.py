@@ -76,6 +76,7 @@ def test_every_file_has_its_outcome() -> None:
     assert {path.stem for path in FILES} == expected().keys()
 
 
+@pytest.mark.no_cover
 @requirement("R049", "R050", "R052", "R061", "W2", "W4", "W5", "V11")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_each_stream_comes_to_its_outcome_whole_or_byte_by_byte(path: Path) -> None:
@@ -110,6 +111,7 @@ def check_cuts(path: Path, step: int) -> None:
         assert told([data[:at], data[at:]], merge=False) == whole
 
 
+@pytest.mark.no_cover
 @requirement("R061", "W4")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_wherever_a_stream_ends_it_ends_in_one_defined_way(path: Path) -> None:

@@ -71,6 +71,7 @@ def ours(*chunks: bytes) -> Json:
     return message
 
 
+@pytest.mark.no_cover
 @requirement("R049", "R055", "R056", "R057", "R058", "R060", "R062", "W4")
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(answers(), st.booleans(), st.data())

@@ -38,6 +38,7 @@ def good(entry: Any) -> ServerConfig:
 # -- names
 
 
+@pytest.mark.no_cover
 @given(name=st.text(max_size=40), tool=st.text(max_size=300))
 def test_a_tools_name_is_one_the_service_takes_and_names_its_server(name: str, tool: str) -> None:
     made = config.tool_name(name, tool)

@@ -482,6 +482,7 @@ def test_no_marketplace_is_called_as_plugins_without_one_are(home: Path) -> None
     assert plugin(home, "marketplace", "list").startswith("no marketplaces")
 
 
+@pytest.mark.no_cover
 def test_a_removal_that_is_killed_leaves_no_half_of_a_plugin(home: Path) -> None:
     folder = home / "work" / "many"
     for number in range(2000):

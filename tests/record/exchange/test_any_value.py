@@ -351,6 +351,7 @@ def all_changes() -> list[tuple[int, Member, Any]]:
     return inside + [(number, (), value) for number in range(len(kinds)) for value in VALUES[1:]]
 
 
+@pytest.mark.no_cover
 def test_odd_values_in_a_few_places(tmp_path: Path) -> None:
     changes = random.Random(11).sample(all_changes(), 40)
     kinds = [line["type"] for line in every_kind()]

@@ -712,6 +712,7 @@ ANY = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.no_cover
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(["type", "message", "payload", "id"]), ANY), max_size=5

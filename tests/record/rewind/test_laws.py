@@ -140,6 +140,7 @@ def hold_the_law(seed: int) -> None:
         assert not examine(made.path).problems, seed
 
 
+@pytest.mark.no_cover
 @requirement("R200")
 def test_a_redo_takes_back_all_of_a_rewind() -> None:
     for seed in range(60):

@@ -186,6 +186,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
     assert left == []
 
 
+@pytest.mark.no_cover
 @requirement("R263", "R208", "R209", "W31", "R258")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("local", ["more", "less", "none"])

@@ -103,6 +103,7 @@ def test_every_golden_line_cut_or_struck_at_every_byte_is_read_or_named() -> Non
             hold(line[:at] + b"\xff" + line[at + 1 :])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "broken", [b"", rb"\ud800", b"\xff"], ids=["whole", "surrogate", "bad-utf8"]
 )

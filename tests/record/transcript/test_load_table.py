@@ -612,6 +612,7 @@ ROWS: dict[str, tuple[Lines, str]] = {
 }
 
 
+@pytest.mark.no_cover
 @requirement("R172", "R193", "R194", "W34", "C4", "R197")
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row(row: str, tmp_path: Path) -> None:
@@ -629,6 +630,7 @@ def conversation_lines(lines: Lines) -> int:
     )
 
 
+@pytest.mark.no_cover
 @requirement("R251")
 @pytest.mark.parametrize(
     "row", [r for r in ROWS if not any(isinstance(x, bytes) for x in ROWS[r][0])]

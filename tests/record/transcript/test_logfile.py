@@ -94,6 +94,7 @@ def count_of_calls(folder: Path) -> int:
     return probe.calls
 
 
+@pytest.mark.no_cover
 @requirement("W14", "R258")
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT])
 @pytest.mark.parametrize("is_lasting", [False, True])

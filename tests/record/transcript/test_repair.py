@@ -58,6 +58,7 @@ def test_what_was_live_stays_live_and_no_error_remains(
         assert set(seen) == talking(repaired)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ODD)
 def test_a_copy_that_mends_warnings_is_clean_or_says_what_happened(
     name: str, tmp_path: Path

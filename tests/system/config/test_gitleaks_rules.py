@@ -51,6 +51,7 @@ def letters(kind: str, part: Any) -> str:
     return BASE62 if str(part) == "CATEGORY_WORD" else "1234567890"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[6][:20]}")
 def test_each_rule_hides_what_it_was_written_for(row: Any) -> None:
     rule, starts, keywords, names, _, _, pattern = row

@@ -83,6 +83,7 @@ def test_the_schema_accepts_every_example_of_the_docs() -> None:
         assert is_right(example)
 
 
+@pytest.mark.no_cover
 def test_the_schema_says_of_the_settings_in_tests_what_clew_says() -> None:
     found = [each for each in of_tests() if not each.keys() & DEEPER]
     assert len(found) >= 100

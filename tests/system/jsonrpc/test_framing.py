@@ -64,6 +64,7 @@ PIECES = st.lists(
 ).map(b"".join)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("make", [lines, headed])
 @given(data=PIECES, cuts=st.lists(st.integers(0, 400), max_size=8))
 def test_the_pieces_do_not_matter(make: Make, data: bytes, cuts: list[int]) -> None:

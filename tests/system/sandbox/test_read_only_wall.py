@@ -104,6 +104,7 @@ def reads(here: World) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.no_cover
 @requirement("R220")
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,6 +126,7 @@ def test_no_line_behind_the_read_only_wall_does_harm(kind: Kind, who: str) -> No
             assert said.endswith(" -1\n"), line
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_readers_do_works_behind_it(kind: Kind, who: str) -> None:
@@ -150,6 +152,7 @@ def test_what_readers_do_works_behind_it(kind: Kind, who: str) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("known", [3, 5])
 def test_an_older_landlock_holds_the_same(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without rights for devices and without scopes the filter has to do more."""

@@ -32,6 +32,7 @@ def test_any_pieces_give_the_same_rows(text: str, width: int) -> None:
         assert shown([text[i : i + size] for i in range(0, len(text), size)], width) == whole
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("text", CORPUS)
 def test_what_went_out_and_what_is_seen_are_the_whole_at_every_moment(text: str) -> None:
     markdown = Markdown(DARK, 60)
@@ -43,6 +44,7 @@ def test_what_went_out_and_what_is_seen_are_the_whole_at_every_moment(text: str)
         assert out + seen == shown([text[: i + step]])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("text", CORPUS)
 @pytest.mark.parametrize("width", [1, 2, 5, 13, 40])
 def test_no_row_is_wider_than_the_terminal_and_none_rules_it(text: str, width: int) -> None:

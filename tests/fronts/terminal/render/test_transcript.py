@@ -100,6 +100,7 @@ def test_words_show_at_once_and_go_out_when_they_stand() -> None:
     assert shown.tail(60, 5) == []
 
 
+@pytest.mark.no_cover
 def test_an_answer_without_a_line_end_is_seen_from_its_first_word_and_its_tail_stays_low() -> None:
     shown = transcript()
     for number in range(700):
