@@ -386,3 +386,12 @@ def test_a_call_nested_however_deep_is_shown(place: Place, levels: int) -> None:
     (line,) = encoded([said("t1", "u1", call("HERE"))]).splitlines()
     place.write([user("u1", None), line.replace(b'"command":"HERE"', b'"command":' + deep)])
     assert deep.decode() in place.clew("show", SESSION)
+
+
+def test_a_subagents_file_next_to_the_sessions_names_its_session(place: Place) -> None:
+    for name, code in (("agent-1a2b3c4d", 0), (OTHER, 1)):
+        path = place.cwd / f"{name}.jsonl"
+        path.write_bytes(encoded([line | {"isSidechain": True} for line in talk(1)]))
+        (checked,) = place.json("check", str(path), code=code)
+        names = {finding["name"] for finding in checked["findings"]}
+        assert ("wrong-session" in names) is bool(code)

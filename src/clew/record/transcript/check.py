@@ -128,13 +128,14 @@ def check(
     messages: Sequence[dict[str, Any]],
     notes: Iterable[LinkNote],
     *,
-    session_id: str,
+    session_id: str | None,
     written_ahead: int = 0,
     stands_before_all: bool = False,
     markers: Sequence[Marker] = (),
 ) -> list[BrokenRule]:
     """Return every finding about a session, in file order; `notes` come from reading its lines.
 
+    `session_id` is None if the file's name does not say it.
     With `stands_before_all`, the user rewound to before the first message, so no message is live.
     `markers` record where the user rewound. Branches that were abandoned there are not damage.
     """
@@ -185,13 +186,13 @@ def _note(chain: Chain, i: int, rule: str, detail: str = "") -> LinkNote:
     return LinkNote(rule=rule, number=node.number, at=node.at, detail=detail)
 
 
-def _entries(chain: Chain, session_id: str) -> Iterator[LinkNote]:
+def _entries(chain: Chain, session_id: str | None) -> Iterator[LinkNote]:
     for i, node in enumerate(chain.links.nodes):
         if not node.is_conversation:
             continue
         if node.keys.timestamp is None or not _TIME.fullmatch(node.keys.timestamp):
             yield _note(chain, i, "odd-timestamp")
-        if node.keys.session_id is not None and node.keys.session_id != session_id:
+        if session_id and node.keys.session_id not in (None, session_id):
             yield _note(chain, i, "wrong-session")
 
 

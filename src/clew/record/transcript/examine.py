@@ -37,12 +37,21 @@ def examine(path: Path) -> Examination:
         loaded.chain,
         loaded.messages,
         notes,
-        session_id=session_id_of(path),
+        session_id=_expected_id(path),
         written_ahead=len(loaded.owed),
         stands_before_all=loaded.stands_before_all,
         markers=loaded.side.markers,
     )
     return Examination(path=path, loaded=loaded, findings=findings)
+
+
+def _expected_id(path: Path) -> str | None:
+    """Return the session that a file's entries must name.
+
+    A subagent's file next to the sessions, as older versions wrote it, names none.
+    """
+    session_id = session_id_of(path)
+    return None if session_id.startswith("agent-") else session_id
 
 
 def session_id_of(path: Path) -> str:
