@@ -272,6 +272,18 @@ def test_a_call_whose_id_was_used_before_is_kept_with_its_result() -> None:
     assert found.tally.losses == {DUPLICATE_CALL: 1}
 
 
+def test_a_result_in_a_hook_log_names_its_call() -> None:
+    ask, use, result = hook_events()
+    found = convert_one(of_lines(ask, result, use), "stream")
+    assert outline(found) == [TALK[0], TALK[3], TALK[4], TALK[3]]
+
+
+def test_messages_with_a_text_and_human_prompts_come_in() -> None:
+    messages = [{"role": "human", "text": "Look."}, {"role": "assistant", "text": "One file."}]
+    found = convert_one(of_value({"id": "x", "messages": messages}), "one file")
+    assert outline(found) == [TALK[0], TALK[-1]]
+
+
 def test_a_file_that_begins_in_the_middle_of_a_session_of_pi_comes_in(place: Place) -> None:
     lines = [
         {"type": "message", "id": str(number), "parentId": str(number - 1), "timestamp": AT,

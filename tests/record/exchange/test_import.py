@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clew.core.messages.kinds import find_faults
 from clew.core.normalize.origin import find_own_items
 from clew.core.normalize.target import Reader, family_of
-from clew.record.exchange.bring import BAD_LINE
+from clew.record.exchange.bring import BAD_LINE, COMPRESSED, EMPTY, PROMPTS, UNKNOWN
 from clew.record.exchange.formats import codex, one_file, pi
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally, make_picture
 from clew.record.exchange.formats.one_file import AGENT
@@ -373,6 +373,23 @@ def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place
     assert "import JSON or JSONL instead" in said
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'{"display":"a","timestamp":1,"project":"/w","sessionId":"s"}', PROMPTS),
+        (b'{"session_id":"s","ts":1,"text":"a"}', PROMPTS),
+        (b'{"type":"last-prompt","lastPrompt":"a","sessionId":"s"}', EMPTY),
+        (b"\x28\xb5\x2f\xfd\x24\x00", COMPRESSED),
+        (b'{"type":"odd"}', UNKNOWN),
+        (b'[{"id":1}]', UNKNOWN),
+    ],
+)
+def test_a_refusal_says_what_the_file_is(place: Place, data: bytes, reason: str) -> None:
+    file = place.cwd / "history.jsonl"
+    file.write_bytes(data)
+    assert reason in place.clew("import", str(file), code=2)
+
+
 def of_codex(*found: dict[str, Any]) -> Converted:
     return convert_as(codex.FORMAT, of_lines(*found))[0]
 
@@ -528,6 +545,15 @@ def test_encrypted_reasoning_is_kept_for_the_service_that_wrote_it() -> None:
     assert function[0]["call_id"] == "call_1"
     reader = Reader(service="openai", wire="responses", family=family_of("gpt-5"))
     assert find_own_items([thought, called], reader) == [*reasoning, *function]
+
+
+def test_encrypted_reasoning_without_a_summary_is_kept_too() -> None:
+    sealed = item("reasoning", summary=[], content=None, encrypted_content="gAAB")
+    found = of_codex(*rollout()[:5], sealed, *rollout()[8:])
+    thought, called = found.messages[2:4]
+    assert thought["origin"]["items"] == [sealed["payload"]]
+    reader = Reader(service="openai", wire="responses", family=family_of("gpt-5"))
+    assert (find_own_items([thought, called], reader) or [{}])[0]["encrypted_content"] == "gAAB"
 
 
 def test_token_counts_of_codex_belong_to_the_response_before_them() -> None:

@@ -246,15 +246,26 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
 EMPTY = "the file contains no message"
 BAD_LINE = "invalid line (not a JSON object)"
 UNKNOWN = "not a session of clew, Claude Code or another known program"
+PROMPTS = "only a list of prompts, without the responses; import the program's session files"
+COMPRESSED = "the file is compressed; decompress it first (zstd -d)"
+_ZSTD = b"\x28\xb5\x2f\xfd".decode("utf-8", "replace")
+# The members of a line in the list of prompts that Claude Code and Codex keep.
+_PROMPT_LINES = ({"display", "timestamp", "project"}, {"session_id", "ts", "text"})
 
 
 def _explain(source: Source) -> str:
     """Return why a source in an unknown format is refused."""
     if source.tables:
         return "not a database of a known program"
+    if source.text.startswith(_ZSTD):
+        return COMPRESSED
     if not source.lines and source.document is None:
         is_page = PurePath(source.name).suffix.lower() in PAGES
         return PAGE if is_page else "contains no line with a JSON object"
+    if any(names <= source.first.keys() for names in _PROMPT_LINES):
+        return PROMPTS
+    if source.lines and all(text_of(line.get("type")) in KINDS for line in source.lines):
+        return EMPTY
     return UNKNOWN
 
 

@@ -267,10 +267,13 @@ class Builder:
                     self.lose(DUPLICATE_CALL)
                     continue
                 block = own
-            elif not (block.get("text") or block.get("thinking") or block.get("signature")):
+            record = origins[index] if origins else None
+            is_sealed = block["type"] == "thinking" and record is not None
+            has_words = block.get("text") or block.get("thinking") or block.get("signature")
+            if block["type"] != "tool_use" and not has_words and not is_sealed:
                 continue
             content.append(block)
-            records.append(origins[index] if origins else None)
+            records.append(record)
         if content and all(block["type"] == "thinking" for block in content) and usage is None:
             self._thoughts += content  # The next response begins with them.
             self._origins += records

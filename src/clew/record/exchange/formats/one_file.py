@@ -20,6 +20,7 @@ AGENT = "subagent without an ID or a message"
 # The members that describe an agent; older files have only these.
 _OF_AGENT = ("agentType", "description", "toolUseId")
 _ABOUT = frozenset({"version", "state", "metadata", "agents"})
+_TIMES = ("timestamp", "ts", "created_at", "createdAt")
 _OWN = frozenset({"id", "messages", *_ABOUT})
 
 
@@ -38,8 +39,18 @@ def recognizes(source: Source) -> bool:
 
 
 def _are_messages(values: list[Any]) -> bool:
-    count = sum(is_message(value) or _is_entry(value) for value in values)
+    count = sum(is_message(_usual(value)) or _is_entry(value) for value in values)
     return count > 0 and 2 * count >= len(values)
+
+
+def _usual(value: Any) -> Any:
+    """Return a message in the usual shape: some programs write `text`, or the role `human`."""
+    if type(value) is not dict or type(value.get("role")) is not str:
+        return value
+    message = value | {"role": "user"} if value["role"] == "human" else value
+    if "content" not in message and type(message.get("text")) is str:
+        return message | {"content": message["text"]}
+    return message
 
 
 def _is_entry(value: Any) -> bool:
@@ -103,7 +114,7 @@ def extend(
 
 
 def _message(build: Builder, message: Json, model: str) -> None:
-    at = build.time(message.get("timestamp") or message.get("ts") or message.get("created_at"))
+    at = build.time(next(filter(None, map(message.get, _TIMES)), None))
     kind = message.get("type")
     if _has_place(kind):
         entry = message | {"timestamp": at}
@@ -118,7 +129,7 @@ def _message(build: Builder, message: Json, model: str) -> None:
     if message.get("role") is None:
         build.lose(f"message of type {text_of(kind) or 'none'}")
         return
-    take_message(build, message, at, model=model)
+    take_message(build, _usual(message), at, model=model)
 
 
 FORMAT = Format(name="one file", title="one file", recognizes=recognizes, convert=convert)

@@ -260,8 +260,13 @@ class _HookReader(_EventReader):
                 self._open.append((about, made["id"]))
                 build.answer([made], at)
             case "tool_result":
-                found = next((pair for pair in self._open if pair[0] == about), (about, ""))
+                found = next((pair for pair in self._open if pair[0] == about), None)
                 self._open = [pair for pair in self._open if pair is not found]
+                if found is None:
+                    # The line names its call, which the program did not write before.
+                    made = build.make_call(text_of(line.get("tool_name")), line.get("tool_input"))
+                    build.answer([made], at)
+                    found = (about, made["id"])
                 output = object_of(line.get("tool_output"))
                 shown = output["output"] if set(output) == {"output"} else line.get("tool_output")
                 build.result(found[1], _text(shown), at)
