@@ -147,6 +147,13 @@ def test_a_call_is_shown_with_its_hooks_and_its_result_whatever_came_first(told:
     assert all(told.shown.count(piece) == 1 for piece in pieces)
 
 
+def test_what_a_program_wrote_is_shown_as_no_prompt(told: Told) -> None:
+    # Once as it was left there, and once as the user typed it.
+    notice = f"<details><summary>Notice</summary>\n\n```\n{INTERRUPTED}\n```"
+    assert told.shown.count(notice) == 1
+    assert told.shown.count(INTERRUPTED) == 2
+
+
 @requirement("R085", "W22")
 def test_counts_of_prompts_leave_out_what_programs_wrote(told: Told) -> None:
     # ALPHA, BETA, GAMMA and the words that the user typed, which are those of a program.

@@ -82,6 +82,8 @@ SECRETS = Redaction(only_secrets=True)
 
 # The name of a note that tells the model about a background task.
 NEWS = "Background task"
+# Names the notes that a program wrote in the user's name, such as that a turn was interrupted.
+NOTICE = "Notice"
 
 Voice: TypeAlias = Literal[
     "person", "model", "thinking", "call", "result", "note", "context", "image"
@@ -188,6 +190,8 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
                 voice, name, text = "note", NEWS, describe_notification(text)
             elif kind == "user" and (entry.get("isMeta") or entry.get("isCompactSummary")):
                 voice = "context"
+            elif voice == "person" and UserMessage(entry).is_synthetic:
+                voice, name = "note", NOTICE
             elif voice == "person":
                 text = as_typed(text)
             yield Piece(

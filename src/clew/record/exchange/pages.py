@@ -7,7 +7,7 @@ terminal; prompts are shown as they were typed.
 import re
 from collections.abc import Iterator
 
-from clew.record.exchange.account import NEWS, Account, ConversationAccount, Piece
+from clew.record.exchange.account import NEWS, NOTICE, Account, ConversationAccount, Piece
 from clew.record.exchange.prose import escaped, prose
 
 # An account as Markdown. Pure.
@@ -258,8 +258,8 @@ def _piece_as_html(piece: Piece, place: str) -> Iterator[str]:
         yield f'<article class="person"{place}{title}><p>{text}</p></article>\n'
     elif piece.voice == "model":
         yield f'<article class="model"{place}{title}>{prose(piece.text)}</article>\n'
-    elif piece.name == NEWS:
-        yield f'<p class="file"{title}>{NEWS}: {escaped(piece.text)}</p>\n'
+    elif piece.name in (NEWS, NOTICE):
+        yield f'<p class="file"{title}>{piece.name}: {escaped(piece.text)}</p>\n'
     elif piece.voice == "image":
         yield _image(piece)
     elif piece.voice == "call":
