@@ -663,6 +663,9 @@ Thanks.
         "assistant text: One file.",
         "user text: Thanks.",
     ]
+    _, _, bare = text.partition("\n")
+    assert outline(convert_one(Source(name="x.md", text=bare), "specstory")) == outline(found)
+    assert find_format(Source(name="x.md", text=bare.replace("_**", "**"))) is None
     head = text.partition("_**")[0]
     assert convert_one(Source(name="x.md", text=head), "specstory").messages == []
     assert found.source_id == "aaaa1111-2222-4333-8444-000000000001"

@@ -28,7 +28,11 @@ SIDE = "sidechain"
 
 
 def recognizes(source: Source) -> bool:
-    return _HEAD.match(source.text[:400].lstrip("\ufeff \r\n")) is not None
+    beginning = source.text[:400].lstrip("\ufeff \r\n")
+    if _HEAD.match(beginning):
+        return True
+    # Some files have only the comment that names the session.
+    return bool(_SESSION.search(beginning) and _BEGINNING.search(source.text))
 
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
