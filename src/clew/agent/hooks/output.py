@@ -202,7 +202,7 @@ def read_async_s(line: str) -> float | None:
 
 
 def without_async_line(stdout: str) -> str:
-    """Return the output of a hook without a first line that only asked for the background."""
+    """Return a hook's output without a first line that only asked to run in the background."""
     line, _, rest = stdout.lstrip().partition("\n")
     return stdout if read_async_s(line) is None else rest
 

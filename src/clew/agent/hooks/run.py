@@ -60,7 +60,7 @@ class Here(Struct, frozen=True, kw_only=True):
 
 
 def nothing() -> None:
-    """Do nothing when a hook asks for the background."""
+    """Do nothing when a hook asks to run in the background."""
 
 
 class SessionHooks:
@@ -187,7 +187,7 @@ class SessionHooks:
     ) -> list[tuple[Hook, HookReply]]:
         """Run all hooks concurrently and return the replies in listing order.
 
-        Nothing waits for background hooks, nor for hooks that ask for the background.
+        Nothing waits for background hooks, nor for hooks that ask to become one.
         """
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
@@ -200,7 +200,7 @@ class SessionHooks:
         return [(hook, read(occasion.event, task.result())) for hook, task in waited]
 
     async def _waited(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> Ran:
-        """Run a hook until it ends, or until it asks for the background."""
+        """Run a hook until it ends, or until it asks to run in the background."""
         if not isinstance(hook.handler, CommandHook):
             return await self._one(hook, occasion, hook_input, emit)
         leaves = asyncio.Event()
@@ -361,7 +361,7 @@ async def run_hook(
 ) -> Ran:
     """Run one hook and return its result. Raises only CancelledError.
 
-    `went_async` is called if the hook asks for the background, with its own time limit.
+    `went_async` is called with the new time limit if the hook asks to run in the background.
     """
     begin_s = time.monotonic()
     timeout_s = hook.timeout_s

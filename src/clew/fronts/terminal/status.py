@@ -56,7 +56,7 @@ from clew.version import VERSION
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_S = 0.2
-# The fewest cells of the words about what happens, in a window that is too small for all.
+# The minimum width of the current activity, in cells, if the window is too narrow for all of it.
 MIN_WORDS = 10
 # Estimated characters per token of a response that is still streaming.
 CHARACTERS = 4

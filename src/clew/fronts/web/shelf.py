@@ -26,7 +26,7 @@ from clew.system.clock import get_timestamp
 
 MOST_LISTED = 300
 MOST_HITS = 50
-# The last events of a session, among which is one that its worker sends, too.
+# The number of last events of a session in which one that its worker also sends can be found.
 RECENT, MESSAGES = 20, ("user", "assistant")
 
 

@@ -275,9 +275,9 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
 
     def _is_inside(self, birth: Birth) -> None:
-        """Make sure that an agent's record names a folder of the workspace.
+        """Ensure that the folder in an agent's record is in the workspace.
 
-        The agent is told what the folder contains, without a question.
+        The agent learns what the folder contains, and nobody is asked.
         """
         folder, context = (
             os.path.realpath(birth.cwd),
