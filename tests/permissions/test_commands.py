@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fronts.headless import forked
 from tests.requirements import requirement
 
 
@@ -22,17 +22,13 @@ class Terminal:
 
     def run(self, *words: str, given: str | None = None, **more: str) -> tuple[int, str, str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("CLEW", "CLAUDE"))}
-        done = subprocess.run(
-            [sys.executable, "-m", "clew", *words],
+        done = forked.run(
+            words,
             cwd=self.cwd,
             env={**environment, "HOME": str(self.home), "COLUMNS": "80", **more},
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
-            capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=60,
-            check=False,
+            **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}),
         )
         return done.returncode, done.stdout, done.stderr
 

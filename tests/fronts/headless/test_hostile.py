@@ -15,6 +15,7 @@ import pytest
 
 from clew.testing.server import RecordedRequest, serving
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
+from tests.fronts.headless.forked import Forked
 from tests.fronts.headless.host_process import BASE
 from tests.requirements import requirement
 
@@ -159,8 +160,8 @@ def test_what_many_write_at_once_is_all_written(tmp_path: Path, words: tuple[str
     work = tmp_path / "work"
     work.mkdir()
     many = [
-        subprocess.Popen(
-            command(*(word.format(number) for word in words)),
+        Forked(
+            [word.format(number) for word in words],
             cwd=work,
             env=environment(tmp_path, "http://127.0.0.1:1"),
             stdout=subprocess.DEVNULL,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.testing.server import serving
-from tests.fronts.headless.clew_process import clew, command, environment, transcripts
+from tests.fronts.headless import forked
+from tests.fronts.headless.clew_process import clew, environment, transcripts
 
 ALLOWED = "--allowedTools=Bash,Write,Edit"
 
@@ -68,15 +69,12 @@ class Trip:
         return found
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*words),
+        return forked.run(
+            words,
             cwd=self.work,
             env=environment(self.home, "http://127.0.0.1:9"),
             text=True,
             encoding="utf-8",
-            capture_output=True,
-            timeout=60,
-            check=False,
         )
 
     def files(self) -> dict[str, str]:
