@@ -492,6 +492,9 @@ def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
     }
     talk = by_prompt(answers)
 
+    # Enough text that a summary makes the conversation smaller.
+    story = ", with a long story" * 200
+
     def model(body: Json) -> Json:
         return {"text": SUMMARY} if is_summary_request(body) else talk(body)
 
@@ -499,7 +502,7 @@ def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
         serving(model, strict=True) as server,
         Hosted(tmp_path, server.url, "--allowedTools", "Bash,Monitor") as host,
     ):
-        host.say("go")
+        host.say("go" + story)
         assert host.result()["result"] == "begun"
         pids = [pid_of(tmp_path, name) for name in ("a", "m", "hold")]
         for _ in range(2):
@@ -507,7 +510,7 @@ def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
             host.say("/compact")
             done = host.result()
             assert not done["is_error"], done
-            host.say("and now")
+            host.say("and now" + story)
             assert host.result()["result"] == "I heard."
             body = told(server.requests[-1].body)
             assert "wants the lighthouse painted" in body
