@@ -588,7 +588,7 @@ def test_a_broken_line_before_the_request_leaves_the_thread() -> None:
                 replace(provider.endpoint, base_url="http://127.0.0.1:9"),
             )
             events = [event async for event in provider.stream(asking(*messages))]
-            assert [event.kind for event in events if isinstance(event, Failure)] == ["connect"]
+            assert [event.kind for event in events if isinstance(event, Failure)] == ["no_server"]
             provider.endpoint = here
             await asked(provider, asking(*messages))
             assert kinds(server) == [("create", 200), ("continue", 200)]

@@ -82,7 +82,7 @@ class TelemetryPlan(Struct, frozen=True, kw_only=True):
 
 def plan_telemetry(environ: Mapping[str, str], environment: Environment) -> TelemetryPlan:
     """Read the variables of OpenTelemetry and of Claude Code. Nothing is sent unless they say so."""
-    if not environment.switch("telemetry") or environment.switch("telemetry_disabled"):
+    if environment.switch("telemetry_disabled") or not environment.switch("telemetry"):
         return TelemetryPlan()
     targets: dict[str, TelemetryTarget] = {}
     problems: list[str] = []

@@ -15,7 +15,9 @@ from clew.agent.hooks.output import (
     blocking_reason,
     make_verdict,
     read,
+    read_async_s,
     read_sequence,
+    without_async_line,
 )
 
 Json = dict[str, Any]
@@ -204,3 +206,22 @@ json_values = st.recursive(
 def test_an_object_is_an_answer_or_an_error_never_both(value: Json) -> None:
     reply = said(value)
     assert not reply.error or reply.said == HookOutput()
+
+
+@pytest.mark.parametrize(
+    ("line", "limit_s"),
+    [
+        ('{"async": true}', 15.0),
+        ('{"async": true, "asyncTimeout": 180000}', 180.0),
+        ('{"async": true, "asyncTimeout": true}', 15.0),
+        ('{"async": true, "asyncTimeout": -1}', 15.0),
+        ('{"async": false}', None),
+        ('["async"]', None),
+        ('{"async": tr', None),
+        ("{}", None),
+    ],
+)
+def test_the_first_line_may_ask_for_the_background(line: str, limit_s: float | None) -> None:
+    assert read_async_s(line) == limit_s
+    rest = "{}\n" if limit_s is not None else f"{line}\n{{}}\n"
+    assert without_async_line(f"{line}\n{{}}\n") == rest

@@ -170,3 +170,26 @@ def test_a_url_is_of_the_service_whose_host_it_has() -> None:
     assert host_of("https://user:secret@API.openai.com:1/v1?x") == "api.openai.com:1"
     assert find_row_at("https://api.openai.com/anything") is ROWS["openai"]
     assert find_row_at("https://api.openai.com.evil.example") is None
+
+
+def test_the_page_for_a_login_belongs_to_a_host() -> None:
+    page = ROWS["openrouter"].login_url
+    rows, problems = read_services(
+        {
+            "same": {"like": "openrouter", "model": "m"},
+            "near": {"like": "openrouter", "url": "https://openrouter.ai/api/v2"},
+            "far": {"like": "openrouter", "url": "https://proxy.example/v1"},
+            "own": {
+                "like": "openrouter",
+                "url": "https://proxy.example/v1",
+                "loginUrl": "https://x/",
+            },
+        }
+    )
+    assert not problems
+    assert [rows[name].login_url for name in ("same", "near", "far", "own")] == [
+        page,
+        page,
+        "",
+        "https://x/",
+    ]

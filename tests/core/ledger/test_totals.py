@@ -72,6 +72,12 @@ def test_an_edit_is_counted_by_its_patch() -> None:
         assert count_changed_lines(other) is None
 
 
+def test_all_lines_of_a_new_file_are_added() -> None:
+    outcome = {"type": "create", "content": "a\nb\n", "structuredPatch": []}
+    assert count_changed_lines(outcome) == LinesChanged(added=2, removed=0)
+    assert count_changed_lines(outcome | {"content": ""}) is None
+
+
 def test_the_past_of_a_new_session_is_nothing() -> None:
     charge = Charge(
         message_id="m",

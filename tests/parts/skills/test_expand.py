@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.parts.skills.expand import ExpansionCommand, Piece, expand
+from clew.parts.skills.expand import ExpansionCommand, Piece, expand, fill_places
 
 
 def whole(pieces: Sequence[Piece]) -> str:
@@ -60,3 +60,11 @@ def test_commands_are_those_of_the_file(body: str, given_: str, pieces: list[Pie
 def test_an_argument_never_brings_a_command(before: str, argument: str) -> None:
     plain = before.replace("`", "")
     assert not any(isinstance(piece, ExpansionCommand) for piece in expand(f"{plain} $1", argument))
+
+
+def test_places_in_rules_are_filled_if_they_are_known() -> None:
+    places = {"CLAUDE_PLUGIN_ROOT": "/p", "CLAUDE_SKILL_DIR": ""}
+    assert fill_places("Bash(${CLAUDE_PLUGIN_ROOT}/a:*)", places) == "Bash(/p/a:*)"
+    # It must not become a rule for the root of the system.
+    for rule in ("Bash(${CLAUDE_SKILL_DIR}/a:*)", "Bash(${OTHER}/a)"):
+        assert fill_places(rule, places) == rule

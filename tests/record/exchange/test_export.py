@@ -420,6 +420,12 @@ def test_a_calls_input_is_told_by_what_matters_first() -> None:
     assert shown_input([1]) == "[1]"
 
 
+def test_what_a_program_wrote_in_the_users_name_is_a_notice() -> None:
+    said = {"type": "user", "uuid": "1", "isSynthetic": True, "message": {"content": "Stopped."}}
+    (piece,) = pieces_of([said])
+    assert (piece.voice, piece.name) == ("note", "Notice")
+
+
 def test_entries_of_any_shape_make_an_account() -> None:
     odd: list[dict[str, Any]] = [
         {"type": "attachment", "uuid": "1", "attachment": 5, "rendered": 5},

@@ -781,3 +781,17 @@ def test_what_several_programs_could_have_written_is_refused() -> None:
     both = gemini() | {"responderUsername": "x", "requests": []}
     with pytest.raises(SessionError, match="GitHub Copilot and Gemini CLI"):
         find_format(of_value(both))
+
+
+def test_a_session_of_pi_may_lack_its_first_line() -> None:
+    """Some files are the end of a longer one."""
+    say = {"role": "user", "content": [{"type": "text", "text": "Look."}]}
+    tell = {"role": "assistant", "content": [{"type": "text", "text": "Seen."}], "model": "m"}
+    found = convert_one(
+        of_lines(
+            {"type": "message", "id": "b", "parentId": "a", "timestamp": AT, "message": say},
+            {"type": "message", "id": "c", "parentId": "b", "timestamp": AT, "message": tell},
+        ),
+        "pi",
+    )
+    assert outline(found) == ["user text: Look.", "assistant text: Seen."]

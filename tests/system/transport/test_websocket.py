@@ -151,7 +151,7 @@ def test_a_server_that_refuses_or_is_not_there_is_reported() -> None:
             await WebSocket.open(port, [], protocol="mcp", max_bytes=MAX_BYTES)
         return refused.value.status, gone.value.kind
 
-    assert asyncio.run(run()) == (401, "connect")
+    assert asyncio.run(run()) == (401, "no_server")
 
 
 def test_a_close_from_the_server_is_returned() -> None:

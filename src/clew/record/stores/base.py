@@ -229,6 +229,13 @@ ANSWER_MAX_BYTES = 64 << 20
 TRANSCRIPT_MAX_BYTES = 2 << 30
 
 
+def describe_kind(kind: str) -> str:
+    """Describe why a store could not be reached, without its address, which may contain a secret."""
+    return {"no_server": "no server answers at its address", "connect": "no connection"}.get(
+        kind, kind.replace("_", " ")
+    )
+
+
 class HttpStore:
     """A store over HTTP. `token` is sent as a bearer token and never appears in an error."""
 
@@ -276,7 +283,7 @@ class HttpStore:
                     raise StoreError(f"http store: the transcript is larger than {limit}")
                 yield piece
         except TransportError as error:
-            raise StoreError(f"http store: {error.kind}") from None
+            raise StoreError(f"http store: {describe_kind(error.kind)}") from None
         finally:
             await exchange.close()
 
@@ -329,7 +336,7 @@ class HttpStore:
                     raise StoreError("http store: the response is too large")
             return bytes(data)
         except TransportError as error:
-            raise StoreError(f"http store: {error.kind}") from None
+            raise StoreError(f"http store: {describe_kind(error.kind)}") from None
         finally:
             await exchange.close()
 

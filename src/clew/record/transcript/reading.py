@@ -129,21 +129,24 @@ def _share(entry: dict[str, Any], node: Node, shared: _Shared) -> None:
     The entries of a file repeat most of their short texts: a fifth of the memory of a long session.
     """
     keys = node.keys
-    entry["uuid"], entry["type"] = keys.uuid, keys.type
+    same: dict[str, Any] = {"uuid": keys.uuid, "type": keys.type}
     if type(keys.parent_uuid) is str:
-        entry["parentUuid"] = keys.parent_uuid
+        same["parentUuid"] = keys.parent_uuid
     if keys.session_id is not None:
-        entry["sessionId"] = keys.session_id
+        same["sessionId"] = keys.session_id
     if keys.timestamp is not None:
-        entry["timestamp"] = keys.timestamp
-    for name in ("cwd", "version", "gitBranch", "userType"):
-        if type(value := entry.get(name)) is str:
-            entry[name] = shared.setdefault(value, value)
-    message = entry.get("message")
-    if type(message) is dict:
-        for name in ("role", "type", "model"):
-            if type(value := message.get(name)) is str:
-                message[name] = shared.setdefault(value, value)
+        same["timestamp"] = keys.timestamp
+    entry.update(same)  # Equal values, which are in memory already.
+    _share_texts(entry, ("cwd", "version", "gitBranch", "userType"), shared)
+    if type(message := entry.get("message")) is dict:
+        _share_texts(message, ("role", "type", "model"), shared)
+
+
+def _share_texts(data: dict[str, Any], names: tuple[str, ...], shared: _Shared) -> None:
+    """Replace texts by equal ones that are in memory already."""
+    for name in names:
+        if type(value := data.get(name)) is str:
+            data[name] = shared.setdefault(value, value)
 
 
 def _salvage(lines: TranscriptLines, line: RejectedLine, number: int, at: int, raw: bytes) -> None:
