@@ -1,6 +1,7 @@
 """The public names keep their fields and signatures, and all of them are documented."""
 
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -25,6 +26,14 @@ from tests.gates.house import ROOT
 
 RECORDED = ROOT / "tests" / "gates" / "public_api.txt"
 STRUCTS = [name for _, group in sections() for name in group if has_fields(find(name))]
+
+
+def test_help_renders_every_public_name() -> None:
+    for module in (clew, clew.engine):
+        for name in module.__all__:
+            if not name.startswith("__"):
+                assert pydoc.render_doc(getattr(module, name))
+    assert "max_budget_usd" in str(inspect.signature(clew.ClewOptions))
 
 
 def test_nothing_public_is_removed_or_changed() -> None:

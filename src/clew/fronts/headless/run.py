@@ -193,11 +193,12 @@ class OnePrompt(FrontInput):
 
 
 def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None:
+    # Flushed, because a signal just before the interpreter exits ends the process at once.
     if as_json:
-        print(unescape_line(msgspec.json.encode(report)).decode())
+        print(unescape_line(msgspec.json.encode(report)).decode(), flush=True)
         return
     if tally.text:
-        print(tally.text)
+        print(tally.text, flush=True)
     if ended.is_error and ended.message and ended.message not in tally.text:
         print(f"clew: {ended.message}", file=sys.stderr)
     elif ended.is_error and ended.reason.startswith("aborted"):

@@ -18,6 +18,9 @@ from clew.providers.base import Effort, PrepareFunction, ProviderFunction, Think
 if TYPE_CHECKING:
     from clew.agent.compaction.strategy import CompactFunction
     from clew.fronts.sdk.session_store import ProgramStore
+else:
+    # Names for `help` and `inspect.signature`; their modules are loaded when they are used.
+    CompactFunction = ProgramStore = Any
 
 
 class Permit(Struct, frozen=True, kw_only=True):
