@@ -185,7 +185,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
         field = content.partition(":")[0].strip()
         if field in JUDGED_FIELDS:
             return f"{field} has its own rules: write {tool}(...) without {field}:"
-    if kind == "domain" and not content.startswith("domain:"):
+    if kind == "domain" and not re.match(r"domain:\s*\S", content):
         return "expected WebFetch(domain:host)"
     if kind == "path" and content.startswith("!"):
         return "a path pattern cannot begin with !, because deny rules have no exceptions"

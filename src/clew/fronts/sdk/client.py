@@ -23,13 +23,16 @@ from clew.core.messages.errors import SessionError, find_first_error
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.permission import HostError, HostRequests
+from clew.fronts.sdk.definition_checks import find_unmatched, may_match_nothing
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
+from clew.fronts.sdk.option_words import say_in_python
 from clew.fronts.sdk.options import Call, ClewOptions, Defer, Deny, Permit
 from clew.parts.context import HostParts
 from clew.parts.mcp.functions import answer_message
 from clew.system.clock import make_id
 from clew.system.config.paths import find_config_home
+from clew.system.files import is_folder
 
 if TYPE_CHECKING:
     from clew.fronts.sdk.session_store import ProgramStore, StoreMirror
@@ -90,6 +93,7 @@ class ClewClient:
             )
         options = self.options
         environ, cwd = make_environ(options, os.environ), find_folder(options.cwd)
+        check_folders(options, cwd)
         session_options = options.as_options()
         if options.session_store is not None:
             session_options = await self._open_store(
@@ -105,13 +109,34 @@ class ClewClient:
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
             self.info = await self._ask("initialize", hooks=self._hooks())
+            await self._check_rules()
         except BaseException as error:
             await self._leave(in_haste=True)
             cause = self._cause()
             if isinstance(error, HostError) and cause is not None:
-                raise HostError(str(cause) or told(cause)) from cause
+                raise HostError(say_in_python(str(cause) or told(cause))) from cause
             raise
         return self
+
+    async def _check_rules(self) -> None:
+        """Check the rules whose servers and agents are known only in the session.
+
+        A deny rule that misspells a name raises an error, because it would restrain nothing. The
+        name may also be missing here and exist in another folder; then a message says so.
+        """
+        for option in ("disallowed_tools", "allowed_tools"):
+            rules = [rule for rule in getattr(self.options, option) if may_match_nothing(rule)]
+            if not rules:
+                continue
+            servers = {
+                server["name"]: [tool["name"] for tool in server["tools"]]
+                for server in (await self._ask("mcp_status"))["mcpServers"]
+            }
+            agents = [agent["name"] for agent in self.info["agents"]]
+            for words, is_misspelt in find_unmatched(rules, servers, agents):
+                if is_misspelt and option == "disallowed_tools":
+                    raise HostError(f"{option}: {words}")
+                self._channel.warn(f"{option}: {words}")
 
     async def _open_store(
         self, store: "ProgramStore | str", given: Options, environ: Mapping[str, str], cwd: str
@@ -273,6 +298,7 @@ class ClewClient:
                     if frame["type"] == "result" and self._mirror is not None:
                         await self._mirror.flush()
                     self.session_id = frame.get("session_id") or self.session_id
+                    name_options(frame)
                     self._messages.put_nowait((read(frame), size))
                     errors = frame.get("errors") or errors
         self._messages.put_nowait(None)
@@ -358,6 +384,22 @@ class ClewClient:
                 }
             )
         return events
+
+
+def check_folders(options: ClewOptions, cwd: str) -> None:
+    """Raise an error for a folder among the options that does not exist."""
+    for option in ("add_dirs", "plugin_dirs"):
+        for name in getattr(options, option):
+            if not is_folder(Path(cwd, Path(name).expanduser())):
+                raise HostError(f"{option}: folder not found: {name!r}; create it, or leave it out")
+
+
+def name_options(frame: Json) -> None:
+    """Give options their Python names in the notices and errors of a frame."""
+    if frame["type"] == "system" and isinstance(frame.get("content"), str):
+        frame["content"] = say_in_python(frame["content"])
+    elif frame["type"] == "result" and frame.get("errors"):
+        frame["errors"] = [say_in_python(words) for words in frame["errors"]]
 
 
 def find_store(url: str) -> "ProgramStore":

@@ -15,6 +15,12 @@ from clew.agent import option_values as values
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Flag, Options, Sdk, notes
 from clew.core.nearest import suggest_nearest
+from clew.fronts.sdk.definition_checks import (
+    check_agents,
+    check_rules,
+    check_servers,
+    check_settings,
+)
 from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.modes import unknown_tool
 from clew.providers.base import Thinking
@@ -54,8 +60,13 @@ def check_options(options: Any) -> None:
     for name in options.tools or ():
         if why := unknown_tool(name):
             raise ValueError(f"tools: {why}")
+    check_rules("allowed_tools", options.allowed_tools, "allow")
+    check_rules("disallowed_tools", options.disallowed_tools, "deny")
+    check_settings(options.settings)
     check_schema(options.json_schema)
     check_functions(options.functions, options.mcp_servers)
+    check_servers(options.mcp_servers)
+    check_agents(options.agents)
     check_combinations(options)
 
 
