@@ -64,9 +64,19 @@ class Inbox:
         self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] != uuid]
         return len(self._waiting) < before
 
+    def list_uuids(self) -> frozenset[str]:
+        """Return the IDs of the waiting messages."""
+        return frozenset(entries[0]["uuid"] for entries in self._waiting)
+
     def take(self) -> list[Json]:
         batch, self._waiting = self._waiting, []
         return [entry for entries in batch for entry in entries]
+
+    def take_newer(self, known: frozenset[str]) -> list[Json]:
+        """Take only the messages that are not `known`, with their entries."""
+        newer = [entries for entries in self._waiting if entries[0]["uuid"] not in known]
+        self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] in known]
+        return [entry for entries in newer for entry in entries]
 
 
 # The fields of a message that are recorded in addition to its content.
@@ -152,7 +162,7 @@ class Conversation:
         context: Sequence[Json],
     ) -> TurnEnded:
         """Add the prompt to the conversation and answer it, unless a hook blocks it."""
-        deps = self._deps
+        deps, earlier = self._deps, self._inbox.list_uuids()
         noticed = await deps.arrivals.refresh_settings()
         if noticed:
             await emit(Noticed(messages=noticed))
@@ -170,7 +180,10 @@ class Conversation:
             deps.story.add([message, *context])
             raise
         around = [*make_hook_entries(deps, outcome), *make_hook_entries(deps, hook_outcome)]
-        await self._keep([*deps.arrivals.take_messages(), message, *context, *around], emit)
+        # Messages that arrived while hooks ran were sent after this prompt.
+        newer = self._inbox.take_newer(earlier)
+        before = deps.arrivals.take_messages()
+        await self._keep([*before, message, *context, *around, *newer], emit)
         if ended is not None:
             await ensure_saved(deps, emit)
             return ended

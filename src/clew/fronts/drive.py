@@ -172,6 +172,8 @@ class Driver:
         self._idle = idle
         self._shaped = Shaped(session.conversation, view.emit, is_wanted=is_shaped)
         self._taking: asyncio.Task[Taken] | None = None
+        # The received lines that wait until the work before them ends, oldest first.
+        self._received: list[Line] = []
         # Whether a line is being processed or a turn runs, and whether it was interrupted.
         self.is_working = self.is_stopped = False
         self._code = 0
@@ -240,11 +242,15 @@ class Driver:
                 self._lines.put(outcome)
 
     def receive(self, line: Line) -> None:
-        """Handle a prompt that did not come from this input, such as a viewer's."""
+        """Handle a prompt that did not come from this input, such as a viewer's.
+
+        The running turn receives it, unless an earlier one still waits for its own turn.
+        """
         conversation = self.session.conversation
-        if conversation.is_running and line.blocks is not None:
+        if conversation.is_running and line.blocks is not None and not self._received:
             conversation.say(line.blocks, self._speaker(line), uuid=line.uuid)
         else:
+            self._received.append(line)
             self._lines.put(line)
 
     async def hear(self, event: EngineEvent) -> None:
@@ -260,6 +266,8 @@ class Driver:
             return None
         if not isinstance(event, Line):
             return await self._do(event, None)
+        if event in self._received:
+            self._received.remove(event)
         outcome = await self._take(event)
         if outcome is None:
             await self._view.untaken(event)
