@@ -89,7 +89,8 @@ def arguments() -> Group:
         "add", run_market_add, "Add a marketplace: folder or file, owner/name, or URL[#REF]", below
     )
     subparser.add_argument("source")
-    word("list", run_market_list, "List all marketplaces and their plugins", below)
+    subparser = word("list", run_market_list, "List marketplaces, or the plugins of one", below)
+    subparser.add_argument("name", nargs="?", help="Marketplace whose plugins to list")
     subparser = word("update", run_market_update, "Update a marketplace from its source", below)
     subparser.add_argument("name")
     subparser = word(
@@ -268,18 +269,22 @@ def run_market_add(desk: PluginInstaller, options: Any) -> None:
     )
 
 
-def run_market_list(desk: PluginInstaller, _: Any) -> None:
-    markets = desk.store.markets()
+def run_market_list(desk: PluginInstaller, options: Any) -> None:
+    one = {options.name: work.get_marketplace(desk, options.name)} if options.name else None
+    markets = one or desk.store.markets()
     if not markets:
         say("no marketplaces; add one with: clew plugin marketplace add")
     for name, marketplace in markets.items():
-        say(f"{name} ({marketplace.source})")
         try:
             offers = work.read_market(Path(marketplace.path)).offers
         except UserError as error:
-            say(f"  ! {error}")
+            say(f"{name} ({marketplace.source})", f"  ! {error}")
             continue
-        say(*(f"  {offer.name}: {offer.description or offer.source}" for offer in offers))
+        say(f"{name} ({marketplace.source}): {format_count(len(offers), 'plugin')}")
+        if one:
+            say(*(f"  {offer.name}: {offer.description or offer.source}" for offer in offers))
+    if markets and not one:
+        say("to list the plugins of one: clew plugin marketplace list NAME")
 
 
 def run_market_update(desk: PluginInstaller, options: Any) -> None:

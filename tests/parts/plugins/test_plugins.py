@@ -73,7 +73,12 @@ def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> 
     assert "2 plugins\n! plugins[2]: zipped: source: expected one of" in plugin(
         home, "marketplace", "add", "./square"
     )
-    assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list")
+    told = plugin(home, "marketplace", "list")
+    assert "2 plugins" in told
+    assert "toolkit:" not in told
+    assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list", "square")
+    unknown = plugin(home, "marketplace", "list", "circle", fails=True)
+    assert "marketplace not found: circle" in unknown
     told = plugin(home, "install", "toolkit")
     assert f"installed {ID} at 1.2.0" in told
     assert "commands: greet, extra" in told

@@ -319,22 +319,23 @@ def typed(words: str) -> PluginSource:
         raise UserError(str(error)) from None
 
 
-def update_market(desk: PluginInstaller, name: str) -> Market:
+def get_marketplace(desk: PluginInstaller, name: str) -> KnownMarketplace:
     marketplace = desk.store.markets().get(name)
     if marketplace is None:
         raise UserError(
             f"marketplace not found: {name}; to list them, run: clew plugin marketplace list"
         )
+    return marketplace
+
+
+def update_market(desk: PluginInstaller, name: str) -> Market:
+    marketplace = get_marketplace(desk, name)
     source = marketplace.source
     return add_market(desk, str(source) if source.url else source.path)
 
 
 def remove_market(desk: PluginInstaller, name: str) -> None:
-    marketplace = desk.store.markets().get(name)
-    if marketplace is None:
-        raise UserError(
-            f"marketplace not found: {name}; to list them, run: clew plugin marketplace list"
-        )
+    marketplace = get_marketplace(desk, name)
     desk.store.keep_market(name, None)
     if marketplace.source.url:
         shutil.rmtree(marketplace.path, ignore_errors=True)
