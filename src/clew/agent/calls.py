@@ -21,6 +21,7 @@ from clew.agent.tools.base import (
     ToolError,
     ToolOutcome,
     ToolSession,
+    decided,
     make_failure,
 )
 from clew.agent.tools.schema import parse_input
@@ -56,6 +57,11 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
     def paths(self) -> tuple[str, ...]:
         """The files and folders that the call names, spelled as in the call."""
         return () if self.tool is None or self.given is None else self.tool.paths(self.given)
+
+    @cached_property
+    def places(self) -> dict[str, str]:
+        """The real paths of the named files when permissions decided, by their spelling."""
+        return {}
 
     @cached_property
     def title(self) -> str:
@@ -101,7 +107,8 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
     if call.tool is None or call.given is None:
         return call.fault
     try:
-        call.tool.rehearse(call.given, session)
+        with decided(call.places, session):
+            call.tool.rehearse(call.given, session)
     except ToolError as error:
         return make_failure(error.problem, hint=error.hint)
     except (ClewError, OSError, ValueError) as error:
@@ -117,8 +124,9 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
     most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
     clock = asyncio.timeout(most_s)
     try:
-        async with clock:
-            return await tool.call(call.given, ctx)
+        with decided(call.places, ctx.session):
+            async with clock:
+                return await tool.call(call.given, ctx)
     except TimeoutError as error:
         if not clock.expired():
             return make_failure(describe_error(error))

@@ -181,7 +181,9 @@ class ToolExecutor:
             return
         decision, is_confined = await self._decision(call.bound, outcome)
         if isinstance(decision, Ask | NeedsReview):
-            doomed = await self._deps.tools.doomed(call.bound, self._may_look)
+            doomed = await self._deps.tools.doomed(
+                call.bound, lambda path: self._may_look(path, call.bound.places.get(path))
+            )
             if doomed is not None:
                 await self._finish(call, doomed)
                 return
@@ -204,11 +206,14 @@ class ToolExecutor:
             case _:
                 await self._ask(call, decision, outcome, is_confined=is_confined)
 
-    def _may_look(self, path: str) -> bool:
-        """Return whether a file's content may be revealed without asking."""
-        block = {"name": "Read", "input": {"file_path": path}}
-        decision = self._deps.approval.judge(BoundCall(block=block))
-        return isinstance(decision, Allow)
+    def _may_look(self, path: str, place: str | None) -> bool:
+        """Return whether a file's content may be revealed without asking.
+
+        `place` is its real path when the call was judged.
+        """
+        look = BoundCall(block={"name": "Read", "input": {"file_path": path}})
+        decision = self._deps.approval.judge(look)
+        return isinstance(decision, Allow) and look.places.get(path) == place
 
     async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
         """Ask the reviewer (mode auto); record and report every decision."""

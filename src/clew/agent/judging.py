@@ -74,6 +74,7 @@ class Judging:
             denied=self._denied,
             folders=self._folders,
             line=call.line,
+            places=call.places,
         )
         return self._spared(call, decision)
 

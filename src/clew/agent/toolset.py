@@ -337,7 +337,11 @@ class SessionTools:
 
     def _current(self, call: BoundCall) -> BoundCall:
         """Return the call, bound again if its tool was removed or replaced."""
-        return call if self._tool(call.name) is call.tool else self.bind(call.block)
+        if self._tool(call.name) is call.tool:
+            return call
+        current = self.bind(call.block)
+        current.places.update(call.places)
+        return current
 
     def _tool(self, name: str) -> Tool[Any] | None:
         tool = self._toolbox.get(name)

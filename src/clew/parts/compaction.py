@@ -290,12 +290,15 @@ class SessionCompaction(Part):
     def _read(self, path: str) -> str | None:
         """Return the text of a file if the session may read it without asking, else None."""
         block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
-        is_allowed = isinstance(self._context.judge(BoundCall(block=block)), Allow)
-        return self._text(Path(path)) if is_allowed else None
+        call = BoundCall(block=block)
+        is_allowed = isinstance(self._context.judge(call), Allow)
+        real = call.places.get(path)
+        return self._text(Path(real), through_links=False) if is_allowed and real else None
 
-    def _text(self, path: Path) -> str | None:
+    def _text(self, path: Path, *, through_links: bool = True) -> str | None:
         try:
-            return read_content(path, FILE_MAX_BYTES).decode("utf-8")
+            data = read_content(path, FILE_MAX_BYTES, through_links=through_links)
+            return data.decode("utf-8")
         except (OSError, ValueError):
             return None
 

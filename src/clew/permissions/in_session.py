@@ -16,7 +16,14 @@ from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, RefusedMode, enter_mode, find_disabled_modes
 from clew.permissions.protected import in_workspace, is_below, is_own_result, why_protected_write
 from clew.permissions.provenance import Source
-from clew.permissions.request import HeldByGit, Mode, PermissionRequest, ResolvedPath, tool_of
+from clew.permissions.request import (
+    HeldByGit,
+    Mode,
+    PermissionRequest,
+    Resolve,
+    ResolvedPath,
+    tool_of,
+)
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import (
     LISTS,
@@ -160,12 +167,13 @@ class SessionRules:
         denied: Sequence[str] = (),
         folders: Sequence[str] = (),
         line: "CommandLine | None" = None,
+        places: dict[str, str] | None = None,
     ) -> Decision:
         """Decide whether a call may run in the folder `cwd`, given the untrusted text before it.
 
         `mode`, `denied` and `folders` apply to a subagent's conversation: its own mode, additional
         deny rules and additional working folders. `line` is the parsed command line of the call, if
-        it was parsed before.
+        it was parsed before. `places` gets the real path of each file that the call names.
         """
         # The command-line parser is half of everything that a turn without a tool call would
         # import.
@@ -173,6 +181,8 @@ class SessionRules:
 
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
+        if places is not None and tool_of(tool).family in ("read", "edit"):
+            resolve = note_places(resolve, places)
         rules = self._narrowed(denied) if denied else now.rules
         context = structs.replace(
             now.context,
@@ -474,6 +484,21 @@ class SessionRules:
             replace(path, set_value(text, ("permissions", name), value))
         if is_new and scope == "local":
             exclude_from_git(path, self._environ)
+
+
+def note_places(resolve: Resolve, places: dict[str, str]) -> Resolve:
+    """Return a resolver that notes the real path of each path that it resolves.
+
+    A path whose file is unknown isn't noted, nor one in `/proc`, whose links only the kernel makes.
+    """
+
+    def resolve_and_note(text: str) -> ResolvedPath:
+        path = resolve(text)
+        if path.known and not path.real.startswith("/proc/"):
+            places[text] = path.real
+        return path
+
+    return resolve_and_note
 
 
 def is_same_repository(folder: Path, root: Path) -> bool:

@@ -72,6 +72,65 @@ def require_open_folder(folder: Path) -> None:
         raise PermissionError(closed)
 
 
+# Opens a path that was checked before, and from which links may have been made since.
+
+
+# macOS has a flag for a path without links. Elsewhere, each folder is opened in the one above it.
+NO_LINKS = getattr(os, "O_NOFOLLOW_ANY", 0)
+# On Linux, opening a folder as a place requires no right to list it.
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def open_without_links(path: str, flags: int) -> int:
+    """Open an absolute path, no part of which may be a link. Otherwise raise `OSError` (ELOOP).
+
+    Whoever replaces a file or a folder by a link at the same time can't lead this to another file.
+    """
+    try:
+        return os.open(path, flags | NO_LINKS) if NO_LINKS else _open_part_by_part(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "a part of the path was replaced by a link", path) from None
+
+
+def _open_part_by_part(path: str, flags: int) -> int:
+    place = os.open("/", FOLDER)
+    *folders, name = [part for part in path.split("/") if part] or ["."]
+    try:
+        for folder in folders:
+            above, place = place, _open_part(folder, FOLDER, place)
+            os.close(above)
+        return _open_part(name, flags, place)
+    finally:
+        os.close(place)
+
+
+def _open_part(name: str, flags: int, place: int) -> int:
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=place)
+    except NotADirectoryError:
+        if not stat.S_ISLNK(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+            raise
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def make_folder_without_links(folder: str) -> None:
+    """Create a folder and its missing parents, none of which may be a link."""
+    try:
+        os.close(open_without_links(folder, FOLDER))
+    except FileNotFoundError:
+        above, name = os.path.split(folder)
+        make_folder_without_links(above)
+        place = open_without_links(above, FOLDER)
+        try:
+            os.mkdir(name, dir_fd=place)
+        except FileExistsError:
+            os.close(open_without_links(folder, FOLDER))
+        finally:
+            os.close(place)
+
+
 # Opens files in untrusted folders, where a name may be a pipe, a device or a terminal.
 
 
@@ -80,7 +139,10 @@ def open_only_files(path: str, flags: int) -> int:
 
     For a link, the file that it points to counts.
     """
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    return _refuse_other_kinds(path, os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY))
+
+
+def _refuse_other_kinds(path: str, descriptor: int) -> int:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return descriptor  # `open` itself reports that the path is a folder.
@@ -88,10 +150,17 @@ def open_only_files(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, NOT_REGULAR, path)
 
 
-def read_content(path: Path, most_bytes: int = -1) -> bytes:
-    """Return the contents of a file, limited to its first `most_bytes` bytes if given."""
-    with open(path, "rb", opener=open_only_files) as file:
+def read_content(path: Path, most_bytes: int = -1, *, through_links: bool = True) -> bytes:
+    """Return the contents of a file, limited to its first `most_bytes` bytes if given.
+
+    Unless it may go `through_links`, a path that has a link raises `OSError`.
+    """
+    with open(path, "rb", opener=open_only_files if through_links else _open_no_link) as file:
         return file.read(most_bytes)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return _refuse_other_kinds(path, open_without_links(path, flags | os.O_NONBLOCK | os.O_NOCTTY))
 
 
 # No lock is waited for any longer: a process that holds it for this long was probably stopped

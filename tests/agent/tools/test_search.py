@@ -299,7 +299,7 @@ def test_what_no_search_can_read_is_passed_over(workshop: Workshop) -> None:
     os.mkfifo(workshop.folder / "pipe")
     (workshop.folder / "deaf").mkdir(mode=0)
     assert own(workshop, pattern="match").content == "big.txt"
-    assert search.text_of(str(workshop.folder), None, search.OPEN) is None
+    assert search.text_of(str(workshop.folder), None, is_open=False) is None
 
 
 def test_braces_are_their_alternatives() -> None:

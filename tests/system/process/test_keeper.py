@@ -65,7 +65,7 @@ def test_a_program_runs_only_once_clew_has_been_told_of_it(tmp_path: Path) -> No
             theirs.setblocking(True)
         launcher._send([theirs.fileno()])
         argv = [b"/bin/sh", b"-c", b"echo > ran"]
-        ours.sendall(frame_value((argv, os.fsencode(tmp_path), {}, [], None, NOTHING_LEFT)))
+        ours.sendall(frame_value((argv, os.fsencode(tmp_path), {}, [], None, NOTHING_LEFT, False)))
         watcher = the_child_of(launcher._keeper)
         child = the_child_of(watcher)
         for pid in (launcher._keeper, watcher):

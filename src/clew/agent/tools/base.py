@@ -7,7 +7,9 @@ a tool into a `ToolOutcome`.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -315,6 +317,34 @@ class ToolSession(Struct, kw_only=True, eq=False):
         """Resolve a path from the model to the same file that the permissions check."""
         refuse_odd(text, "A path")
         return Path(self.cwd, expand(text, self.shell.environment.get("HOME", "~")) or text)
+
+
+# The real paths on which permissions decided for the current call, by absolute path. A context
+# variable, because calls run at the same time, and because no tool may open a file past it.
+_DECIDED: ContextVar[Mapping[str, str]] = ContextVar("decided", default={})  # noqa: B039
+
+
+@contextmanager
+def decided(places: Mapping[str, str], session: ToolSession) -> Iterator[None]:
+    """Make `locate` return the real paths on which permissions decided."""
+    token = _DECIDED.set({str(session.path(text)): real for text, real in places.items()})
+    try:
+        yield
+    finally:
+        _DECIDED.reset(token)
+
+
+def locate(path: Path) -> Path:
+    """Return the real path on which permissions decided, or else the current one.
+
+    What a link in the path leads to may have changed since.
+    """
+    return Path(_DECIDED.get().get(str(path)) or os.path.realpath(path))
+
+
+def was_decided(path: Path) -> bool:
+    """Return whether permissions decided on the path's current file."""
+    return str(path) in _DECIDED.get()
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

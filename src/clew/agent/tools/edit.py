@@ -11,7 +11,14 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct, to_builtins
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
+from clew.agent.tools.base import (
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+    ToolSession,
+    locate,
+)
 from clew.agent.tools.files import NO_TEXT_FILE, FileText, count_lines, crlf, decode, is_crlf
 from clew.agent.tools.patch import Region, diff_regions, replace_spans
 from clew.agent.tools.write import create, make_whole_range, read_original
@@ -119,7 +126,7 @@ def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Pl
 
 def plan_creation(path: Path, steps: Sequence[EditStep]) -> str:
     """Return the text of a new file: the first step's new text, changed by the later steps."""
-    if is_there(path):
+    if is_there(locate(path)):
         raise ToolError(f"{path} already exists, so old_string must not be empty.")
     text = steps[0].new_string
     return apply_steps(path, text, steps[1:]).after if steps[1:] else text

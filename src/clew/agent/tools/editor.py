@@ -78,7 +78,7 @@ def path_of(call: BoundCall, session: ToolSession) -> str | None:
     if tool_name(call) not in READS or call.given is None:
         return None
     (name,) = call.paths
-    return os.path.realpath(session.path(name))
+    return call.places.get(name) or os.path.realpath(session.path(name))
 
 
 async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:

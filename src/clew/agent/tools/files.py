@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.tools.base import ToolContext, ToolError, ToolSession
+from clew.agent.tools.base import ToolContext, ToolError, ToolSession, locate, was_decided
 from clew.agent.tools.read_files import Content, ReadRecord
 from clew.core.nearest import find_nearest
-from clew.system.files import NOT_REGULAR, is_there
+from clew.system.files import FOLDER, NOT_REGULAR, is_there, open_without_links
 
 NOT_READ = "was not read in this session"
 CHANGED = "has changed since it was read"
@@ -118,7 +118,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     """Open a regular file for reading. Raise ToolError if that is impossible."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_decided(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ToolError(f"File not found: {path}.{suggestion(path)}") from None
     except OSError as error:
@@ -130,6 +130,13 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{path} is a folder.", "Use Glob or LS to list it.")
     raise ToolError(f"{path} {NOT_REGULAR}.")
+
+
+def open_decided(path: Path, flags: int) -> int:
+    """Open the file on which permissions decided, even if the path now leads to another one."""
+    if was_decided(path):
+        return open_without_links(str(locate(path)), flags)
+    return os.open(path, flags)
 
 
 def suggestion(path: Path) -> str:
@@ -166,9 +173,7 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
         data = read_all(descriptor, status.st_size)
     finally:
         os.close(descriptor)
-    return FileSnapshot(
-        path=Path(os.path.realpath(path)), data=data, status=status, sha256=sha256(data).digest()
-    )
+    return FileSnapshot(path=locate(path), data=data, status=status, sha256=sha256(data).digest())
 
 
 def take_known(path: Path, session: ToolSession) -> FileSnapshot:
@@ -219,20 +224,21 @@ def note_seen(
 def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapshot:
     """Write a file atomically: write a temporary file next to it, sync it and rename it.
 
-    `replaced` is the state of the file to replace, which must not have changed. If it is None, the
-    file must not exist. Raise ToolError if the file can't be written.
+    `path` is a real path; a link in it is an error. `replaced` is the state of the file to replace,
+    which must not have changed. If it is None, the file must not exist. Raise ToolError if the file
+    can't be written.
     """
     try:
         with UnfinishedFile(path, 0o600 if replaced else 0o666) as beside:
             beside.write(data)
             if replaced is not None:
-                keep_attributes(path, beside.descriptor, replaced)
+                keep_attributes(path, beside, replaced)
             os.fsync(beside.descriptor)
             status = os.fstat(beside.descriptor)
             if replaced is None:
                 beside.become_new()
             else:
-                refuse_if_changed(path, replaced)
+                refuse_if_changed(path, replaced, beside.folder)
                 beside.become()
     except FileExistsError:
         raise ToolError(
@@ -243,9 +249,9 @@ def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapsho
     return FileSnapshot(path=path, data=data, status=status, sha256=sha256(data).digest())
 
 
-def refuse_if_changed(path: Path, was: os.stat_result) -> None:
+def refuse_if_changed(path: Path, was: os.stat_result, folder: int) -> None:
     try:
-        now = path.stat()
+        now = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         raise ToolError(f"{path} was removed in the meantime. Nothing was written.") from None
     if state(now) != state(was):
@@ -258,16 +264,22 @@ def state(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
+def keep_attributes(path: Path, beside: "UnfinishedFile", was: os.stat_result) -> None:
     """Copy the replaced file's owner, extended attributes (including access lists) and mode."""
+    descriptor = beside.descriptor
     if (was.st_uid, was.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.fchown(descriptor, was.st_uid, was.st_gid)
     if sys.platform == "linux":
         with suppress(OSError):
-            for name in os.listxattr(path):
-                with suppress(OSError):
-                    os.setxattr(descriptor, name, os.getxattr(path, name))
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            old = os.open(path.name, flags, dir_fd=beside.folder)
+            try:
+                for name in os.listxattr(old):
+                    with suppress(OSError):
+                        os.setxattr(descriptor, name, os.getxattr(old, name))
+            finally:
+                os.close(old)
     # The mode comes last, because a change of owner clears the set-id bits.
     os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
 
@@ -275,31 +287,43 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
 class UnfinishedFile:
     """A file that is being written.
 
-    Where the system allows it, the file has no name yet, so a crash leaves no trace.
+    Where the system allows it, the file has no name yet, so a crash leaves no trace. Its `folder`
+    is a descriptor, so that no link can lead to another one.
     """
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path
-        self._name = path.parent / f".{path.name[:80]}.{secrets.token_hex(6)}.clew"
+        self._name = f".{path.name[:80]}.{secrets.token_hex(6)}.clew"
         self._mode = mode
         self._named = False
+        self.folder = -1
         self.descriptor = -1
 
     def __enter__(self) -> "UnfinishedFile":
+        self.folder = open_without_links(str(self._path.parent), FOLDER)
+        try:
+            self._create()
+        except BaseException:
+            os.close(self.folder)
+            raise
+        return self
+
+    def _create(self) -> None:
         if sys.platform == "linux":
             with suppress(OSError):
                 flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
-                self.descriptor = os.open(self._path.parent, flags, self._mode)
-                return self
+                self.descriptor = os.open(".", flags, self._mode, dir_fd=self.folder)
+                return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self.descriptor = os.open(self._name, flags, self._mode)
+        self.descriptor = os.open(self._name, flags, self._mode, dir_fd=self.folder)
         self._named = True
-        return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self.descriptor)
         if self._named:
-            self._name.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self.folder)
+        os.close(self.folder)
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -309,19 +333,17 @@ class UnfinishedFile:
     def become(self) -> None:
         self._link(self._name)
         self._named = True
-        self._name.replace(self._path)
+        os.replace(self._name, self._path.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         self._named = False
 
     def become_new(self) -> None:
         """Take the final name as a new file. Raise FileExistsError if the name is already taken."""
-        self._link(self._path)
+        self._link(self._path.name)
 
-    def _link(self, target: Path) -> None:
+    def _link(self, target: str) -> None:
         if self._named:
             if target != self._name:
-                os.link(self._name, target)
+                os.link(self._name, target, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         else:
-            # Python calls linkat, which alone follows the link, only if given a folder's
-            # descriptor; linkat then ignores it, because the path is absolute.
             source = f"/proc/self/fd/{self.descriptor}"
-            os.link(source, target, src_dir_fd=self.descriptor, follow_symlinks=True)
+            os.link(source, target, dst_dir_fd=self.folder, follow_symlinks=True)

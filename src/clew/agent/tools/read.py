@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, locate
 from clew.agent.tools.files import LOOK_BYTES, NO_TEXT_FILE, decode, is_binary, lines_of
 from clew.agent.tools.read_files import ReadRecord
 from clew.agent.tools.search_tools import list_folder
@@ -81,7 +81,7 @@ class Read(Tool[ReadInput]):
 
     async def call(self, arguments: ReadInput, ctx: ToolContext) -> ToolOutcome:
         path = ctx.session.path(arguments.file_path)
-        if is_folder(path):
+        if is_folder(locate(path)):
             return list_folder(path, [], ctx)
         descriptor, status = files.open_regular(path)
         try:
@@ -153,7 +153,7 @@ def text_result(
     """Return the requested lines, or a note that the conversation already contains them."""
     first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
     if ctx.session.files.unsaved:
-        data = ctx.session.files.unsaved.get(os.path.realpath(path), data)
+        data = ctx.session.files.unsaved.get(str(locate(path)), data)
     text = decode(data)
     if text is None:
         raise not_text(path, len(data))
@@ -179,7 +179,7 @@ def unchanged(path: Path) -> ToolOutcome:
 
 def snapshot(path: Path, data: bytes, status: os.stat_result) -> files.FileSnapshot:
     return files.FileSnapshot(
-        path=Path(os.path.realpath(path)), data=data, status=status, sha256=sha256(data).digest()
+        path=locate(path), data=data, status=status, sha256=sha256(data).digest()
     )
 
 
@@ -195,7 +195,7 @@ def some_lines(text: str, first: int, count: int) -> TextLines:
 def note_large(ctx: ToolContext, path: Path, status: os.stat_result, lines: TextLines) -> None:
     ctx.session.files.ledger.note(
         ReadRecord(
-            path=os.path.realpath(path),
+            path=str(locate(path)),
             size=status.st_size,
             mtime_ns=status.st_mtime_ns,
             sha256=None,

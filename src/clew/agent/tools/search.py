@@ -37,7 +37,10 @@ SPECIAL = frozenset("\\.^$*+?{}[]|()")
 
 
 class Job:
-    """A search or, without a pattern, a listing. `path` is relative to the working folder."""
+    """A search or, without a pattern, a listing. `path` is relative to the working folder.
+
+    If `is_file`, it is the name of the file that is the standard input.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Job:
         before: int = 0,
         after: int = 0,
         path: str = ".",
+        is_file: bool = False,
         globs: Iterable[str] = (),
     ) -> None:
         self.pattern = pattern
@@ -58,6 +62,7 @@ class Job:
         self.before = before
         self.after = after
         self.path = path
+        self.is_file = is_file
         self.globs = list(globs)
 
     @property
@@ -75,7 +80,7 @@ class Job:
 def main(argument: str) -> int:
     job = Job(**marshal.loads(bytes.fromhex(argument)))
     try:
-        names = list(listing(job.path))
+        names = [job.path] if job.is_file else list(listing(job.path))
         if job.globs:
             wanted = make_chooser(job.globs)
             names = [name for name in names if wanted(name)]
@@ -99,9 +104,6 @@ def listing(path: str) -> Iterator[str]:
 
     Git lists them if the folder is in a repository.
     """
-    if path != "." and not os.path.isdir(path):
-        yield path
-        return
     names = from_git(path)
     if names is None:
         yield from walk("" if path == "." else path)
@@ -288,9 +290,7 @@ def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
     for name in names:
         if chars > FOUND_MAX_CHARS:
             break
-        # A link that the call itself names is followed, because the permission check followed it
-        # too.
-        text = text_of(name, needle, OPEN & ~os.O_NOFOLLOW if name == job.path else OPEN)
+        text = text_of(name, needle, is_open=job.is_file)
         if text is None:
             continue
         rows = matching(job, pattern, text, 1 if job.mode == "files_with_matches" else sys.maxsize)
@@ -309,10 +309,10 @@ def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
     return "".join(lines)
 
 
-def text_of(name: str, needle: bytes | None, flags: int) -> str | None:
+def text_of(name: str, needle: bytes | None, *, is_open: bool) -> str | None:
     """Return a file's text, or None if it is unreadable, binary, too large or can't match."""
     try:
-        descriptor = os.open(name, flags)
+        descriptor = os.dup(0) if is_open else os.open(name, OPEN)
     except OSError:
         return None
     try:

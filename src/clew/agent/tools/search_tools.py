@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, refuse_odd
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, locate, refuse_odd
+from clew.agent.tools.files import open_decided
 from clew.agent.tools.search import Job
 from clew.agent.tools.searching import (
     SearchOutput,
@@ -125,14 +126,18 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
     for glob in ignore:
         refuse_odd(glob, "A pattern")
     wanted = make_chooser([f"!{glob}" for glob in ignore]) if ignore else None
-    may_read = ctx.session.files.may_read(str(folder))
+    may_read = ctx.session.files.may_read(str(locate(folder)))
     try:
-        with os.scandir(folder) as entries:
-            items = [
-                describe_entry(entry)
-                for entry in entries
-                if (wanted is None or wanted(entry.name)) and may_read(entry.name)
-            ]
+        opened = open_decided(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with os.scandir(opened) as entries:
+                items = [
+                    describe_entry(entry, opened)
+                    for entry in entries
+                    if (wanted is None or wanted(entry.name)) and may_read(entry.name)
+                ]
+        finally:
+            os.close(opened)
     except FileNotFoundError:
         raise ToolError(f"Folder not found: {folder}.") from None
     except NotADirectoryError:
@@ -156,10 +161,10 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
     )
 
 
-def describe_entry(entry: "os.DirEntry[str]") -> Name:
+def describe_entry(entry: "os.DirEntry[str]", folder: int) -> Name:
     name = entry.name.encode("utf-8", "backslashreplace").decode()
     if entry.is_symlink():
-        return Name(name=name, line=f"{name} -> {leads_to(entry.path)}", is_folder=False)
+        return Name(name=name, line=f"{name} -> {leads_to(entry.name, folder)}", is_folder=False)
     if entry.is_dir(follow_symlinks=False):
         return Name(name=f"{name}/", line=f"{name}/", is_folder=True)
     try:
@@ -169,9 +174,9 @@ def describe_entry(entry: "os.DirEntry[str]") -> Name:
     return Name(name=name, line=f"{name} ({size})", is_folder=False)
 
 
-def leads_to(path: str) -> str:
+def leads_to(name: str, folder: int) -> str:
     try:
-        return os.fsencode(Path(path).readlink()).decode("utf-8", "backslashreplace")
+        return os.fsencode(os.readlink(name, dir_fd=folder)).decode("utf-8", "backslashreplace")
     except OSError:
         return "?"
 

@@ -3,29 +3,41 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from clew.agent.tools.base import ToolContext, ToolError, refuse_odd
+from clew.agent.tools.base import ToolContext, ToolError, locate, refuse_odd
 from clew.agent.tools.search import VERSION_CONTROL, Job, expand_braces, make_chooser
-from clew.system.files import is_folder, is_there
+from clew.core.regex import lazy_pattern
+from clew.system.files import is_folder, is_there, open_without_links
 from clew.system.process.output import ProcessOutput
 from clew.system.process.programs import find_own_program
 from clew.system.process.run import run
 
 SEARCH_TIMEOUT_S = 20.0
 KEPT_BYTES = 4 << 20
+# How ripgrep begins a line of its results if it reads the standard input.
+STDIN = lazy_pattern(r"(?m)^<stdin>\0")
 
 
 class SearchPlace(Struct, frozen=True, kw_only=True):
-    """The place where a search starts: its working folder, and the name in it to search."""
+    """The place where a search starts: its working folder, and the name in it to search.
+
+    The folder is real, without links. `shown` is the folder as results show it.
+    """
 
     folder: Path
     name: str
+    shown: Path
+
+    @property
+    def is_file(self) -> bool:
+        return self.name != "."
 
 
 @cache
@@ -35,12 +47,13 @@ def find_ripgrep() -> str | None:
 
 
 def place(ctx: ToolContext, path: str | None) -> SearchPlace:
-    top = ctx.session.path(path) if path else Path(ctx.session.cwd)
+    named = ctx.session.path(path or ".")
+    top = locate(named)
     if is_folder(top):
-        return SearchPlace(folder=top, name=".")
+        return SearchPlace(folder=top, name=".", shown=named)
     if not is_there(top):
-        raise ToolError(f"File or folder not found: {top}.")
-    return SearchPlace(folder=top.parent, name=top.name)
+        raise ToolError(f"File or folder not found: {named}.")
+    return SearchPlace(folder=top.parent, name=top.name, shown=named)
 
 
 def list_exclusions(globs: list[str]) -> list[str]:
@@ -88,7 +101,7 @@ def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[s
         command.append("--ignore-case")
     if job.multiline:
         command += ["--multiline", "--multiline-dotall"]
-    return [*command, "--regexp", job.pattern, "--", job.path]
+    return [*command, "--regexp", job.pattern, "--", "-" if job.is_file else job.path]
 
 
 def own_command(job: Job) -> list[str]:
@@ -118,14 +131,14 @@ async def search(
             expand_braces(glob)
     except ValueError as error:
         raise ToolError(f"Invalid pattern: {error}.") from error
-    job.path = where.name
+    job.path, job.is_file = where.name, where.is_file
     if program is None:
         text, cut = await run_search(ctx, where, own_command(job))
     else:
         text, cut = await by_ripgrep(ctx, where, job, program)
         if not plain_names(job.globs):
             text = only_wanted(text, job, make_chooser(job.globs))
-    if where.name == ".":
+    if not where.is_file:
         # Not needed for a file that the call itself names: the permission check covered it.
         text = only_wanted(text, job, cache(ctx.session.files.may_read(str(where.folder))))
     return SearchOutput(text=text, cut=cut)
@@ -136,6 +149,8 @@ async def by_ripgrep(
 ) -> tuple[str, bool]:
     """Search with all processors and sort the results here; if they don't fit, let ripgrep sort."""
     text, cut = await run_search(ctx, where, ripgrep_command(program, job))
+    if where.is_file:
+        return STDIN.sub(lambda _: f"{where.name}\0", text), cut
     if cut:
         return await run_search(ctx, where, ripgrep_command(program, job, in_order=True))
     return in_order(text, job, where.folder), False
@@ -144,15 +159,18 @@ async def by_ripgrep(
 async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
     """Return a search's output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
-    finished = await run(
-        ctx.session.shell.launcher,
-        command,
-        cwd=where.folder,
-        env=ctx.session.shell.environment,
-        stdout=out,
-        stderr=err,
-        timeout_s=SEARCH_TIMEOUT_S,
-    )
+    with opened_file(where) as descriptors:
+        finished = await run(
+            ctx.session.shell.launcher,
+            command,
+            cwd=where.folder,
+            env=ctx.session.shell.environment,
+            stdout=out,
+            stderr=err,
+            descriptors=descriptors,
+            timeout_s=SEARCH_TIMEOUT_S,
+            has_no_links=True,
+        )
     if finished.timed_out:
         raise ToolError(
             f"The search took more than {SEARCH_TIMEOUT_S:g} s.",
@@ -163,6 +181,24 @@ async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -
         raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
     data = bytes(out.head) + (out.tail if not out.left_out else b"")
     return data.decode("utf-8", "replace"), bool(out.left_out)
+
+
+@contextmanager
+def opened_file(where: SearchPlace) -> Iterator[dict[int, int]]:
+    """Open the file to search as the standard input of the search.
+
+    ripgrep would follow a link that has taken its name since the permission check.
+    """
+    if not where.is_file:
+        yield {}
+        return
+    file = open_without_links(
+        str(where.folder / where.name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )
+    try:
+        yield {0: file}
+    finally:
+        os.close(file)
 
 
 def in_order(text: str, job: Job, folder: Path) -> str:
@@ -220,6 +256,6 @@ def display_path(ctx: ToolContext, where: SearchPlace, name: str) -> str:
 
     It is relative to the session's folder if the file is below that folder.
     """
-    path = os.path.normpath(where.folder / name)
+    path = os.path.normpath(where.shown if where.is_file else where.shown / name)
     below = os.path.relpath(path, ctx.session.cwd)
     return path if below.startswith("..") else below

@@ -1,17 +1,23 @@
 """Write: create or overwrite a file."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
+from clew.agent.tools.base import (
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+    ToolSession,
+    locate,
+)
 from clew.agent.tools.files import FileText, count_lines, crlf, decode
 from clew.agent.tools.patch import diff_texts
 from clew.core.messages.text import format_count, unescape_like
-from clew.system.files import is_there
+from clew.system.files import is_there, make_folder_without_links
 
 # A transcript that contains a large file once for every edit becomes unreadable.
 ORIGINAL_MAX_CHARS = 256 << 10
@@ -42,7 +48,7 @@ class Write(Tool[WriteInput]):
 
     def rehearse(self, arguments: WriteInput, session: ToolSession) -> None:
         path = session.path(arguments.file_path)
-        if is_there(path):
+        if is_there(locate(path)):
             files.take_known(path, session)
 
     async def call(self, arguments: WriteInput, ctx: ToolContext) -> ToolOutcome:
@@ -50,7 +56,7 @@ class Write(Tool[WriteInput]):
 
 
 def put_content(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
-    return (update if is_there(path) else create)(path, content, ctx)
+    return (update if is_there(locate(path)) else create)(path, content, ctx)
 
 
 def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
@@ -71,9 +77,9 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     """Create a file with the user's umask; never replace one that was created in the meantime."""
     # A dangling link is followed, as a shell's `>` does.
-    path = Path(os.path.realpath(path))
+    path = locate(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder_without_links(str(path.parent))
     except OSError as error:
         raise ToolError(f"Can't create the folder {path.parent}: {error.strerror}.") from None
     written = files.put(path, encode_content(FileText(text=""), content, path), None)

@@ -183,7 +183,8 @@ class LanguageServer:
         Raise OSError if the file is unreadable, and `CannotServeError` if it is too large or not
         text.
         """
-        data = read_content(Path(path), MAX_FILE_BYTES + 1)
+        # The path is real. A link that has taken its place since could lead to a denied file.
+        data = read_content(Path(path), MAX_FILE_BYTES + 1, through_links=False)
         file_text = decode(data) if len(data) <= MAX_FILE_BYTES else None
         if file_text is None:
             raise CannotServeError(f"{path} is too large or not text.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, locate
 from clew.core.messages.text import format_count
 from clew.parts.lsp.protocol import (
     column_of,
@@ -88,7 +88,7 @@ class Lsp(Tool[LspInput]):
         return f"{arguments.operation}{what} in {arguments.file_path}{where}"
 
     async def call(self, arguments: LspInput, ctx: ToolContext) -> ToolOutcome:
-        path = str(ctx.session.path(arguments.file_path).resolve())
+        path = str(locate(ctx.session.path(arguments.file_path)))
         server = await self._servers.at(path)
         server.sync_all()
         text = server.sync(path)

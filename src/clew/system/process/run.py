@@ -191,12 +191,14 @@ async def run(
     walls: Walls | None = None,
     hold: Hold | None = None,
     leaves: int = NOTHING_LEFT,
+    has_no_links: bool = False,
 ) -> FinishedCommand:
     """Run a command, and return how it ended.
 
-    Cancelling the call ends the command unless it is kept, or may continue after clew (`leaves`). Without `stderr`, both streams go to
-    `stdout` in the order they were written. `tick` is awaited every second. Raises OSError if the
-    program cannot be started.
+    Cancelling the call ends the command unless it is kept, or may continue after clew (`leaves`).
+    Without `stderr`, both streams go to `stdout` in the order they were written. `tick` is awaited
+    every second. Raises OSError if the program cannot be started, or if `cwd` contains a link
+    although it `has_no_links`.
     """
     streams: list[Stream] = []
     child: Child | None = None
@@ -204,7 +206,13 @@ async def run(
         streams += (Stream(output) for output in (stdout, stderr) if output is not None)
         targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
         child = await launcher.spawn(
-            argv, cwd=cwd, env=env, descriptors=targets, walls=walls, leaves=leaves
+            argv,
+            cwd=cwd,
+            env=env,
+            descriptors=targets,
+            walls=walls,
+            leaves=leaves,
+            has_no_links=has_no_links,
         )
         for stream in streams:
             child.when_gone(stream.close)

@@ -110,13 +110,15 @@ class Launcher:
         descriptors: Mapping[int, int],
         walls: Walls | None = None,
         leaves: int = NOTHING_LEFT,
+        has_no_links: bool = False,
     ) -> Child:
         """Start `argv` in a new process session.
 
         `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
         those that are not mapped become the null device. `walls` restrict the child (see
-        `system.process.walls`), and `leaves` says what of its tree continues after clew. Raises OSError as exec would, or if a restriction cannot be
-        applied.
+        `system.process.walls`), and `leaves` says what of its tree continues after clew. Raises
+        OSError as exec would, if a restriction cannot be applied, or if `cwd` contains a link
+        although it `has_no_links`.
         """
         import shutil
 
@@ -140,6 +142,7 @@ class Launcher:
                 list(descriptors),
                 walls,
                 leaves,
+                has_no_links,
             )
         )
         child = Child(self._watcher(), leaves)

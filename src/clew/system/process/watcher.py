@@ -24,6 +24,7 @@ Decision: docs/decisions/245-kept-commands.md
 
 import _socket
 import contextlib
+import errno
 import fcntl
 import marshal
 import os
@@ -35,7 +36,12 @@ from collections.abc import Container
 
 from clew.system.process.walls import load_system_calls, put_up
 
-Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None, int]
+# macOS has a flag for a path without links.
+NO_LINKS = getattr(os, "O_NOFOLLOW_ANY", 0)
+
+Request = tuple[
+    list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None, int, bool
+]
 Message = Request | int | dict[str, int] | None
 
 SUBREAPER = 36
@@ -227,6 +233,18 @@ def watch(
     return follow(clew, wake, child, adopts=adopts, leaves=request[5] if adopts else NOTHING_LEFT)
 
 
+def enter(folder: bytes, *, has_no_links: bool) -> None:
+    """Enter a folder. Raise OSError if its path must have no links and has one."""
+    if has_no_links and NO_LINKS:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
+        os.fchdir(place)
+        os.close(place)
+        return
+    os.chdir(folder)
+    if has_no_links and os.getcwdb() != folder:  # noqa: PTH109 (pathlib is not needed here)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
 def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int:
     """Fork the child, name it to clew, and only then let it run the program.
 
@@ -234,8 +252,8 @@ def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int
     restricts itself, so the restrictions do not apply to its watcher. Raises OSError if one cannot
     be applied, or if the program cannot be started.
     """
-    argv, folder, environment, targets, walls, _ = request
-    os.chdir(folder)
+    argv, folder, environment, targets, walls, _, has_no_links = request
+    enter(folder, has_no_links=has_no_links)
     go, let_go = os.pipe()
     failure, tell_failure = os.pipe()
     child = os.fork()
