@@ -45,12 +45,12 @@ class LocalShelf:
 
     def _list(self) -> list[Json]:
         running = {process.session_id: process for process in list_running(self._home)}
-        found = []
+        sessions = []
         for outline in listing.list_newest_first(self._home, str(Path.home()), everywhere=True):
-            found.append(self._show(outline, running.get(outline.session_id)))
-            if len(found) == MOST_LISTED:
+            sessions.append(self._show(outline, running.get(outline.session_id)))
+            if len(sessions) == MOST_LISTED:
                 break
-        return found
+        return sessions
 
     def _show(self, outline: light.Outline, process: Running | None) -> Json:
         is_ours = process is not None and process.pid in self._workers.pids
@@ -78,9 +78,9 @@ class LocalShelf:
 
     async def list_folders(self) -> list[str]:
         """Return the folders in which `clew web` was started, then those that have sessions."""
-        found = await self.list_sessions()
-        known = [*self._read_folders(), *(session["config"]["cwd"] for session in found)]
-        return list(dict.fromkeys(filter(None, known)))
+        sessions = await self.list_sessions()
+        folders = [*self._read_folders(), *(session["config"]["cwd"] for session in sessions)]
+        return list(dict.fromkeys(filter(None, folders)))
 
     def has(self, session: str) -> bool:
         return bool(find_session(self._home, session))
@@ -96,10 +96,10 @@ class LocalShelf:
         return self._show(outline, running.get(session))
 
     def _find(self, session: str) -> Path:
-        found = find_session(self._home, session)
-        if not found:
+        paths = find_session(self._home, session)
+        if not paths:
             raise RefusedError(404, "not_found", f"session not found: {session}")
-        return found[0]
+        return paths[0]
 
     async def read_page(self, session: str, before: str, limit: int) -> Json:
         page = await asyncio.to_thread(read_page, self._find(session), before, limit)
@@ -125,7 +125,7 @@ class LocalShelf:
 
     async def search(self, words: str) -> list[Json]:
         def find() -> list[Json]:
-            found = search(self._home, query_of(words), Scope(agents=False), limit=MOST_HITS)
+            result = search(self._home, query_of(words), Scope(agents=False), limit=MOST_HITS)
             return [
                 {
                     "session_id": hit.session_id,
@@ -134,7 +134,7 @@ class LocalShelf:
                     "snippet": hit.snippet,
                     "at": hit.timestamp or "",
                 }
-                for hit in found.hits
+                for hit in result.hits
             ]
 
         return await asyncio.to_thread(find)
@@ -154,14 +154,14 @@ class LocalShelf:
 
     async def host(self, session: str) -> None:
         """Continue a session in a worker of this server."""
-        shown = await self.show_session(session)
-        if shown["read_only"]:
-            raise RefusedError(409, "open_elsewhere", shown["why"])
+        details = await self.show_session(session)
+        if details["read_only"]:
+            raise RefusedError(409, "open_elsewhere", details["why"])
         page = await asyncio.to_thread(read_page, self._find(session), "", RECENT)
-        await self._workers.start(["--resume", session], session, shown["config"]["cwd"])
-        said = [str(e["event_id"]) for e in page.events if e["payload"]["type"] in MESSAGES]
-        if said:
-            await self._workers.wait_for_history(session, said[-1])
+        await self._workers.start(["--resume", session], session, details["config"]["cwd"])
+        messages = [str(e["event_id"]) for e in page.events if e["payload"]["type"] in MESSAGES]
+        if messages:
+            await self._workers.wait_for_history(session, messages[-1])
 
     async def start(self, folder: str) -> str:
         """Start a session in a folder that already has sessions."""
@@ -182,8 +182,8 @@ class LocalShelf:
                 end = self._find_end_before(path, prompt.uuid)
                 if end is None:
                     raise RefusedError(409, "first_prompt", "can't fork before the first prompt")
-            made = copies.fork(path, end, title="", at=get_timestamp())
-            return {"session_id": made.path.stem, "title": made.title, "text": prompt.text}
+            fork = copies.fork(path, end, title="", at=get_timestamp())
+            return {"session_id": fork.path.stem, "title": fork.title, "text": prompt.text}
 
         try:
             return await asyncio.to_thread(copy)

@@ -115,11 +115,11 @@ class OtherSessions:
             for session in list_of(fields.get("sessions"))
         }
 
-    def _read(self, agent: str, path: Path, cwd: Path, known: dict[str, Any]) -> SourceNews:
-        before = list_of(object_of(known.get(str(path))).get("sessions"))
+    def _read(self, agent: str, path: Path, cwd: Path, sources: dict[str, Any]) -> SourceNews:
+        before = list_of(object_of(sources.get(str(path))).get("sessions"))
         # A file that grows in the meantime is read again the next time.
         fields = {"agent": agent, "stamp": _stamp(path), "sessions": before}
-        known[str(path)] = fields
+        sources[str(path)] = fields
         try:
             copied, refused = bring_all(
                 self._owner, path, str(cwd), now=get_timestamp, has_new_id=False, mirror=self.home
@@ -128,9 +128,9 @@ class OtherSessions:
             return SourceNews(agent=agent, path=str(path), refused=(describe_error(error),))
         for session in copied:
             _date(session.path, path)
-        there = [session.path.stem for session in copied]
-        there += [session.known.stem for session in refused if session.known]
-        fields["sessions"] = list(dict.fromkeys([*before, *there]))
+        copied_ids = [session.path.stem for session in copied]
+        copied_ids += [session.known.stem for session in refused if session.known]
+        fields["sessions"] = list(dict.fromkeys([*before, *copied_ids]))
         return SourceNews(
             agent=agent,
             path=str(path),
@@ -152,13 +152,13 @@ class OtherSessions:
         handle = os.open(self.home, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            known = self._sources()
-            before = encode(known)
+            sources = self._sources()
+            before = encode(sources)
             try:
-                yield known
+                yield sources
             finally:
-                if (now := encode(known)) != before:
-                    replace(self.home / "sources.json", now.decode())
+                if (after := encode(sources)) != before:
+                    replace(self.home / "sources.json", after.decode())
         finally:
             os.close(handle)
 

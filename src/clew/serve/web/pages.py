@@ -112,25 +112,25 @@ class WebPages:
         return JSONResponse({"data": await self._read_list(device)})
 
     async def _read_list(self, device: Device) -> list[Json]:
-        found = await self._read_whole_list(device)
+        sessions = await self._read_whole_list(device)
         if device.session:
-            return [session for session in found if session["session_id"] == device.session]
-        return found
+            return [session for session in sessions if session["session_id"] == device.session]
+        return sessions
 
     async def _read_whole_list(self, device: Device) -> list[Json]:
         """Return the list of sessions, cached for a short time for all viewers of an owner."""
-        kept = self._lists.get(device.owner)
-        if kept is not None and time.monotonic() - kept[0] < LIST_S / 2:
-            return kept[1]
+        cached = self._lists.get(device.owner)
+        if cached is not None and time.monotonic() - cached[0] < LIST_S / 2:
+            return cached[1]
         read = partial(lists.list_all, owner=device.owner, limit=MOST_SESSIONS)
-        found = await self._database.read(read)
+        sessions = await self._database.read(read)
         if self._shelf is not None:
-            open_now = [s for s in found if s["connection_status"] == "connected"]
-            named = {session["session_id"] for session in open_now}
+            open_now = [s for s in sessions if s["connection_status"] == "connected"]
+            open_ids = {session["session_id"] for session in open_now}
             others = await self._shelf.list_sessions()
-            found = open_now + [s for s in others if s["session_id"] not in named]
-        self._lists[device.owner] = (time.monotonic(), found)
-        return found
+            sessions = open_now + [s for s in others if s["session_id"] not in open_ids]
+        self._lists[device.owner] = (time.monotonic(), sessions)
+        return sessions
 
     async def _search(self, device: Device, request: Request) -> Response:
         words = request.query_params.get("q", "").strip()
@@ -152,14 +152,14 @@ class WebPages:
         before = parse_number(request, "before", 0)
 
         def read(transaction: Transaction) -> Json:
-            shown = lists.show_one(transaction, session, device.owner)
-            last = int(shown["last_sequence_num"])
+            details = lists.show_one(transaction, session, device.owner)
+            last = int(details["last_sequence_num"])
             events = lists.read_before(transaction, session, before or last + 1, limit)
-            asked = [] if before else lists.read_open_questions(transaction, session)
+            questions = [] if before else lists.read_open_questions(transaction, session)
             return {
-                "session": shown,
+                "session": details,
                 "events": lists.show_events(transaction, session, events),
-                "questions": lists.show_events(transaction, session, asked),
+                "questions": lists.show_events(transaction, session, questions),
                 "first": events[0].seq if events else 0,
                 "last": last,
                 "more": bool(events) and events[0].seq > 1,
@@ -175,10 +175,10 @@ class WebPages:
             return None
         show = partial(lists.show_one, session=session, owner=device.owner)
         try:
-            found = await self._database.read(show)
+            details = await self._database.read(show)
         except RefusedError:
             return self._shelf
-        return None if found["connection_status"] == "connected" else self._shelf
+        return None if details["connection_status"] == "connected" else self._shelf
 
     def _require_shelf(self) -> Shelf:
         if self._shelf is None:
@@ -204,19 +204,19 @@ class WebPages:
         body = await parse_object(request)
         shelf, session = self._require_shelf(), read_session_id(request)
         is_before = body.get("before") is True
-        made = await shelf.fork(session, str(body.get("uuid")), is_before=is_before)
+        fork = await shelf.fork(session, str(body.get("uuid")), is_before=is_before)
         self._lists.clear()
-        return JSONResponse(made)
+        return JSONResponse(fork)
 
     async def _branches(self, _device: Device, request: Request) -> Response:
-        found = await self._require_shelf().read_branches(read_session_id(request))
-        return JSONResponse({"data": found})
+        branches = await self._require_shelf().read_branches(read_session_id(request))
+        return JSONResponse({"data": branches})
 
     # -- the stream
 
     async def _stream(self, device: Device, request: Request) -> Response:
-        named = request.query_params.get("session", "")
-        session = parse_uuid(named) if named else ""
+        name = request.query_params.get("session", "")
+        session = parse_uuid(name) if name else ""
         shelf = await self._find_shelf(session, device) if session else None
         if session and shelf is None:
             find = partial(log.find_session, session=session, owner=device.owner)
@@ -232,7 +232,7 @@ class WebPages:
         """Yield a session's events after a number, and the list whenever it changes."""
         subscriber = self._feed.open(session, device.id)
         self._note_presence(session, device.name, 1)
-        told: dict[str, Any] = {}
+        sent: dict[str, Any] = {}
         listed_at, sent_at = -LIST_S, time.monotonic()
         try:
             while not subscriber.is_closed:
@@ -247,16 +247,16 @@ class WebPages:
                     news = await self._read_shelf(shelf, session, after, device)
                 frames += [named_frame("event", about) for about in news.shown]
                 after = max(after, news.last)
-                named: dict[str, Any] = {"hello": {"last": news.last}}
+                state: dict[str, Any] = {"hello": {"last": news.last}}
                 if session:
-                    named["session"] = news.session
-                    named["presence"] = sorted(self._present.get(session, ()))
+                    state["session"] = news.session
+                    state["presence"] = sorted(self._present.get(session, ()))
                 if time.monotonic() - listed_at >= LIST_S:
                     listed_at = time.monotonic()
-                    named["sessions"] = await self._read_list(device)
-                for name, value in named.items():
-                    if told.get(name) != value:
-                        told[name] = value
+                    state["sessions"] = await self._read_list(device)
+                for name, value in state.items():
+                    if sent.get(name) != value:
+                        sent[name] = value
                         frames.append(named_frame(name, value))
                 if not frames and time.monotonic() - sent_at >= SILENCE_S:
                     frames.append(b": alive\n\n")
@@ -273,12 +273,12 @@ class WebPages:
         self, shelf: Shelf, session: str, after: int, device: Device
     ) -> SessionNews:
         """Return the new events of a transcript. The page reloads it if a worker has opened it."""
-        found = await shelf.read_news(session, after)
-        shown = await shelf.show_session(session)
-        if found.is_other or await self._find_shelf(session, device) is None:
-            shown["origin"] = "another"
+        news = await shelf.read_news(session, after)
+        details = await shelf.show_session(session)
+        if news.is_other or await self._find_shelf(session, device) is None:
+            details["origin"] = "another"
         return SessionNews(
-            shown=found.events, count=len(found.events), last=found.last, session=shown
+            shown=news.events, count=len(news.events), last=news.last, session=details
         )
 
     def _read_news(

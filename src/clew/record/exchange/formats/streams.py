@@ -178,8 +178,8 @@ class _GeminiReader(_EventReader):
                 build.say(text, at)
             case "tool_use":
                 name, value = text_of(line.get("tool_name")), line.get("parameters")
-                made = call(text_of(line.get("tool_id")), name, object_of(value))
-                build.answer([made], at, model=self._model)
+                new_call = call(text_of(line.get("tool_id")), name, object_of(value))
+                build.answer([new_call], at, model=self._model)
             case "tool_result":
                 error = object_of(line.get("error")).get("message")
                 output = text_of(line.get("output")) or text_of(error)
@@ -225,8 +225,8 @@ class _DroidReader(_EventReader):
                 build.answer([make_text(text)], at, model=self._model)
             case "tool_call":
                 name, value = text_of(line.get("toolName")), object_of(line.get("parameters"))
-                made = call(text_of(line.get("toolCallId")), name, value)
-                build.answer([made], at, model=self._model)
+                new_call = call(text_of(line.get("toolCallId")), name, value)
+                build.answer([new_call], at, model=self._model)
             case "tool_result":
                 failed = line.get("isError") is True
                 result = _text(line.get("value"))
@@ -256,20 +256,22 @@ class _HookReader(_EventReader):
             case "assistant":
                 build.answer([make_text(text_of(line.get("content")))], at)
             case "tool_use":
-                made = build.make_call(text_of(line.get("tool_name")), line.get("tool_input"))
-                self._open.append((about, made["id"]))
-                build.answer([made], at)
+                new_call = build.make_call(text_of(line.get("tool_name")), line.get("tool_input"))
+                self._open.append((about, new_call["id"]))
+                build.answer([new_call], at)
             case "tool_result":
-                found = next((pair for pair in self._open if pair[0] == about), None)
-                self._open = [pair for pair in self._open if pair is not found]
-                if found is None:
+                open_call = next((pair for pair in self._open if pair[0] == about), None)
+                self._open = [pair for pair in self._open if pair is not open_call]
+                if open_call is None:
                     # The line names its call, which the program did not write before.
-                    made = build.make_call(text_of(line.get("tool_name")), line.get("tool_input"))
-                    build.answer([made], at)
-                    found = (about, made["id"])
+                    new_call = build.make_call(
+                        text_of(line.get("tool_name")), line.get("tool_input")
+                    )
+                    build.answer([new_call], at)
+                    open_call = (about, new_call["id"])
                 output = object_of(line.get("tool_output"))
-                shown = output["output"] if set(output) == {"output"} else line.get("tool_output")
-                build.result(found[1], _text(shown), at)
+                content = output["output"] if set(output) == {"output"} else line.get("tool_output")
+                build.result(open_call[1], _text(content), at)
             case kind:
                 build.lose(f"event of type {text_of(kind) or 'none'}")
 
