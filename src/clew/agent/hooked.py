@@ -146,8 +146,8 @@ def calls_of(history: History) -> list[Json]:
     calls: list[Json] = []
     answer_id: Any = None
     for message in reversed(history):
-        said = message.get("message")
-        content = said.get("content") if isinstance(said, dict) else None
+        body = message.get("message")
+        content = body.get("content") if isinstance(body, dict) else None
         blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
         if message.get("type") == "assistant":
             this_id = AssistantMessage(message).message_id

@@ -368,9 +368,9 @@ async def open_router(
         row = find_keyed_row(rows, environ, opener.keys.has)
         home = "" if row is None else row.name
         if not home and not (wanted and catalog.split(wanted)[0]):
-            found = await find_local_home(opener, rows, wanted)
-            if found is not None:
-                rows, home = {**rows, found.name: found}, found.name
+            local = await find_local_home(opener, rows, wanted)
+            if local is not None:
+                rows, home = {**rows, local.name: local}, local.name
     rows = without_keys_of(endpoint, rows)
     if endpoint.service == CUSTOM:
         # A gateway's model IDs may begin like names of services, so these need their own keys.
@@ -390,8 +390,8 @@ def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mappi
     if endpoint.is_default:
         return rows
     own = rows["anthropic"]
-    taken = own.key_variables if endpoint.speaks_messages else ("CLEW_API_KEY",)
-    left = tuple(name for name in own.key_variables if name not in taken)
+    used = own.key_variables if endpoint.speaks_messages else ("CLEW_API_KEY",)
+    left = tuple(name for name in own.key_variables if name not in used)
     return {**rows, "anthropic": replace(own, key_variables=left)}
 
 

@@ -73,8 +73,8 @@ def rank_model(name: str) -> tuple[int, str, int, int]:
     """Return a sort key: known makers first, then newer versions, as far as names tell."""
     maker = find_maker(name)
     place = MAKERS.index(maker) if maker in MAKERS else len(MAKERS)
-    found = VERSION.search(name.rpartition("/")[2])
-    version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    match = VERSION.search(name.rpartition("/")[2])
+    version = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     return place, maker, -version[0], -version[1]
 
 

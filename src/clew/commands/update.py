@@ -47,8 +47,8 @@ def find_newest(installation: Installation) -> str | None:
         return None
     if done.returncode:
         return None
-    found: list[str] = _NEWER.findall(done.stdout.decode("utf-8", "replace"))
-    return max([VERSION, *found], key=order)
+    versions: list[str] = _NEWER.findall(done.stdout.decode("utf-8", "replace"))
+    return max([VERSION, *versions], key=order)
 
 
 def order(version: str) -> tuple[int, ...]:

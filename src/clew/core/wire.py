@@ -317,12 +317,12 @@ def encode_frame(frame: Json, limit: int = MAX_FRAME_BYTES) -> bytes:
     The member `truncated` of a shortened frame lists what was omitted.
     """
     line = encode(frame)
-    kept = limit // KEPT
-    while len(line) > limit and kept >= LEAST:
-        cuts = FrameCuts(kept)
+    longest = limit // KEPT
+    while len(line) > limit and longest >= LEAST:
+        cuts = FrameCuts(longest)
         short: Json = cuts.shorten(frame)
         line = encode(short | {"truncated": cuts.omissions})
-        kept //= KEPT
+        longest //= KEPT
     return line if len(line) <= limit else encode(emptied(frame))
 
 

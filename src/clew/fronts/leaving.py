@@ -43,11 +43,11 @@ def make_exit_dialog(running: Sequence[BackgroundTask]) -> Dialog:
     """Return the question about what to do with the running tasks; nothing changes unless one is
     chosen.
     """
-    kept = [task for task in running if task.keeping is not None]
+    keepable = [task for task in running if task.keeping is not None]
     lines = [f"  {task.kind} {task.id}: {join_lines(task.title)}" for task in running]
     choices = [Choice(label="Stop and exit", key="e")]
-    if kept:
-        hint = "" if len(kept) == len(running) else "agents stop"
+    if keepable:
+        hint = "" if len(keepable) == len(running) else "agents stop"
         choices.append(Choice(label="Keep running and exit", key="k", hint=hint))
     choices.append(Choice(label="Stay", key="n", refuses=True))
     return Dialog(

@@ -55,8 +55,8 @@ class Attribution:
 
     async def credit(self, command: str, message_uuid: str) -> str:
         """Return a command with the share of lines in its credit, if it has a credit."""
-        told = cut_share(self._credit).strip()
-        if not told or told not in command:
+        text = cut_share(self._credit).strip()
+        if not text or text not in command:
             return command
         async with self._one:
             authors = await self._open()
@@ -67,7 +67,7 @@ class Attribution:
         if not total.agent:
             return command
         share = f"{100 * total.agent / (total.agent + total.others):.0f}%"
-        before, _, after = command.rpartition(told)
+        before, _, after = command.rpartition(text)
         return f"{before}{self._credit.strip().replace(SHARE, share)}{after}"
 
     def _record(self, message_uuid: str, files: Json, **fields: Any) -> None:

@@ -81,10 +81,10 @@ async def list_offered(endpoint: Endpoint, transport: Transport) -> list[ListedM
     return None if value is None else read_list(value)
 
 
-def read_list(found: Json) -> list[ListedModel]:
+def read_list(answer: Json) -> list[ListedModel]:
     """Return the models in a service's list, in any of the known formats."""
     listed = []
-    for item in [*list_of(found.get("data")), *list_of(found.get("models"))]:
+    for item in [*list_of(answer.get("data")), *list_of(answer.get("models"))]:
         item = object_of(item)
         methods = item.get("supportedGenerationMethods")
         if isinstance(methods, list) and "generateContent" not in methods:

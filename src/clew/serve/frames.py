@@ -79,23 +79,23 @@ def scope_of(payload: Json) -> str:
     raise RefusedError(400, "unsupported", f"viewers can't send frames of type {kind!r}")
 
 
-def show_session(found: Json) -> Json:
-    is_there = now_ms() - found["beat_at"] < log.LEASE_MS
-    state = found["state"]
+def show_session(row: Json) -> Json:
+    is_there = now_ms() - row["beat_at"] < log.LEASE_MS
+    state = row["state"]
     reported = state.get("external_metadata", {})
     return {
-        "id": SESSION_PREFIX + found["id"].replace("-", ""),
-        "session_id": found["id"],
+        "id": SESSION_PREFIX + row["id"].replace("-", ""),
+        "session_id": row["id"],
         # A session gets its title from its first prompt, after it was registered here.
-        "title": reported.get("title") or found["title"],
-        "config": found["config"],
-        "worker_epoch": found["worker_epoch"],
-        "last_sequence_num": found["last_sequence_num"],
+        "title": reported.get("title") or row["title"],
+        "config": row["config"],
+        "worker_epoch": row["worker_epoch"],
+        "last_sequence_num": row["last_sequence_num"],
         "connection_status": "connected" if is_there else "disconnected",
         "worker_status": state.get("worker_status", "idle"),
         "external_metadata": reported,
-        "created_at": timestamp(found["created_at"]),
-        "updated_at": timestamp(found["updated_at"]),
+        "created_at": timestamp(row["created_at"]),
+        "updated_at": timestamp(row["updated_at"]),
     }
 
 

@@ -66,17 +66,23 @@ def find_pairing(transaction: Transaction, claim: str, owner: str, at: int) -> J
 def claim_pairing(transaction: Transaction, claim: str, name: str, address: str, at: int) -> Json:
     """Record the device that claims a pairing, or return its token once confirmed."""
     transaction.lock(claim)
-    found = find_pairing(transaction, claim, "", at)
-    if found["device"]:
+    pairing = find_pairing(transaction, claim, "", at)
+    if pairing["device"]:
         # Created only now, so that the token is never stored.
         token = secrets.token_urlsafe(32)
-        scopes = found["scopes"].split(",")
+        scopes = pairing["scopes"].split(",")
         add_device(
-            transaction, found["device"], found["name"], token, scopes, at, owner=found["owner"]
+            transaction,
+            pairing["device"],
+            pairing["name"],
+            token,
+            scopes,
+            at,
+            owner=pairing["owner"],
         )
         transaction.run("DELETE FROM pairing WHERE claim=?", claim)
-        return {"token": token} | {name: found[name] for name in ("device", "scopes", "gift")}
-    if found["name"] and (found["name"], found["address"]) != (name, address):
+        return {"token": token} | {name: pairing[name] for name in ("device", "scopes", "gift")}
+    if pairing["name"] and (pairing["name"], pairing["address"]) != (name, address):
         raise RefusedError(409, "claimed", "another device has claimed this pairing")
     transaction.run("UPDATE pairing SET name=?, address=? WHERE claim=?", name, address, claim)
     return {}
@@ -90,15 +96,15 @@ def confirm_pairing(
     `gift` is data that only that device can read.
     """
     transaction.lock(claim)
-    found = find_pairing(transaction, claim, device.owner, at)
+    pairing = find_pairing(transaction, claim, device.owner, at)
     if not name:
         transaction.run("DELETE FROM pairing WHERE claim=?", claim)
         return {}
-    if found["name"] != name or found["device"]:
+    if pairing["name"] != name or pairing["device"]:
         raise RefusedError(409, "not_claimed", f"no device named {name!r} has claimed this pairing")
-    made = uuid.uuid4().hex[:8]
-    transaction.run("UPDATE pairing SET device=?, gift=? WHERE claim=?", made, gift, claim)
-    return {"device": made}
+    device_id = uuid.uuid4().hex[:8]
+    transaction.run("UPDATE pairing SET device=?, gift=? WHERE claim=?", device_id, gift, claim)
+    return {"device": device_id}
 
 
 class Pairings:
@@ -135,8 +141,8 @@ class Pairings:
         find = partial(
             find_pairing, claim=request.path_params["claim"], owner=device.owner, at=now_ms()
         )
-        found = await self._database.read(find)
-        return JSONResponse({name: found[name] for name in ("name", "address", "scopes")})
+        pairing = await self._database.read(find)
+        return JSONResponse({name: pairing[name] for name in ("name", "address", "scopes")})
 
     async def _confirm(self, device: Device, request: Request) -> Response:
         body = await parse_object(request)
@@ -159,9 +165,9 @@ class Pairings:
         self._failures.check(claim, now_s)
         take = partial(claim_pairing, claim=claim, name=name, address=address, at=now_ms())
         try:
-            given = await self._database.write(take)
+            answer = await self._database.write(take)
         except RefusedError as error:
             if error.status == 404:
                 self._failures.note(claim, address, now_s)
             raise
-        return JSONResponse(given, status_code=200 if given else 202)
+        return JSONResponse(answer, status_code=200 if answer else 202)

@@ -130,8 +130,10 @@ def describe_attribution(settings: Mapping[str, Any]) -> str:
 
 def get_commit_credit(settings: Mapping[str, Any]) -> str:
     """Return the text that ends commit messages; `SHARE` marks the place of the share of lines."""
-    asked = read_object(settings, "attribution")
-    credit = asked.get("commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else "")
+    attribution = read_object(settings, "attribution")
+    credit = attribution.get(
+        "commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else ""
+    )
     return credit if isinstance(credit, str) else ""
 
 

@@ -533,9 +533,9 @@ def make_report(findings: Sequence[DoctorFinding]) -> str:
     return f"{REPORT_HEAD}\n\n{_HOST.sub(hide_host, text)}\n"
 
 
-def hide_host(found: re.Match[str]) -> str:
+def hide_host(match: re.Match[str]) -> str:
     """Return an address with its host masked, unless the host is public."""
-    return found[0] if found["host"] in KNOWN_HOSTS else f"{found['scheme']}[host]"
+    return match[0] if match["host"] in KNOWN_HOSTS else f"{match['scheme']}[host]"
 
 
 REPORT_HEAD = (

@@ -81,7 +81,7 @@ def _bring(
     )
 
 
-def _tell(found: dict[str, Found], *, is_rehearsal: bool) -> None:
+def _tell(agents: dict[str, Found], *, is_rehearsal: bool) -> None:
     rows = [
         (
             agent.title, str(agent.files), str(len(agent.imported)),
@@ -89,7 +89,7 @@ def _tell(found: dict[str, Found], *, is_rehearsal: bool) -> None:
             str(sum(session.agents for session in agent.imported)), str(agent.known),
             str(agent.empty), str(len(agent.refused)),
         )
-        for agent in found.values()
+        for agent in agents.values()
         if agent.files
     ]  # fmt: skip
     if not rows:
@@ -102,7 +102,7 @@ def _tell(found: dict[str, Found], *, is_rehearsal: bool) -> None:
         first, *rest = zip(row, widths, strict=True)
         cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
         say("  ".join(cells))
-    for agent in found.values():
+    for agent in agents.values():
         changed, left_out = Counter[str](), Counter[str]()
         for session in agent.imported:
             changed.update(session.tally.changed)

@@ -65,21 +65,21 @@ def run_why(options: argparse.Namespace) -> int:
     if line is not None and not 0 < line <= len(why.lines):
         raise CannotError(f"{path} has no line {line}: it has {len(why.lines)}")
     spans = [span for span in why.spans if line is None or span[0] < line <= span[0] + span[1]]
-    told = [describe_span(span, why) for span in spans]
+    authors = [describe_span(span, why) for span in spans]
     if options.json:
-        say_json({"path": path, "lines": len(why.lines), "spans": told})
-        return FINE if told else FOUND
+        say_json({"path": path, "lines": len(why.lines), "spans": authors})
+        return FINE if authors else FOUND
     if line is not None:
         say(f"{line}: {why.lines[line - 1].decode('utf-8', 'replace')}")
-    for facts in told:
+    for facts in authors:
         for text in format_span(facts):
             say(text)
     if line is None:
         known = sum(count for _, count, _ in why.spans)
         say(f"{format_count(len(why.lines) - known, 'line')} of {len(why.lines)} without an author")
-    elif not told:
+    elif not authors:
         say("no session of this folder wrote this line")
-    return FINE if told else FOUND
+    return FINE if authors else FOUND
 
 
 def split_name(name: str) -> tuple[str, int | None]:

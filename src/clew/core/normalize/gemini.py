@@ -177,9 +177,9 @@ class _ContentWriter:
         """Return the part of a result; media that it cannot contain are added to `parts`."""
         content = block["content"]
         inside = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        made = [_part(inner) for inner in inside]
-        media = [part for part in made if "inlineData" in part]
-        words = "\n".join(part["text"] for part in made if "text" in part)
+        inner_parts = [_part(inner) for inner in inside]
+        media = [part for part in inner_parts if "inlineData" in part]
+        words = "\n".join(part["text"] for part in inner_parts if "text" in part)
         member = "error" if block.get("is_error") is True else "output"
         result = self._calls[block["tool_use_id"]] | {"response": {member: words}}
         if media and self._holds_media:

@@ -57,12 +57,12 @@ def add_display(frame: Json) -> Json:
     text = first.get("content")
     if first.get("type") != "tool_result" or not first.get("is_error") or not isinstance(text, str):
         return frame
-    shown = strip_hint(text, frame.get("tool_use_result"))
-    shown = shown.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
-    shown = describe_interruption(shown) or shown
+    display = strip_hint(text, frame.get("tool_use_result"))
+    display = display.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
+    display = describe_interruption(display) or display
     if frame.get("tool_denial_kind"):
-        shown = describe_denial(for_person(shown))
-    return frame if shown == text else frame | {"display": shown}
+        display = describe_denial(for_person(display))
+    return frame if display == text else frame | {"display": display}
 
 
 def _added_task(raw: Json) -> str:

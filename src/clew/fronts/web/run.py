@@ -89,10 +89,10 @@ async def run(options: argparse.Namespace) -> int:
     make_private(folder)
     database = SqliteDatabase(folder / "web.db")
     try:
-        here = str(Path.cwd())
+        cwd = str(Path.cwd())
         if url := find_running():
-            folders = [name for name in read_folders() if name != here]
-            write_file(ADDRESS, {"url": url, "folders": [here, *folders]})
+            folders = [name for name in read_folders() if name != cwd]
+            write_file(ADDRESS, {"url": url, "folders": [cwd, *folders]})
             await open_page(database, folder, url, options)
             return 0
         port = options.port or find_port()
@@ -123,7 +123,7 @@ async def run(options: argparse.Namespace) -> int:
             open_when_ready(listener.is_ready, database, folder, url, options), name="open the page"
         )
         try:
-            write_file(ADDRESS, {"url": url, "folders": [here]})
+            write_file(ADDRESS, {"url": url, "folders": [cwd]})
             await listener.serve()
         finally:
             opening.cancel()

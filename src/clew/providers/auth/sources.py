@@ -325,26 +325,26 @@ def make_google_grant(account: Json, now_s: float) -> dict[str, str]:
     return {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": assertion}
 
 
-def google_token_of(found: Json) -> Token | None:
-    secret, seconds = text_of(found.get("access_token")), found.get("expires_in")
+def google_token_of(fields: Json) -> Token | None:
+    secret, seconds = text_of(fields.get("access_token")), fields.get("expires_in")
     if not secret:
         return None
     life_s = seconds if isinstance(seconds, int) else TOKEN_LIFE_S / 2
     return Token(secret=secret, expires_at_s=time.time() + life_s)
 
 
-def aws_keys_of(found: Json) -> AwsKeys | None:
+def aws_keys_of(fields: Json) -> AwsKeys | None:
     """Return the keys in the output of a program or metadata server of AWS."""
-    access, secret = text_of(found.get("AccessKeyId")), text_of(found.get("SecretAccessKey"))
+    access, secret = text_of(fields.get("AccessKeyId")), text_of(fields.get("SecretAccessKey"))
     if not access or not secret:
         return None
     expires: float | None = None
-    if text := text_of(found.get("Expiration")):
+    if text := text_of(fields.get("Expiration")):
         try:
             expires = datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
         except ValueError:
             expires = time.time()
-    token = text_of(found.get("SessionToken")) or text_of(found.get("Token"))
+    token = text_of(fields.get("SessionToken")) or text_of(fields.get("Token"))
     return AwsKeys(access_key=access, secret_key=secret, token=token, expires_at_s=expires)
 
 

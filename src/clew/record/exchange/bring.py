@@ -322,10 +322,10 @@ def _find_known(home: Path, session_id: str, *, mirror: Path | None, digest: str
 
     Raises `KnownSessionError` if the session is there and stays as it is.
     """
-    known = find_session(mirror or home, session_id)
-    if known and (mirror is None or (digest and _find_digest(known[0]) == digest)):
-        raise KnownSessionError(session_id, known[0])
-    return known
+    paths = find_session(mirror or home, session_id)
+    if paths and (mirror is None or (digest and _find_digest(paths[0]) == digest)):
+        raise KnownSessionError(session_id, paths[0])
+    return paths
 
 
 def _find_digest(path: Path) -> str:

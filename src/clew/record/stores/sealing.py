@@ -117,14 +117,14 @@ def read_sealer(folder: Path) -> Sealer | None:
 
 def make_sealer(folder: Path) -> Sealer:
     """Return the sealer of this machine; create a key if it has none."""
-    found = read_sealer(folder)
-    return add_keys(folder, [secrets.token_bytes(KEY_BYTES)]) if found is None else found
+    sealer = read_sealer(folder)
+    return add_keys(folder, [secrets.token_bytes(KEY_BYTES)]) if sealer is None else sealer
 
 
 def add_keys(folder: Path, keys: Sequence[bytes]) -> Sealer:
     """Add the keys of another machine. This machine still seals with its own key, if it has one."""
-    found = read_sealer(folder)
-    sealer = Sealer(tuple(dict.fromkeys((*(found.keys if found else ()), *keys))))
+    before = read_sealer(folder)
+    sealer = Sealer(tuple(dict.fromkeys((*(before.keys if before else ()), *keys))))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         make_private(folder)

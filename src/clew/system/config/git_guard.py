@@ -309,14 +309,14 @@ class _Search:
             real = Path(os.path.realpath(path))
             return not any(real.is_relative_to(place) for place in (*places, Path(os.devnull)))
 
-        found = [".git"] if is_out(git) else ["commondir"] if is_out(shared) else []
-        found += [name for name in STORED if is_link(shared / name) and is_out(shared / name)]
+        outside = [".git"] if is_out(git) else ["commondir"] if is_out(shared) else []
+        outside += [name for name in STORED if is_link(shared / name) and is_out(shared / name)]
         objects = shared / "objects"
         if is_folder(objects) and any(entry.is_symlink() for entry in os.scandir(objects)):
-            found.append("objects")
+            outside.append("objects")
         if any(is_out(objects / name) for name in read_alternates(shared / ALTERNATES)):
-            found.append(ALTERNATES)
-        for name in dict.fromkeys(found):
+            outside.append(ALTERNATES)
+        for name in dict.fromkeys(outside):
             self._name(f"{name} {ELSEWHERE}")
 
     def _submodules(self, git: Path) -> Iterator[str]:

@@ -39,15 +39,15 @@ def write_own(path: Path, data: Json) -> None:
 
     Raise `OSError`, as for a read-only file, if a newer clew wrote it.
     """
-    found = read_version(path)
-    if found > VERSION:
-        raise OSError(errno.EROFS, describe_newer(found), str(path))
+    version = read_version(path)
+    if version > VERSION:
+        raise OSError(errno.EROFS, describe_newer(version), str(path))
     replace(path, json.dumps({KEY: VERSION} | data, indent=2) + "\n", mode=0o600)
 
 
-def describe_newer(found: int) -> str:
+def describe_newer(version: int) -> str:
     """Return the reason why a file of a newer version is not changed."""
     return (
-        f"a newer clew wrote this file (format {found}; this version supports up to {VERSION});"
+        f"a newer clew wrote this file (format {version}; this version supports up to {VERSION});"
         " update clew"
     )

@@ -70,8 +70,8 @@ def _step(build: Builder, line: Json, open_calls: list[str]) -> None:
 
 def _arguments(item: Json) -> Json:
     """Return the arguments, whose values are encoded as JSON text."""
-    found = object_of(item.get("args")) or object_of(item.get("arguments"))
-    return {key: read_arguments(value) for key, value in found.items()}
+    values = object_of(item.get("args")) or object_of(item.get("arguments"))
+    return {key: read_arguments(value) for key, value in values.items()}
 
 
 FORMAT = Format(name="antigravity", title="Antigravity", recognizes=recognizes, convert=convert)

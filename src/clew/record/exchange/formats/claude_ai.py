@@ -66,15 +66,15 @@ def _message(build: Builder, message: Json, model: str) -> None:
         take_message(build, {"role": "user", "content": parts}, at)
         return
     # A message contains several responses, and the results between them.
-    said: list[Json] = []
+    response: list[Json] = []
     for part in parts:
         if part.get("type") != "tool_result":
-            said.append(part)
+            response.append(part)
             continue
-        take_message(build, {"role": "assistant", "content": said}, at, model=model)
-        said = []
+        take_message(build, {"role": "assistant", "content": response}, at, model=model)
+        response = []
         take_result(build, _with_content(part), at)
-    take_message(build, {"role": "assistant", "content": said}, at, model=model)
+    take_message(build, {"role": "assistant", "content": response}, at, model=model)
 
 
 def _with_content(part: Json) -> Json:

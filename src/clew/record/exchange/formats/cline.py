@@ -132,12 +132,12 @@ class _Screen:
         return usage
 
 
-def _usage(found: Json) -> Json | None:
+def _usage(counts: Json) -> Json | None:
     fields = {
-        "input_tokens": found.get("tokensIn"),
-        "output_tokens": found.get("tokensOut"),
-        "cache_read_input_tokens": found.get("cacheReads"),
-        "cache_creation_input_tokens": found.get("cacheWrites"),
+        "input_tokens": counts.get("tokensIn"),
+        "output_tokens": counts.get("tokensOut"),
+        "cache_read_input_tokens": counts.get("cacheReads"),
+        "cache_creation_input_tokens": counts.get("cacheWrites"),
     }
     counts = {key: n for key, n in fields.items() if type(n) is int and n >= 0}
     return {"input_tokens": 0, "output_tokens": 0} | counts if counts else None

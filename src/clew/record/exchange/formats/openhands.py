@@ -86,8 +86,8 @@ def _action(
     arguments = event["args"] if type(event.get("args")) is dict else {}
     kind, words = text_of(event.get("action")), text_of(event.get("message"))
     if event.get("source") != "agent":
-        said = text_of(arguments.get("content")) if kind == "message" else words
-        build.user([make_text(said), *_pictures(build, arguments)], at, is_meta=kind != "message")
+        text = text_of(arguments.get("content")) if kind == "message" else words
+        build.user([make_text(text), *_pictures(build, arguments)], at, is_meta=kind != "message")
         return
     metadata = object_of(event.get("tool_call_metadata"))
     response = object_of(metadata.get("model_response"))
@@ -99,15 +99,15 @@ def _action(
         usage = read_usage(object_of(response.get("usage")))
     model = text_of(response.get("model"))
     if kind in ("message", "finish"):
-        said = text_of(arguments.get("content")) or text_of(arguments.get("final_thought"))
-        build.answer([make_text(said or words)], at, model=model, usage=usage)
+        text = text_of(arguments.get("content")) or text_of(arguments.get("final_thought"))
+        build.answer([make_text(text or words)], at, model=model, usage=usage)
         return
     call_id = text_of(metadata.get("tool_call_id")) or f"action_{event.get('id')}"
     calls[str(event.get("id"))] = call_id
-    made = _find_call(response, call_id)
-    given = {key: value for key, value in arguments.items() if key != "thought"}
+    own_call = _find_call(response, call_id)
+    own_input = {key: value for key, value in arguments.items() if key != "thought"}
     name = text_of(metadata.get("function_name")) or kind
-    value = read_arguments(made.get("arguments")) if made else given
+    value = read_arguments(own_call.get("arguments")) if own_call else own_input
     blocks = [make_text(text_of(arguments.get("thought"))), call(call_id, name, value)]
     build.answer(blocks, at, model=model, usage=usage)
 

@@ -82,8 +82,8 @@ def _system(build: Builder, line: Json, at: str) -> None:
         build.lose(f"note from the other program ({subtype or 'no subtype'})")
 
 
-def _usage(found: Json) -> Json | None:
-    counts = {key: n for key, n in found.items() if type(n) is int and n >= 0}
+def _usage(counts: Json) -> Json | None:
+    counts = {key: n for key, n in counts.items() if type(n) is int and n >= 0}
     if not counts:
         return None
     cached = counts.get("cachedContentTokenCount", 0)
