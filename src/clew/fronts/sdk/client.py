@@ -298,8 +298,7 @@ class ClewClient:
                     if frame["type"] == "result" and self._mirror is not None:
                         await self._mirror.flush()
                     self.session_id = frame.get("session_id") or self.session_id
-                    name_options(frame)
-                    self._messages.put_nowait((read(frame), size))
+                    self._messages.put_nowait((read(name_options(frame)), size))
                     errors = frame.get("errors") or errors
         self._messages.put_nowait(None)
         self._requests.leave("; ".join(errors))
@@ -394,12 +393,13 @@ def check_folders(options: ClewOptions, cwd: str) -> None:
                 raise HostError(f"{option}: folder not found: {name!r}; create it, or leave it out")
 
 
-def name_options(frame: Json) -> None:
-    """Give options their Python names in the notices and errors of a frame."""
+def name_options(frame: Json) -> Json:
+    """Return a frame whose notices and errors call options by their Python names."""
     if frame["type"] == "system" and isinstance(frame.get("content"), str):
-        frame["content"] = say_in_python(frame["content"])
-    elif frame["type"] == "result" and frame.get("errors"):
-        frame["errors"] = [say_in_python(words) for words in frame["errors"]]
+        return frame | {"content": say_in_python(frame["content"])}
+    if frame["type"] == "result" and frame.get("errors"):
+        return frame | {"errors": [say_in_python(words) for words in frame["errors"]]}
+    return frame
 
 
 def find_store(url: str) -> "ProgramStore":
