@@ -58,11 +58,13 @@ class Inbox:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def take_back(self, uuid: str) -> bool:
-        """Remove one message and its entries; return False if it is not in the inbox."""
-        before = len(self._waiting)
-        self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] != uuid]
-        return len(self._waiting) < before
+    def take_back(self, uuid: str) -> Json | None:
+        """Remove and return one message, with its entries; None if it is not in the inbox."""
+        found = next((entries for entries in self._waiting if entries[0]["uuid"] == uuid), None)
+        if found is None:
+            return None
+        self._waiting.remove(found)
+        return found[0]
 
     def list_uuids(self) -> frozenset[str]:
         """Return the IDs of the waiting messages."""
@@ -98,11 +100,11 @@ class RecordedInbox(Inbox):
         about = {name: message[name] for name in KEPT if name in message}
         self._recorder.enqueue(message["uuid"], message["message"]["content"], **about)
 
-    def take_back(self, uuid: str) -> bool:
-        is_waiting = super().take_back(uuid)
-        if is_waiting:
+    def take_back(self, uuid: str) -> Json | None:
+        message = super().take_back(uuid)
+        if message is not None:
             self._recorder.dequeue(uuid)
-        return is_waiting
+        return message
 
 
 def ignore_event(emit: Emit) -> Emit:
@@ -144,8 +146,13 @@ class Conversation:
     ) -> TurnEnded:
         """Run the turn that answers `prompt`, which is saved durably before any request is sent."""
         text, emit = words_of(prompt), self._watch(emit)
+        before = self._deps.story.said
         turn = self._prompted(prompt, text, emit, said_by, uuid, context)
-        return await self._run(turn, emit, title=title_of(prompt))
+        ended = await self._run(turn, emit, title=title_of(prompt))
+        if ended.reason == "aborted_streaming" and self._deps.story.said == before:
+            # Interrupted before the prompt was recorded, for example during a hook.
+            await self.keep_interrupted(prompt, emit, said_by=said_by, uuid=uuid, context=context)
+        return ended
 
     async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
         """Answer the last message of the conversation."""
@@ -217,6 +224,20 @@ class Conversation:
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
         await ensure_saved(self._deps, emit)
 
+    async def keep_interrupted(
+        self,
+        prompt: str | Sequence[Json],
+        emit: Emit,
+        *,
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> None:
+        """Record a prompt that was interrupted before it was sent."""
+        clock = self._deps.clock
+        mark = factories.make_interruption(uuid=clock.new_id(), at=clock.now(), for_tool_use=False)
+        await self.keep(prompt, emit, said_by=said_by, uuid=uuid, context=[*context, mark])
+
     async def compact(self, order: CompactSession, emit: Emit) -> TurnEnded:
         """Compact the conversation, or undo a compaction.
 
@@ -260,8 +281,8 @@ class Conversation:
             self.note(said | {"requestId": f"req_{said['uuid']}"})
         return answer
 
-    def take_back(self, uuid: str) -> bool:
-        """Remove a message that the running turn has not picked up yet; return False if it has."""
+    def take_back(self, uuid: str) -> Json | None:
+        """Remove and return a message that the running turn has not picked up yet."""
         return self._inbox.take_back(uuid)
 
     @property

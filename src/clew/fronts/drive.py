@@ -53,6 +53,8 @@ class Line(Struct, frozen=True, kw_only=True):
     uuid: str | None = None
     origin: Json | None = None
     asks: bool = True
+    # Whether the line was interrupted while it waited. It ends without being processed.
+    is_interrupted: bool = False
 
 
 class News(Struct, frozen=True):
@@ -176,6 +178,8 @@ class Driver:
         self._received: list[Line] = []
         # Whether a line is being processed or a turn runs, and whether it was interrupted.
         self.is_working = self.is_stopped = False
+        # Whether the line that is processed was interrupted.
+        self._is_untaken = False
         self._code = 0
         # Whether the session is to end.
         self.is_over = False
@@ -206,6 +210,17 @@ class Driver:
         if self._taking is not None:
             self._taking.cancel()
         self.session.conversation.interrupt()
+        return True
+
+    def interrupt(self) -> bool:
+        """Interrupt the turn in progress, or the line that is being processed.
+
+        Unlike `stop`, keep what waits. Return False if there is nothing to interrupt.
+        """
+        if self._taking is None:
+            return self.session.conversation.interrupt()
+        self._is_untaken = True
+        self._taking.cancel()
         return True
 
     def end(self, code: int) -> None:
@@ -277,14 +292,18 @@ class Driver:
     async def _take(self, line: Line) -> Taken | None:
         """Process a line of input; return None if the user interrupted the processing."""
         self._begin()
+        self._is_untaken = line.is_interrupted
         try:
             async with self._view.taking(line), asyncio.TaskGroup() as group:
                 self._taking = taking = group.create_task(self._taken(line, self._view.note))
+                if self._is_untaken:
+                    taking.cancel()
         except ExceptionGroup as raised:
             raise find_first_error(raised) from None
         finally:
             self._taking, self.is_working = None, False
-        return None if taking.cancelled() or self.is_stopped else taking.result()
+        is_untaken = taking.cancelled() or self.is_stopped or self._is_untaken
+        return None if is_untaken else taking.result()
 
     async def _taken(self, line: Line, emit: Emit) -> Taken:
         if line.blocks is None:

@@ -254,6 +254,22 @@ def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(tmp_path: Pa
     )
 
 
+def test_an_interrupt_right_after_a_prompt_applies_to_it(tmp_path: Path) -> None:
+    forever = {"content": ["Never"], "faults": [{"after_events": 1, "stall_s": "forever"}]}
+    story = {"scenario": 1, "answers": [{"text": "later"}, forever]}
+    with serving(story, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        # The session is not open yet, so no turn can run.
+        host.say("go", uuid="11111111-1111-4111-8111-111111111111")
+        assert host.ask("interrupt")["response"] == {"still_queued": []}
+        result = host.result()
+        assert result["terminal_reason"] == "aborted_streaming"
+        assert result["user_message_uuids"] == ["11111111-1111-4111-8111-111111111111"]
+        host.say("and")
+        assert host.result()["result"] == "later"
+        assert len(server.requests) == 1
+        assert host.end() == 0
+
+
 def test_an_interrupt_while_the_host_is_asked_withdraws_the_question(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
         host.say("go")

@@ -13,7 +13,7 @@ from tests.fronts.sdk.test_plug_ins import options
 
 async def echo(request: clew.ModelRequest) -> AsyncIterator[str]:
     texts = [block["text"] for block in request.messages[-1]["content"]]
-    words = next(text for text in texts if not text.startswith(("<", "[")))
+    words = [text for text in texts if not text.startswith(("<", "["))][-1]
     yield f"You said {words}."
     if words == "wait":
         await asyncio.Event().wait()
@@ -58,6 +58,110 @@ async def test_leaving_a_turn_interrupts_it(tmp_path: Path) -> None:
             await turn.finish()
         async with client.turn("new") as turn:
             assert (await turn.finish()).text == "You said new."
+
+
+def read_texts(session: clew.Session) -> list[str]:
+    return [
+        block.text
+        for message in session.messages()
+        if isinstance(message, clew.User | clew.Assistant)
+        for block in message.content
+        if isinstance(block, clew.Text)
+    ]
+
+
+async def test_a_turn_that_is_left_at_once_is_interrupted(tmp_path: Path) -> None:
+    async with (
+        clew.ClewClient(options(tmp_path, provider=echo, model="own")) as client,
+        asyncio.timeout(20),
+    ):
+        async with client.turn("wait"):
+            pass
+        async with client.turn("next") as turn:
+            result = await turn.finish()
+    assert result.text == "You said next."
+    session = clew.Session.open(result.session_id, home=tmp_path / "home")
+    assert read_texts(session) == ["wait", "[Request interrupted by user]", "next", result.text]
+
+
+async def results(client: clew.ClewClient, number: int) -> list[clew.Result]:
+    found: list[clew.Result] = []
+    async for message in client.receive_messages():
+        if isinstance(message, clew.Result):
+            found.append(message)
+            if len(found) == number:
+                break
+    return found
+
+
+async def test_an_interrupt_applies_to_all_earlier_prompts_and_to_no_later_one(
+    tmp_path: Path,
+) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(60):
+        for steps in range(40):  # From before the prompt is read until its answer streams.
+            await client.query("wait")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await client.interrupt()
+            await client.query("later")
+            ended, later = await results(client, 2)
+            assert ended.terminal_reason == "aborted_streaming"
+            assert (ended.is_error, later.text) == (True, "You said later.")
+        # Nothing runs, so there is nothing to interrupt.
+        await client.interrupt()
+        # The second is a prompt of its own, and the command is not recorded as one.
+        for prompt in ("wait", "wait", "/compact"):
+            await client.query(prompt)
+        await client.interrupt()
+        ended_all = await results(client, 3)
+        assert {result.terminal_reason for result in ended_all} == {"aborted_streaming"}
+        uuids = [result.data["user_message_uuids"] for result in ended_all]
+        assert len({uuid for (uuid,) in uuids}) == 3
+
+
+async def test_an_interrupt_applies_to_a_prompt_that_the_running_turn_would_receive(
+    tmp_path: Path,
+) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        await client.query("wait")
+        async for message in client.receive_messages():
+            if isinstance(message, clew.System) and message.subtype == "init":
+                break
+        await client.query("more")
+        await client.interrupt()
+        ended = await results(client, 2)
+        assert [result.terminal_reason for result in ended] == ["aborted_streaming"] * 2
+        assert (await finish(client, "next")).text == "You said next."
+
+
+async def test_an_interrupt_during_a_hook_keeps_the_prompt(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    async def wait(event: dict[str, Any], tool_use_id: str | None) -> dict[str, Any]:
+        if event["prompt"] == "first":
+            began.set()
+            await asyncio.Event().wait()
+        return {}
+
+    hooks = [clew.HookAt(event="UserPromptSubmit", call=wait)]
+    given = options(tmp_path, provider=echo, model="own", hooks=hooks)
+    async with clew.ClewClient(given) as client, asyncio.timeout(20):
+        await client.query("first")
+        await began.wait()
+        await client.interrupt()
+        (ended,) = await results(client, 1)
+        assert ended.terminal_reason == "aborted_streaming"
+        assert (await finish(client, "next")).text == "You said next."
+    session = clew.Session.open(ended.session_id, home=tmp_path / "home")
+    assert read_texts(session)[:2] == ["first", "[Request interrupted by user]"]
+    assert session.check() == []
+
+
+async def test_the_news_of_a_background_task_answer_no_prompt(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client:
+        await client.query("hello")
+        client._note_answered({"origin": {"kind": "task-notification"}})
+        assert len(client._unanswered) == 1
 
 
 async def finish(client: clew.ClewClient, prompt: str) -> clew.Result:

@@ -116,7 +116,7 @@ async def initialize(context: ControlContext, _: Json) -> Json:
 
 
 async def interrupt(context: ControlContext, _: Json) -> Json:
-    context.session.conversation.interrupt()
+    """Answer an interruption, which was carried out when the request arrived."""
     return {"still_queued": context.lines.uuids}
 
 

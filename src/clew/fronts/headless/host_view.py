@@ -9,8 +9,10 @@ Decision: docs/decisions/140-host-protocol.md
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+
+from msgspec.structs import replace
 
 from clew.agent.conversation import Speaker
 from clew.agent.events import Compacted, EngineEvent, Recorded, TurnEnded
@@ -65,7 +67,8 @@ class HostInput(FrontInput):
     @property
     def uuids(self) -> list[str]:
         """The IDs that the host gave to the waiting prompts."""
-        return [line.uuid for line in self._prompts if line.uuid is not None]
+        waiting = (line for line in self._prompts if not line.is_interrupted)
+        return [line.uuid for line in waiting if line.uuid is not None]
 
     @property
     def is_over(self) -> bool:
@@ -87,7 +90,7 @@ class HostInput(FrontInput):
         if prompt.uuid is not None:
             self._known.add(prompt.uuid)
         session = self._session
-        waits = not prompt.asks or is_command(prompt)
+        waits = not prompt.asks or (prompt.typed is not None and is_command(prompt.typed))
         # A resumed session may still be opening.
         if self._prompts or waits or session is None or not session.conversation.is_running:
             self._prompts.append(line_of(prompt))
@@ -102,8 +105,26 @@ class HostInput(FrontInput):
         if prompt is not None:
             self._prompts.remove(prompt)
         elif self._session is not None:
-            return self._session.conversation.take_back(uuid)
+            return self._session.conversation.take_back(uuid) is not None
         return prompt is not None
+
+    def interrupt(self, uuids: Collection[str], *, with_first: bool) -> None:
+        """Interrupt these waiting prompts, and the first one if `with_first`.
+
+        Each still gets its turn, which ends at once. Prompts that arrive later are not affected.
+        """
+        for place, line in enumerate(self._prompts):
+            if line.asks and (with_first or line.uuid in uuids):
+                self._prompts[place] = replace(line, is_interrupted=True)
+                with_first = False
+        if self._session is None:
+            return
+        for uuid in uuids:
+            if (message := self._session.conversation.take_back(uuid)) is not None:
+                blocks, origin = message["message"]["content"], message.get("origin")
+                line = Line(blocks=blocks, uuid=uuid, origin=origin, is_interrupted=True)
+                self._prompts.append(line)
+                self._changed.set()
 
     def return_line(self, line: Line) -> None:
         """Put back a line that was not started."""
@@ -142,11 +163,9 @@ class HostInput(FrontInput):
         self._changed.set()
 
 
-def is_command(prompt: Said) -> bool:
+def is_command(typed: str) -> bool:
     """Return whether a prompt is a clew command, which is never passed to a running turn."""
-    return prompt.typed is not None and isinstance(
-        parse(prompt.typed, takes_notes=False), TypedCommand
-    )
+    return isinstance(parse(typed, takes_notes=False), TypedCommand)
 
 
 def line_of(prompt: Said) -> Line:
@@ -266,20 +285,32 @@ class HostView(FrontView):
         if not outcome.is_error:
             frame = self._framing.system("local_command_output", content=outcome.text)
             await self._channel.send(frame)
-        await self._end(ended, None if line is None else line.origin)
+        await self._end(ended, line)
 
     async def untaken(self, line: Line) -> None:
-        self._lines.return_line(line)
+        if self._lines.is_stopped:
+            self._lines.return_line(line)
+            return
+        session = self.session
+        if line.blocks is not None or not is_command(line.raw.text):
+            typed = "\n".join(filter(None, [line.raw.text, line.raw.more]))
+            prompt = typed if line.blocks is None else line.blocks
+            speaker = Speaker(source="sdk", mode=session.mode, origin=line.origin)
+            await session.conversation.keep_interrupted(
+                prompt, self.emit, said_by=speaker, uuid=line.uuid
+            )
+        await self._introduce()
+        await self._end(TurnEnded(reason="aborted_streaming"), line)
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         if cause.order is not None:
             ended = end_compaction(ended, self._framing.tally)
             await self._introduce()
-        origin = None if cause.line is None else cause.line.origin
-        await self._end(ended, NEWS if cause.is_news else origin)
+        await self._end(ended, cause.line, is_news=cause.is_news)
 
-    async def _end(self, ended: TurnEnded, origin: Json | None) -> None:
+    async def _end(self, ended: TurnEnded, line: Line | None, *, is_news: bool = False) -> None:
         framing, session = self._framing, self.session
+        origin = NEWS if is_news else None if line is None else line.origin
         # Entries of an interrupted turn may have been recorded without an event.
         rest = session.story.since(self._said)
         for frame in [*framing.entries(rest), *framing.sum_up_calls(), *framing.close_stream()]:
@@ -292,9 +323,12 @@ class HostView(FrontView):
                 content=ended.message,
             )
             await self._channel.send(refused)
+        answers = framing.answers
+        if not answers and line is not None and line.uuid is not None:
+            answers = [line.uuid]  # A command, which is not recorded as a prompt.
         report = result_of(
             session, ended, framing.tally, began_s=self._began_s, before=self._spent
-        ) | wire.describe_answered_prompts(framing.answers)
+        ) | wire.describe_answered_prompts(answers)
         self.is_answered, self.is_error = True, bool(report["is_error"])
         self.error = (ended.message or ended.reason) if self.is_error else ""
         await self._channel.send(report if origin is None else report | {"origin": origin})

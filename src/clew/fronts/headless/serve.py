@@ -254,6 +254,8 @@ class HostServer:
             case Said():
                 self._lines.say(line)
             case ControlRequest():
+                if line.subtype == "interrupt":
+                    self._interrupt(line)
                 task = group.create_task(self._answer(line, controls))
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
@@ -263,6 +265,17 @@ class HostServer:
                 self._complain(line)
             case WithdrawnRequest():
                 pass  # Every request is answered at once, so nothing can be withdrawn.
+
+    def _interrupt(self, request: ControlRequest) -> None:
+        """Interrupt the running turn or, if none runs, the prompt that would run next.
+
+        Also interrupt the waiting prompts in `message_uuids`. This happens as soon as the request
+        arrives, so that it can't affect a later prompt.
+        """
+        driver = self._driver if self._is_open.is_set() else None
+        is_working = driver is not None and driver.interrupt()
+        uuids = request.fields.get("message_uuids")
+        self._lines.interrupt(uuids if isinstance(uuids, list) else (), with_first=not is_working)
 
     def _complain(self, line: MalformedLine) -> None:
         """Report an invalid line on standard error and to the host. The session continues."""

@@ -42,7 +42,7 @@ class RelayedInput(HostInput):
         self._conversation = session.conversation
 
     def withdraw(self, uuid: str) -> bool:
-        return self._conversation.take_back(uuid)
+        return self._conversation.take_back(uuid) is not None
 
 
 class SharedSession(BridgeEnd):

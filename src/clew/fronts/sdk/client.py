@@ -22,6 +22,7 @@ from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import SessionError, find_first_error
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
+from clew.fronts.headless.host_view import NEWS
 from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.sdk.definition_checks import find_unmatched, may_match_nothing
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
@@ -76,7 +77,7 @@ class ClewClient:
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
         # The prompts without a result, and the turn that may read messages.
-        self._unanswered: set[str] = set()
+        self._unanswered: dict[str, None] = {}
         self._in_turn = asyncio.Lock()
         self._turn_task: asyncio.Task[Any] | None = None
         self._mirror: StoreMirror | None = None
@@ -209,13 +210,16 @@ class ClewClient:
             raise ValueError(f"invalid prompt: {'; '.join(problems)}")
         self._check()
         uuid = make_id()
-        self._unanswered.add(uuid)
+        self._unanswered[uuid] = None
         self._channel.say(Said(content=decode(encode(content)), uuid=uuid))
         return uuid
 
     async def interrupt(self) -> None:
-        """Interrupt the running turn. Its work so far is kept."""
-        await self._ask("interrupt")
+        """Interrupt all prompts that were sent so far. The work on them is kept.
+
+        Each prompt ends with its result. Later prompts are not affected.
+        """
+        await self._ask("interrupt", message_uuids=list(self._unanswered))
 
     async def set_permission_mode(self, mode: str) -> None:
         """Change the permission mode at once."""
@@ -241,10 +245,17 @@ class ClewClient:
             message, size = arrived
             self._channel.release(size)
             if isinstance(message, Result):
-                answered = message.data.get("user_message_uuids")
-                self._unanswered -= set(answered) if answered else self._unanswered
+                self._note_answered(message.data)
             yield message
         self._messages.put_nowait(None)  # Every later reader ends here, too.
+
+    def _note_answered(self, result: Json) -> None:
+        """Remove the prompts that a result answers from those without a result."""
+        answered = result.get("user_message_uuids") or []
+        if not answered and result.get("origin") != NEWS:
+            answered = [*self._unanswered][:1]  # A command such as /clear, the oldest prompt.
+        for uuid in answered:
+            self._unanswered.pop(uuid, None)
 
     async def receive_response(self) -> AsyncGenerator[Message, None]:
         """Yield all messages up to and including the next result."""

@@ -120,7 +120,7 @@ class TerminalInput(FrontInput):
     def take_back(self, queued: Queued) -> bool:
         """Take back a queued message; return False if the turn has received it."""
         if queued.is_for_step:
-            return self._session.conversation.take_back(queued.uuid)
+            return self._session.conversation.take_back(queued.uuid) is not None
         if queued.uuid:
             self.waiting.take_back(queued.uuid)
         return True
