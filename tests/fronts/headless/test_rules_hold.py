@@ -99,6 +99,52 @@ def test_the_settings_variables_reach_the_session_and_its_programs(tmp_path: Pat
     assert body["messages"][-1]["content"][0]["content"] == f"good day {tmp_path}"
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("name", ["smallModel", "model", "models", "fallbackModel"])
+def test_only_a_trusted_folder_chooses_the_model_that_answers_or_reviews(
+    tmp_path: Path, name: str, trusted: bool
+) -> None:
+    """The small model is the reviewer in mode auto; in some services it is the main model."""
+    chosen = {"opus": {"prices": {"input": 0, "output": 0}}} if name == "models" else "opus"
+    settings(tmp_path, {name: chosen}, of="work/.claude")
+    if trusted:
+        trust(tmp_path)
+    make = {"content": [{"tool": "Bash", "input": {"command": "touch made"}}]}
+    safe = {"text": '{"verdict": "safe", "why": "fine"}'}
+    plan = {"scenario": 1, "answers": [make, safe, {"text": "Done.", "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--permission-mode", "auto")
+        asked, reviewed, *_ = [request.body["model"] for request in server.requests]
+    assert done.returncode == 0, done.stderr
+    assert ("opus" in asked) is (trusted and name == "model")
+    assert ("opus" in reviewed) is (trusted and name == "smallModel")
+    assert (f"{name}: ignored because the folder is not trusted" in done.stderr) is not trusted
+
+
+@pytest.mark.parametrize("own", ["plan", "dontAsk"])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_an_untrusted_folder_does_not_loosen_the_users_mode(
+    tmp_path: Path, own: str, trusted: bool
+) -> None:
+    settings(tmp_path, {"permissions": {"defaultMode": own}})
+    settings(tmp_path, {"permissions": {"defaultMode": "default"}}, of="work/.claude")
+    if trusted:
+        trust(tmp_path)
+    with serving({"scenario": 1, "answers": [{"text": "Hello!"}]}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--output-format", "stream-json", "--verbose")
+    begin = json.loads(done.stdout.splitlines()[0])
+    assert begin["permissionMode"] == ("default" if trusted else own)
+    assert ("permissions.defaultMode: ignored because" in done.stderr) is not trusted
+
+
+def test_a_mode_of_the_wrong_type_in_a_folders_settings_is_an_error_in_them(tmp_path: Path) -> None:
+    settings(tmp_path, {"permissions": {"defaultMode": ["plan"]}}, of="work/.claude")
+    with serving({"scenario": 1, "answers": [{"text": "Hello!"}]}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi")
+    assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
+    assert "permissions.defaultMode" in done.stderr
+
+
 def test_an_untrusted_folders_settings_open_nothing(tmp_path: Path) -> None:
     hostile = {
         "env": {"GREETING": "evil", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"},

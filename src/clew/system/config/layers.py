@@ -141,9 +141,11 @@ class Inert(Struct, frozen=True, kw_only=True):
 
 NOT_TRUSTED = "the folder is not trusted"
 NOT_FROM_A_FOLDER = "a folder's own files cannot set this mode"
+NOT_STRICTER = "the folder is not trusted, and your own settings are at least as strict"
 
 ALLOW_RULES: Path = ("permissions", "allow")
 EXECUTING: tuple[Path, ...] = tuple(tuple(k.name.split(".")) for k in KEYS if k.executes)
+STRICTNESS = {tuple(k.name.split(".")): k.strictness for k in KEYS if k.strictness}
 
 
 def select_active(
@@ -155,10 +157,11 @@ def select_active(
     """
     active_layers: list[Layer] = []
     inert: list[Inert] = []
+    own = merge(layer for layer in layers if layer.scope == "user")
     for layer in layers:
         is_of_folder = layer.scope in OF_THE_FOLDER
         stopped = (
-            stopped_in(layer, trusted=trusted, saved_rules=saved_rules) if is_of_folder else []
+            stopped_in(layer, own, trusted=trusted, saved_rules=saved_rules) if is_of_folder else []
         )
         data = without(layer.data, [path for path, _ in stopped])
         inert += [Inert(layer=layer, path=path, why=why) for path, why in stopped]
@@ -167,8 +170,9 @@ def select_active(
 
 
 def stopped_in(
-    layer: Layer, *, trusted: bool, saved_rules: Collection[str] = ()
+    layer: Layer, own: Json, *, trusted: bool, saved_rules: Collection[str] = ()
 ) -> list[tuple[Path, str]]:
+    """Return the values in a folder's file that must be ignored. `own` are the user's settings."""
     stopped: list[tuple[Path, str]] = []
     if not trusted:
         present = [path for path in EXECUTING if find_value(layer.data, path)[0]]
@@ -177,11 +181,27 @@ def stopped_in(
         stopped += [(path, NOT_TRUSTED) for path in present]
     mode: Path = ("permissions", "defaultMode")
     value = find_value(layer.data, mode)[1]
-    if value in RECKLESS_MODES:
+    if isinstance(value, str) and value in RECKLESS_MODES:
         stopped.append((mode, NOT_FROM_A_FOLDER))
-    elif value == "acceptEdits" and not trusted:
-        stopped.append((mode, NOT_TRUSTED))
+    if not trusted:
+        stopped += [
+            (path, NOT_STRICTER)
+            for path, levels in STRICTNESS.items()
+            if is_looser(find_value(layer.data, path)[1], find_value(own, path)[1], levels)
+            and (path, NOT_FROM_A_FOLDER) not in stopped
+        ]
     return stopped
+
+
+def is_looser(value: Any, own: Any, levels: tuple[tuple[Any, ...], ...]) -> bool:
+    """Return whether a folder's value is not stricter than the user's, which differs from it.
+
+    A value of the wrong type counts as strict: it was reported, and the merge leaves it out.
+    """
+    ranks = {name: rank for rank, names in enumerate(levels) for name in names}
+    if value == own or not isinstance(value, str | bool) or value not in ranks:
+        return False
+    return ranks[value] > ranks[own] or (ranks[value] == ranks[own] and own is not None)
 
 
 def unsaved_parts(layer: Layer, path: Path, saved_rules: Collection[str]) -> list[Path]:

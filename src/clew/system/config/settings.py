@@ -47,8 +47,10 @@ CHANNELS = (
 class SettingKey(Struct, frozen=True, kw_only=True):
     """One known key: its dotted name, its type, and a one-line description.
 
-    `executes`: the value can start programs or extend what runs without asking, so the files in a
-    project may not set it before the folder is trusted.
+    `executes`: the value can start programs, extend what runs without asking, or choose the model,
+    which also reviews calls, so the files in a project may not set it before the folder is trusted.
+    `strictness`: the values from strict to loose; of an untrusted folder, only one that is stricter
+    than the user's counts.
     """
 
     name: str
@@ -58,6 +60,7 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     default: Any = None
     choices: tuple[str, ...] = ()
     executes: bool = False
+    strictness: tuple[tuple[Any, ...], ...] = ()
     managed_only: bool = False
     # True if a change applies to running sessions too; otherwise it applies to new sessions only.
     is_live: bool = False
@@ -79,11 +82,12 @@ def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
 # fmt: off
 KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
-    key("model", STRING, "Model ID or alias"),
-    key("models", OBJECT, "Custom models and their properties"),
-    key("smallModel", STRING, "Model for small side tasks"),
+    key("model", STRING, "Model ID or alias", executes=True),
+    key("models", OBJECT, "Custom models and their properties", executes=True),
+    key("smallModel", STRING, "Model for small side tasks", executes=True),
     key("services", OBJECT, "Custom services and their properties", executes=True),
-    key("fallbackModel", STRING, "Models to use while the first one is overloaded"),
+    key("fallbackModel", STRING, "Models to use while the first one is overloaded",
+        executes=True),
     key("apiVersion", STRING, "Messages API version (default: the version the server reports)"),
     key("cacheDiagnostics", BOOLEAN,
         "Ask the API why its prompt cache missed (default: only for Anthropic's API)"),
@@ -98,7 +102,8 @@ KEYS: tuple[SettingKey, ...] = (
         executes=True),
     key("effortLevel", STRING, "Reasoning effort of the model"),
     key("maxEffortLevel", STRING, "Highest reasoning effort; higher levels are lowered to it",
-        choices=("low", "medium", "high", "xhigh", "max")),
+        choices=("low", "medium", "high", "xhigh", "max"),
+        strictness=(("low",), ("medium",), ("high",), ("xhigh",), ("max", None))),
     key("alwaysThinkingEnabled", BOOLEAN, "Use thinking in every turn"),
     key("maxThinkingTokens", WHOLE, "Maximum number of thinking tokens per turn"),
     key("env", TEXTS, "Environment variables for the session and the programs it starts",
@@ -236,13 +241,15 @@ KEYS: tuple[SettingKey, ...] = (
         "Rules for tool calls to ask about once the session contains untrusted content",
         is_live=True),
     key("permissions.defaultMode", STRING, "Initial permission mode",
-        default="default", choices=MODES),
+        default="default", choices=MODES,
+        strictness=(("plan", "dontAsk"), ("default", "manual", None), ("acceptEdits",), ("auto",),
+                    ("bypassPermissions",))),
     key("permissions.additionalDirectories", STRINGS,
         "Additional folders to treat as part of the workspace",
         executes=True, is_live=True),
     key("permissions.blockWritesOutsideWorkingDirectories", BOOLEAN,
         "Deny Write, Edit and NotebookEdit outside the workspace in every mode, whatever is allowed",
-        default=False, is_live=True),
+        default=False, is_live=True, strictness=((True,), (False, None))),
     key("permissions.disableBypassPermissionsMode", STRING, "Disable bypassPermissions mode",
         choices=("disable",), is_live=True),
     key("permissions.reviewer", STRING,
