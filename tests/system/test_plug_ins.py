@@ -30,6 +30,10 @@ class Files:
         path = self.folder / key["session_id"]
         return list(map(json.loads, path.read_text("utf-8").splitlines())) if path.exists() else None
 
+class Blocking(Files):
+    def append(self, key, entries):
+        pass
+
 @clew.tool
 async def weigh(item: str) -> str:
     "Weigh an item."
@@ -92,6 +96,7 @@ echo = echo_package:echo
 broken = echo_package:missing
 [clew.stores]
 files = echo_package:Files
+blocking = echo_package:Blocking
 [clew.parts]
 audit = echo_package:Audit
 late = echo_package:Late
@@ -159,6 +164,8 @@ def test_a_url_may_name_the_store_of_a_package(tmp_path: Path, package: Path) ->
     # Another machine: only the store has the session.
     again = run(url, session)
     assert again.stdout.startswith(f"{session} echo:small got"), again.stderr
+    failed = run("blocking://x")
+    assert "session_store: append must be an async function" in failed.stderr
     failed = run("other://x")
     assert "session_store: no installed package offers 'other' stores" in failed.stderr
 

@@ -179,7 +179,7 @@ class BrokenStore:
 
 
 async def test_a_store_that_fails_stops_no_session_but_prevents_a_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("clew.fronts.sdk.session_store.PAUSES_S", (0.0,))
     more: dict[str, Any] = {"provider": task_then_words, "model": "own"}
@@ -191,6 +191,12 @@ async def test_a_store_that_fails_stops_no_session_but_prevents_a_resume(
     ]
     assert errors[0]["error"] == "ConnectionError: the store is away"
     assert errors[0]["key"]["session_id"] == result.session_id
+    # Also the last entries before the result, which `query` would otherwise never show.
+    assert isinstance(messages[-2], clew.System)
+    assert messages[-2].subtype == "mirror_error"
+    logged = [r.getMessage() for r in caplog.records if r.name == "clew.store"]
+    assert len(logged) >= len(errors)
+    assert "were not stored: ConnectionError: the store is away" in logged[0]
     with pytest.raises(clew.HostError, match="load failed: ConnectionError: the store is away"):
         await ask("Hello", structs.replace(given, resume=result.session_id))
 
@@ -200,6 +206,100 @@ def test_a_store_must_have_its_methods_and_entries_to_store(tmp_path: Path) -> N
         options(tmp_path, session_store={})
     with pytest.raises(ValueError, match="session_store can't be combined"):
         options(tmp_path, session_store=BrokenStore(), persists=False)
+    with pytest.raises(TypeError, match="append must be an async function"):
+        options(tmp_path, session_store=BlockingStore())
+
+
+class BlockingStore:
+    def append(self, key: Any, entries: Any) -> None: ...
+
+    async def load(self, key: Any) -> Any: ...
+
+
+class Forgetful:
+    """Not a function, so that only the call shows that it returns nothing to wait for."""
+
+    calls = 0
+
+    def __call__(self, key: Any, entries: Any) -> None:
+        self.calls += 1
+
+
+class SilentStore:
+    """A store that never answers."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    async def append(self, key: Any, entries: Any) -> None:
+        self.began.set()
+        await asyncio.Event().wait()
+
+    async def load(self, key: Any) -> Any: ...
+
+
+async def test_a_store_that_returns_nothing_to_wait_for_is_called_once(tmp_path: Path) -> None:
+    store = SilentStore()
+    append = store.append = Forgetful()  # type: ignore[method-assign,assignment]
+    given = options(tmp_path, session_store=store, provider=task_then_words, model="own")
+    async with asyncio.timeout(20):
+        messages, result = await ask("Hello", given)
+    errors = [m.data["error"] for m in messages if isinstance(m, clew.System) and "error" in m.data]
+    assert result.subtype == "success"
+    assert "expected an async function" in errors[0]
+    assert append.calls >= len(errors)
+
+
+@pytest.mark.parametrize("store", [SilentStore(), BrokenStore()])
+async def test_a_store_that_never_answers_can_be_left(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    store: SilentStore | BrokenStore,
+) -> None:
+    monkeypatch.setattr("clew.fronts.sdk.session_store.LEAVE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("clew.fronts.sdk.session_store.PAUSES_S", (100.0,))
+    given = options(tmp_path, session_store=store, provider=task_then_words, model="own")
+    async with asyncio.timeout(20):
+        async with clew.ClewClient(given) as client:
+            await client.query("Hello")
+            async for message in client.receive_messages():
+                if isinstance(message, clew.Assistant):
+                    break
+        left = [message async for message in client.receive_messages()]
+    results = [message for message in left if isinstance(message, clew.Result)]
+    assert [result.subtype for result in results] == ["success"]
+    errors = [m.data for m in left if isinstance(m, clew.System) and m.subtype == "mirror_error"]
+    assert errors
+    lost = sum(
+        int(record.getMessage().split()[1])
+        for record in caplog.records
+        if record.name == "clew.store"
+    )
+    session = clew.Session.open(results[0].session_id, home=tmp_path / "home")
+    assert session.check() == []
+    assert len(session.messages()) >= 2
+    # Every entry of the transcript is reported as not stored.
+    assert lost == len(session.path.read_bytes().splitlines())
+
+
+async def test_a_leave_that_is_cancelled_reports_what_the_store_lacks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SilentStore()
+    given = options(tmp_path, session_store=store, provider=task_then_words, model="own")
+
+    async def say_hello() -> None:
+        async with clew.ClewClient(given) as client:
+            await client.query("Hello")
+
+    leaving = asyncio.create_task(say_hello())
+    async with asyncio.timeout(20):
+        await store.began.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    assert "the session ended before the store answered" in caplog.text
 
 
 async def test_a_program_changes_what_is_sent_but_not_what_is_kept(tmp_path: Path) -> None:

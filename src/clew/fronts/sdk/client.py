@@ -27,6 +27,7 @@ from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.sdk.definition_checks import find_unmatched, may_match_nothing
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
+from clew.fronts.sdk.option_checks import check_store
 from clew.fronts.sdk.option_words import say_in_python
 from clew.fronts.sdk.options import Call, ClewOptions, Defer, Deny, Permit
 from clew.parts.context import HostParts
@@ -71,8 +72,9 @@ class ClewClient:
         self.options = options or ClewOptions()
         self._channel = MemoryChannel()
         self._requests = HostRequests(self._channel.say_frame, make_id)
-        # The messages for the program, each with the size of its frame.
-        self._messages: asyncio.Queue[tuple[Message, int] | None] = asyncio.Queue()
+        # The messages for the program, each with the size of its frame; None for a message that the
+        # session did not send.
+        self._messages: asyncio.Queue[tuple[Message, int | None] | None] = asyncio.Queue()
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -154,9 +156,13 @@ class ClewClient:
                 raise HostError(str(error)) from error
             if session_id is not None:
                 given = replace(given, resume=session_id, continues=False)
-        self._mirror = StoreMirror(store, home, self._channel.post, self._channel.release)
+        self._mirror = StoreMirror(store, home, self._report, self._channel.release)
         self._mirroring = asyncio.create_task(self._mirror.run(), name="clew store")
         return replace(given, mirrors=True)
+
+    def _report(self, frame: Json) -> None:
+        """Pass on a message about the store, before the result that waits for the store."""
+        self._messages.put_nowait((read(frame), None))
 
     async def __aexit__(
         self,
@@ -177,8 +183,11 @@ class ClewClient:
         try:
             await asyncio.wait([self._session])
             if self._mirror is not None:
+                from clew.fronts.sdk.session_store import LEAVE_TIMEOUT_S
+
+                await asyncio.wait([self._pump], timeout=LEAVE_TIMEOUT_S)
+                self._mirror.give_up()
                 await asyncio.wait([self._pump])
-                await self._mirror.flush()
         finally:
             running: list[asyncio.Task[Any]] = [*self._calls.values(), self._pump]
             if self._mirroring is not None:
@@ -243,7 +252,8 @@ class ClewClient:
         """Yield all messages until the session ends."""
         while (arrived := await self._messages.get()) is not None:
             message, size = arrived
-            self._channel.release(size)
+            if size is not None:
+                self._channel.release(size)
             if isinstance(message, Result):
                 self._note_answered(message.data)
             yield message
@@ -311,6 +321,8 @@ class ClewClient:
                     self.session_id = frame.get("session_id") or self.session_id
                     self._messages.put_nowait((read(name_options(frame)), size))
                     errors = frame.get("errors") or errors
+        if self._mirror is not None:
+            await self._mirror.flush()
         self._messages.put_nowait(None)
         self._requests.leave("; ".join(errors))
 
@@ -422,6 +434,7 @@ def find_store(url: str) -> "ProgramStore":
     if make is None:
         raise HostError(f"session_store: no installed package offers {scheme!r} stores")
     store: ProgramStore = make(url)
+    check_store(store)
     return store
 
 

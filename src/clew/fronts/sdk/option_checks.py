@@ -4,6 +4,7 @@ An option of the wrong type raises TypeError, an invalid value raises ValueError
 option as a field of `ClewOptions`. Arguments are untyped here, because a program may pass anything.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
@@ -49,7 +50,9 @@ def check_options(options: Any) -> None:
         if not (hasattr(hook, "event") and hasattr(hook, "call")):
             raise TypeError(f"hooks: expected items of clew.HookAt, got {show(hook)}")
     if options.session_store is not None:
-        check_store(options.session_store, persists=options.persists)
+        check_store(options.session_store)
+        if not options.persists:
+            raise ValueError("session_store can't be combined with persists=False")
     annotations = type(options).__annotations__
     for field in Options.__struct_fields__:
         for sdk in notes(field, Sdk):
@@ -140,14 +143,26 @@ def check_schema(schema: Any) -> None:
         reject("json_schema", schema, lambda: values.answer_schema(dict(schema)))
 
 
-def check_store(store: Any, *, persists: bool) -> None:
-    is_url = isinstance(store, str) and "://" in store
-    if not is_url and not all(callable(getattr(store, name, None)) for name in ("append", "load")):
+def check_store(store: Any) -> None:
+    if isinstance(store, str) and "://" in store:
+        return
+    if not all(callable(getattr(store, name, None)) for name in ("append", "load")):
         raise TypeError(
             f"session_store: expected methods append and load, or a URL, got {show(store)}"
         )
-    if not persists:
-        raise ValueError("session_store can't be combined with persists=False")
+    for name in ("append", "load", "list_sessions", "list_subkeys"):
+        if is_blocking(getattr(store, name, None)):
+            raise TypeError(f"session_store: {name} must be an async function (async def)")
+
+
+def is_blocking(function: Any) -> bool:
+    """Return whether this is a function or a method that was not defined with `async def`.
+
+    Other callable objects may return an awaitable.
+    """
+    plain = inspect.unwrap(function) if callable(function) else function
+    is_written = inspect.isfunction(plain) or inspect.ismethod(plain)
+    return is_written and not inspect.iscoroutinefunction(plain)
 
 
 def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> None:

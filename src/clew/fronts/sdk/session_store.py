@@ -6,10 +6,12 @@ reported and never stops a session.
 """
 
 import asyncio
+import inspect
+import logging
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,16 +25,18 @@ from clew.record.transcript.light import is_uuid
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import get_project_dir, get_projects_dir, get_sidecar
 from clew.record.transcript.source import entries_of
+from clew.system.clock import make_id
 from clew.system.files import is_there
 
 # As in the SDK: attempts per batch, the pauses between them, and the time for one call.
 PAUSES_S = (0.2, 0.8)
 CALL_TIMEOUT_S = 60.0
+# How long a session that ends waits for its store.
+LEAVE_TIMEOUT_S = 10.0
 LOAD_TIMEOUT_S = 60.0
+ENDED = TimeoutError("the session ended before the store answered")
 AGENT_PATH = re.compile(r"subagents/(?:[\w-]+/)*agent-[\w-]+")
 METADATA = "agent_metadata"
-
-T = TypeVar("T")
 
 
 class ProgramStore(Protocol):
@@ -51,7 +55,10 @@ class ProgramStore(Protocol):
 
 
 class StoreMirror:
-    """Passes written entries to the store, in order and next to the session."""
+    """Passes written entries to the store, in order and next to the session.
+
+    What the store does not take is reported and logged. It is still in the local transcript.
+    """
 
     def __init__(
         self,
@@ -65,6 +72,10 @@ class StoreMirror:
         self._report = report
         self._release = release
         self._waiting: asyncio.Queue[tuple[Json, int]] = asyncio.Queue()
+        # The entries that were passed to the store and not yet taken, by transcript.
+        self._passed: dict[str, list[Json]] = {}
+        # Done when the session no longer waits for the store.
+        self._has_left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def take(self, frame: Json, size: int) -> None:
         """Take a frame with entries. It counts as read when the store has them."""
@@ -74,44 +85,113 @@ class StoreMirror:
         """Wait until the store has everything, or has refused it."""
         await self._waiting.join()
 
-    async def run(self) -> None:
-        while True:
-            frame, size = await self._waiting.get()
-            key = find_key(Path(frame["filePath"]), self._projects)
-            if key is not None:
-                await self._append(key, frame["entries"])
-            self._release(size)
-            self._waiting.task_done()
+    def give_up(self) -> None:
+        """Wait no longer for the store, and report what it does not have."""
+        if not self._has_left.done():
+            self._has_left.set_result(None)
 
-    async def _append(self, key: Json, entries: list[Json]) -> None:
+    async def run(self) -> None:
+        """Pass entries to the store until this task is cancelled; then report what is left."""
+        try:
+            while True:
+                frames = [await self._waiting.get()]
+                while not self._waiting.empty():
+                    frames.append(self._waiting.get_nowait())
+                # One call for each transcript, so that a slow store can keep up.
+                for frame, _ in frames:
+                    self._passed.setdefault(frame["filePath"], []).extend(frame["entries"])
+                for path in [*self._passed]:
+                    await self._append(path)
+                    del self._passed[path]
+                for _, size in frames:
+                    self._release(size)
+                    self._waiting.task_done()
+        finally:
+            while not self._waiting.empty():
+                frame, _ = self._waiting.get_nowait()
+                self._passed.setdefault(frame["filePath"], []).extend(frame["entries"])
+            for path in self._passed:
+                self._refuse(path, ENDED)
+
+    async def _append(self, path: str) -> None:
+        key, entries = find_key(Path(path), self._projects), self._passed[path]
+        if key is None or not entries:
+            return
         error: BaseException | None = None
         for pause_s in (0.0, *PAUSES_S):
-            await asyncio.sleep(pause_s)
-            _, error = await call_store(self._store.append(key, entries), CALL_TIMEOUT_S)
+            await asyncio.wait([self._has_left], timeout=pause_s)
+            if self._has_left.done():
+                error = error or ENDED
+                break
+            _, error = await call_store(
+                lambda: self._store.append(key, entries), CALL_TIMEOUT_S, self._has_left
+            )
             if error is None:
                 return
-            if isinstance(error, TimeoutError):
-                break  # The call may still succeed, so a repetition could store entries twice.
+            if isinstance(error, TimeoutError | NotAsyncError):
+                break  # The call may have succeeded, so a repetition could store entries twice.
+        self._refuse(path, error)
+
+    def _refuse(self, path: str, error: BaseException | None) -> None:
+        """Report entries that the store does not have."""
+        key, entries = find_key(Path(path), self._projects), self._passed[path]
+        if key is None or not entries:
+            return
         words = f"{type(error).__name__}: {error}"
-        self._report({"type": "system", "subtype": "mirror_error", "key": key, "error": words})
+        logging.getLogger("clew.store").error(
+            "session_store: %d entries of session %s were not stored: %s",
+            len(entries),
+            key["session_id"],
+            words,
+        )
+        self._report(
+            {
+                "type": "system",
+                "subtype": "mirror_error",
+                "key": key,
+                "error": words,
+                "session_id": key["session_id"],
+                "uuid": make_id(),
+            }
+        )
+
+
+class NotAsyncError(TypeError):
+    """A store's method returned a value that can't be awaited."""
 
 
 async def call_store(
-    call: Coroutine[Any, Any, T], timeout_s: float
-) -> tuple[T | None, BaseException | None]:
-    """Return a call's value or its error, whatever a program's store raises."""
-    task = asyncio.ensure_future(call)
+    call: Callable[[], Any], timeout_s: float, has_left: asyncio.Future[None] | None = None
+) -> tuple[Any, BaseException | None]:
+    """Return a call's value or its error, whatever a program's store raises.
+
+    The call is given up after the time limit, and when `has_left` is done.
+    """
+    task = asyncio.create_task(await_store(call))
+    leaving = () if has_left is None else (has_left,)
     try:
-        done, _ = await asyncio.wait([task], timeout=timeout_s)
+        await asyncio.wait([task, *leaving], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if not task.done():
+        is_done = task.done()
+        if not is_done:
             task.cancel()
-    if not done:
+    if not is_done and has_left is not None and has_left.done():
+        return None, ENDED
+    if not is_done:
         return None, TimeoutError(f"no answer within {timeout_s:g} s")
     if task.cancelled():
         return None, asyncio.CancelledError("the store cancelled the call")
     error = task.exception()
     return (task.result(), None) if error is None else (None, error)
+
+
+async def await_store(call: Callable[[], Any]) -> Any:
+    value = call()
+    if not inspect.isawaitable(value):
+        raise NotAsyncError(
+            f"expected an async function, which returns an awaitable, got {value!r}"
+        )
+    return await value
 
 
 def find_key(path: Path, projects: Path) -> Json | None:
@@ -163,14 +243,14 @@ async def _ask(store: ProgramStore, name: str, argument: object) -> Any:
     method = getattr(store, name, None)
     if method is None:
         return None
-    value, error = await call_store(method(argument), LOAD_TIMEOUT_S)
+    value, error = await call_store(lambda: method(argument), LOAD_TIMEOUT_S)
     if error is None or isinstance(error, NotImplementedError):
         return value
     raise SessionError(f"session_store: {name} failed: {type(error).__name__}: {error}") from error
 
 
 async def _load(store: ProgramStore, key: Json) -> list[Json]:
-    value, error = await call_store(store.load(key), LOAD_TIMEOUT_S)
+    value, error = await call_store(lambda: store.load(key), LOAD_TIMEOUT_S)
     if error is not None:
         words = f"{type(error).__name__}: {error}"
         raise SessionError(f"session_store: load failed: {words}") from error
