@@ -11,6 +11,7 @@ import pytest
 from clew.core.json_object import Json
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew
+from tests.fronts.headless.test_hooks import trust, write
 
 PACKAGE = """
 import asyncio, clew, json, pathlib
@@ -82,11 +83,17 @@ class Audit(clew.PackagePart):
             return {"decision": "block", "reason": "nothing today"}
         if name == "PreToolUse" and self.refuses == "broken":
             raise RuntimeError("no scales")
+        if name == "PreToolUse" and self.refuses is not None:
+            return self.refuses["answer"]
         return {}
 
 class Late(clew.PackagePart):
     async def open(self, session):
         raise OSError("too late")
+
+class Blocks(clew.PackagePart):
+    def on_event(self, event):
+        return {}
 
 class Odd(clew.PackagePart):
     events = ("Lunch",)
@@ -101,6 +108,7 @@ blocking = echo_package:Blocking
 audit = echo_package:Audit
 late = echo_package:Late
 odd = echo_package:Odd
+blocks = echo_package:Blocks
 stranger = builtins:dict
 """
 PROGRAM = """
@@ -238,9 +246,23 @@ def test_rules_apply_to_the_functions_of_a_part(tmp_path: Path, package: Path) -
     assert "3 kg" not in ran.stdout
 
 
-@pytest.mark.parametrize(("refuses", "words"), [("all", "nothing today"), ("broken", "no scales")])
+@pytest.mark.parametrize(
+    ("refuses", "words"),
+    [
+        ("all", "nothing today"),
+        ("broken", "no scales"),
+        ({"answer": None}, "parts.audit: on_event must return a dict, got NoneType"),
+        ({"answer": False}, "parts.audit: on_event must return a dict, got bool"),
+        ({"answer": {"decision": "deny"}}, "its reply is invalid"),
+        (
+            {"answer": {"descision": "block"}},
+            'on_event returned an unknown field descision (did you mean \\"decision\\"?)',
+        ),
+        ({"answer": {"hookSpecificOutput": {"hookEventName": "Stop"}}}, "its reply is for Stop"),
+    ],
+)
 def test_a_part_that_refuses_or_fails_blocks_the_call(
-    tmp_path: Path, package: Path, refuses: str, words: str
+    tmp_path: Path, package: Path, refuses: object, words: str
 ) -> None:
     ran = run_with_parts(
         tmp_path,
@@ -283,10 +305,13 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
         ({"odd": True}, "parts.odd: unknown event Lunch"),
         ({"stranger": True}, "parts.stranger: dict is no clew.PackagePart"),
         ({"a/b": True}, "parts.a/b: use up to 64 letters"),
+        ({"blocks": True}, "parts.blocks: on_event must be an async function"),
+        (["audit"], "parts: "),
+        ("audit", "parts: "),
     ],
 )
 def test_a_part_that_cannot_be_made_ends_the_start(
-    tmp_path: Path, package: Path, parts: Json, words: str
+    tmp_path: Path, package: Path, parts: object, words: str
 ) -> None:
     failed = run_with_parts(tmp_path, package, parts)
     assert (failed.returncode, failed.stdout) == (1, "")
@@ -294,3 +319,16 @@ def test_a_part_that_cannot_be_made_ends_the_start(
     assert "Traceback" not in failed.stderr
     # Programs that must work in any environment start without parts.
     assert run_with_parts(tmp_path, package, parts, "--bare").stdout == "Done.\n"
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_only_a_trusted_folder_can_prevent_the_start_with_an_invalid_part(
+    tmp_path: Path, package: Path, is_trusted: bool
+) -> None:
+    write(tmp_path / "work/.claude/settings.json", '{"parts": ["audit"]}')
+    if is_trusted:
+        trust(tmp_path)
+    ran = run_with_parts(tmp_path, package, {})
+    assert ran.stdout == ("" if is_trusted else "Done.\n")
+    assert "settings.json:1: parts: expected an object" in ran.stderr
+    assert ("ignored because the folder is not trusted" in ran.stderr) is not is_trusted

@@ -5,6 +5,7 @@ process, with the part's name, so that permission rules apply to them as to ever
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
@@ -15,15 +16,20 @@ from msgspec.structs import replace
 
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CallbackHook, Hook
+from clew.agent.hooks.output import FIELDS
 from clew.core.input import Show, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, UserError, describe_error
+from clew.core.nearest import suggest_nearest
 from clew.parts.context import HostParts
 from clew.parts.mcp.config import SERVER_NAME
 from clew.parts.mcp.functions import Function, answer_message
 from clew.parts.part import Part, PartContext
 from clew.system.config.settings import read_object
 from clew.system.plug_ins import PARTS, load_plug_in
+
+# The methods of a part that have to be async.
+ASYNC = ("open", "aclose", "on_event")
 
 CommandFunction: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -78,7 +84,8 @@ class PackagePart:
     async def on_event(self, _event: Json, /) -> Json:
         """Answer an event as a command hook does; see docs/extending/hooks.md.
 
-        An exception blocks what the event could have blocked, such as a tool call.
+        An exception or an invalid answer blocks what the event could have blocked, such as a tool
+        call.
         """
         return {}
 
@@ -186,12 +193,24 @@ def load_part(name: str, options: Any) -> PackagePart:
         raise UserError(f"parts.{name}: {why(error)}") from error
     if not isinstance(part, PackagePart):
         raise UserError(f"parts.{name}: {type(part).__name__} is no clew.PackagePart")
+    for method in ASYNC:
+        if not inspect.iscoroutinefunction(inspect.unwrap(getattr(part, method))):
+            raise UserError(f"parts.{name}: {method} must be an async function (async def)")
     return part
 
 
 def hooks_of(name: str, part: PackagePart) -> Iterable[Hook]:
     async def call(event: Json, _tool_use_id: str | None) -> Json:
-        return await part.on_event(event)
+        answer: object = await part.on_event(event)
+        if not isinstance(answer, dict):
+            kind = type(answer).__name__
+            raise FunctionError(f"parts.{name}: on_event must return a dict, got {kind}")
+        if unknown := [str(field) for field in answer if field not in FIELDS]:
+            near = suggest_nearest(unknown[0], FIELDS)
+            raise FunctionError(
+                f"parts.{name}: on_event returned an unknown field {unknown[0]}{near}"
+            )
+        return answer
 
     for event in part.events:
         yield Hook(

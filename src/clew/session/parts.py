@@ -15,6 +15,7 @@ from clew.agent.subagents.specs import AgentCatalog
 from clew.agent.tools.base import Tool
 from clew.core.input import SlashCommand
 from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
 from clew.core.messages.history import History
 from clew.parts.agents.part import AgentsPart
 from clew.parts.compaction import SessionCompaction
@@ -205,7 +206,13 @@ def make_parts(
 
 def load_packages(ground: Ground) -> "PackageParts | None":
     """Return the parts of installed packages that the settings name, if any."""
-    if ground.options.is_bare or not read_object(ground.began.settings, "parts"):
+    if ground.options.is_bare:
+        return None
+    for layer in ground.began.layers:
+        for fault in layer.faults:
+            if fault.path == ("parts",) and "parts" in layer.data:
+                raise UserError(layer.told(fault))  # A missing part may be a safeguard.
+    if not read_object(ground.began.settings, "parts"):
         return None
     # Imported here, because few sessions have such parts.
     from clew.parts.packages import load_package_parts

@@ -114,7 +114,9 @@ def read(event: Event, ran: Ran) -> HookReply:
     if isinstance(reply, HookOutput):
         return HookReply(ran=ran, said=reply)
     if isinstance(reply, Wrong):
-        return HookReply(ran=ran, error=reply.what)
+        return HookReply(
+            ran=ran, error=reply.what, block=reply.what if ran.blocks_on_trouble else None
+        )
     if ran.exit_code != 0:
         reason = first_line(ran.stderr) or f"exit code {ran.exit_code}"
         return HookReply(ran=ran, error=f"Failed with non-blocking status code: {reason}")

@@ -428,7 +428,11 @@ async def handled(
             return await look(hook, handler, hook_input, reach)
         case CallbackHook():
             answer = await handler.call(hook_input, hook_input.get("tool_use_id"))
-            return Ran(stdout=json.encode(answer).decode(), is_structured=True)
+            return Ran(
+                stdout=json.encode(answer).decode(),
+                is_structured=True,
+                blocks_on_trouble=blocks(hook, is_timeout=False),
+            )
         case _ as never:
             assert_never(never)
 
