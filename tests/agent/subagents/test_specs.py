@@ -168,6 +168,13 @@ def test_a_definition_narrows_and_only_a_persons_own_widens(
     assert mode_of(agent, session, is_trusted=trusted, may_bypass=bypass) == mode
 
 
+def test_an_agent_that_only_a_transcript_names_narrows_and_widens_nothing() -> None:
+    for own, mode in (("plan", "plan"), ("acceptEdits", "default"), ("default", "default")):
+        agent = spec(origin="user", permissionMode=own)
+        with_mode = mode_of(agent, "default", is_trusted=True, may_bypass=True, is_chosen=False)
+        assert with_mode == mode
+
+
 def test_the_nearer_definition_of_a_name_counts_and_the_other_comes_back() -> None:
     of_user, of_host = spec(), spec(origin="host", name="Explore")
     catalog = AgentCatalog([of_host, of_user])

@@ -55,6 +55,28 @@ def ran(home: Path, url: str, *args: str, code: int = 0, **more: Any) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
+@pytest.mark.parametrize("own", ["acceptEdits", "plan"])
+def test_a_resumed_session_does_not_choose_an_agent_with_a_wider_mode(
+    tmp_path: Path, own: str
+) -> None:
+    """A transcript may come from someone else, and name an agent of the user's own."""
+    folder = tmp_path / "config" / "agents"
+    folder.mkdir(parents=True)
+    text = f"---\nname: fixer\ndescription: fixes\npermissionMode: {own}\n---\nFix it.\n"
+    (folder / "fixer.md").write_text(text, "utf-8")
+    write = {"content": [{"tool": "Write", "input": {"file_path": "made", "content": "x"}}]}
+    plan = {"scenario": 1, "answers": [{"text": "Hello!"}, write, {"text": "Y", "times": "always"}]}
+    frames = ("--output-format", "stream-json", "--verbose")
+    with serving(plan, strict=True) as server:
+        first = ran(tmp_path, server.url, "--agent", "fixer", *frames)
+        again = ran(tmp_path, server.url, "--continue", *frames)
+        assert system(server.requests[-1].body).startswith("Fix it.")
+        chosen = ran(tmp_path, server.url, "--continue", "--agent", "fixer", *frames)
+    modes = [json.loads(out.splitlines()[0])["permissionMode"] for out in (first, again, chosen)]
+    assert modes == [own, "default" if own == "acceptEdits" else "plan", own]
+    assert not (tmp_path / "work" / "made").exists()
+
+
 def test_a_session_is_an_agent_of_a_kind_and_stays_one(tmp_path: Path) -> None:
     with serving(YES, strict=True) as server:
         ran(tmp_path, server.url, *AGENT)

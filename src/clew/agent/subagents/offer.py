@@ -54,10 +54,18 @@ def of_server(name: str, pattern: str) -> bool:
     return "__" not in server.removeprefix("mcp__") and name.startswith(f"{server}__")
 
 
-def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
+def mode_of(
+    spec: AgentSpec,
+    session_mode: str,
+    *,
+    is_trusted: bool,
+    may_bypass: bool,
+    is_chosen: bool = True,
+) -> str:
     """Return the permission mode in which an agent works.
 
-    The definition's own mode applies if it is narrower than the session's or comes from the user.
+    The definition's own mode applies if it is narrower than the session's, or if it comes from the
+    user and the agent `is_chosen`: a transcript that names the agent may come from someone else.
     While the session plans, no agent changes anything.
     """
     own = spec.mode
@@ -65,7 +73,7 @@ def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass:
         return session_mode
     if WIDTH.index(own) <= WIDTH.index(session_mode):
         return own
-    by_person = spec.origin in TRUSTED or (spec.origin == "project" and is_trusted)
+    by_person = is_chosen and (spec.origin in TRUSTED or (spec.origin == "project" and is_trusted))
     if own == "bypassPermissions" and not (may_bypass and spec.origin in TRUSTED):
         return session_mode
     return own if by_person else session_mode

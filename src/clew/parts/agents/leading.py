@@ -60,6 +60,7 @@ def choose_leader(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | N
             rules.mode,
             is_trusted=rules.standing.is_trusted,
             may_bypass=options.may_bypass,
+            is_chosen=options.agent is not None or loaded is None,
         )
         rules.set_mode(mode)
     return Led(ground=replace(ground, options=under(options, spec, ground, is_new=loaded is None)))
