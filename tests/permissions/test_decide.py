@@ -306,6 +306,30 @@ def test_a_denied_host_is_denied_with_and_without_www(
     assert world.verdict("WebFetch", {"url": f"https://{host}/x"}, rules) == expected
 
 
+@pytest.mark.parametrize(
+    ("rule", "hosts"),
+    [
+        ("*.Example.com.", ["a.example.com", "A.EXAMPLE.COM.", "a.b.example.com:8080"]),
+        ("bücher.de", ["bücher.de", "xn--bcher-kva.de", "BÜCHER.de", "www.XN--BCHER-KVA.de."]),
+        ("xn--bcher-kva.de", ["bücher.de"]),
+        ("93.184.216.34", ["93.184.216.34.", "1572395042", "0x5db8d822", "0135.0270.0330.0042"]),
+        ("1572395042", ["93.184.216.34"]),
+    ],
+)
+def test_a_denied_host_is_denied_however_it_is_spelled(
+    world: World, rule: str, hosts: list[str]
+) -> None:
+    rules = world.rules(allow=["WebFetch"], deny=[f"WebFetch(domain:{rule})"])
+    for host in hosts:
+        assert world.verdict("WebFetch", {"url": f"https://{host}/x"}, rules) == "deny", host
+
+
+def test_a_host_that_may_be_spelled_in_two_ways_asks(world: World) -> None:
+    rules = world.rules(allow=["WebFetch"])
+    for host in ("[::ffff:93.184.216.34]", "1.2.3.4.5", "u@x.org", "x.org%2e", "*.org", "x:٣"):
+        assert world.verdict("WebFetch", {"url": f"https://{host}/x"}, rules) == "ask", host
+
+
 def test_an_allowed_host_is_allowed_as_it_is_named(world: World) -> None:
     rules = world.rules(allow=["WebFetch(domain:www.example.com)"])
     assert world.verdict("WebFetch", {"url": "https://example.com"}, rules) == "ask"

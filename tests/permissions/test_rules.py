@@ -184,7 +184,17 @@ def test_an_allow_rule_allows_what_it_says_and_no_more(
         ("mcp__*", "allow", "must name its tool"),
         ("mcp__*__x", "allow", "must name its tool"),
         ("B*", "allow", "must name its tool"),
-        ("WebFetch(example.com)", "deny", "expected WebFetch(domain:host)"),
+        *(
+            (f"WebFetch({host})", "deny", "expected WebFetch(domain:host)")
+            for host in (
+                "example.com",
+                "domain:",
+                "domain:https://example.com",
+                "domain:example.com:80",
+                "domain:example.com/x",
+                "domain:[::1]",
+            )
+        ),
         ("Read(!x)", "deny", "cannot begin with !"),
         ("Bash(command:rm *)", "deny", "command has its own rules"),
         ("mcp__a__b(x)", "deny", "cannot have content"),

@@ -94,6 +94,7 @@ def new_tool_session(
         ),
         files=FileViews(
             may_read=ground.rules.may_read,
+            may_fetch=ground.rules.may_fetch,
             in_conversation=thread.story.holds,
             buffers=brought.buffers,
         ),
@@ -124,7 +125,11 @@ def tool_session_of_agent(
             sandbox=session.shell.sandbox,
         ),
         limits=session.limits,
-        files=FileViews(may_read=session.files.may_read, in_conversation=thread.story.holds),
+        files=FileViews(
+            may_read=session.files.may_read,
+            may_fetch=session.files.may_fetch,
+            in_conversation=thread.story.holds,
+        ),
         models=ModelQuestions(ask_model=thread.side.ask_model, ask_service=thread.side.ask_service),
         background=replace(session.background, owner=owner, agents=agents),
         own=session.own,

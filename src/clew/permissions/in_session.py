@@ -294,6 +294,14 @@ class SessionRules:
 
         return shown
 
+    def may_fetch(self, url: str) -> bool:
+        """Return whether no deny or ask rule matches a URL, to which a page redirects."""
+        decision = self.judge(
+            "WebFetch", {"url": url}, cwd=self.standing.context.cwd, untrusted=("web",)
+        )
+        rules = [finding.rule for finding in decision.findings if finding.rule is not None]
+        return all(rule.behavior == "allow" for rule in rules)
+
     def changes(self) -> list[tuple[Scope, Path]]:
         """Return the settings files that changed since they were read."""
         places = self.standing.places

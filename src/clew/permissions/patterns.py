@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from clew.core.hosts import spell_host
 from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
@@ -247,7 +248,7 @@ def make_domain_regex(pattern: str) -> re.Pattern[str]:
     A leading `*.`, as in `*.example.com`, matches any subdomain. Any other star matches within one
     label.
     """
-    pattern = pattern.strip().lower().rstrip(".")
+    pattern = spell_host(pattern) or pattern
     if pattern == "*":
         return re.compile(".*", re.S)
     head = ""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from clew.core.hosts import spell_host
+
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
@@ -221,7 +223,7 @@ def subject_of(request: PermissionRequest) -> str | None:
 
 
 def domain_of(url: str) -> str | None:
-    """Return the host of a URL in lower case, without the user, port or trailing dot.
+    """Return the host of a URL, spelled as in rules, without the port.
 
     URL parsers disagree on backslashes, control characters and a second `@`. Return None for a URL
     that could be parsed in two ways.
@@ -232,9 +234,9 @@ def domain_of(url: str) -> str | None:
     authority = rest
     for end in "/?#":
         authority = authority.partition(end)[0]
-    if not authority.isascii() or any(c in authority for c in "\\%[]@ \t\r\n\0"):
+    if any(c in authority for c in "\\%[]@ \t\r\n\0*"):
         return None
     host, _, port = authority.partition(":")
-    if port and not port.isdigit():
+    if port and not (port.isascii() and port.isdigit()):
         return None
-    return host.lower().rstrip(".") or None
+    return spell_host(host)

@@ -12,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
+from clew.core.hosts import spell_host
 from clew.core.regex import lazy_pattern
 from clew.permissions.index import CommandIndex, PathIndex
 from clew.permissions.patterns import (
@@ -185,8 +186,10 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
         field = content.partition(":")[0].strip()
         if field in JUDGED_FIELDS:
             return f"{field} has its own rules: write {tool}(...) without {field}:"
-    if kind == "domain" and not re.match(r"domain:\s*\S", content):
-        return "expected WebFetch(domain:host)"
+    if kind == "domain":
+        head, _, host = content.partition("domain:")
+        if head or spell_host(host) is None:
+            return "expected WebFetch(domain:host), without a scheme, port or path"
     if kind == "path" and content.startswith("!"):
         return "a path pattern cannot begin with !, because deny rules have no exceptions"
     if kind == "path" and len(expand_braces(content)) > MOST_PATTERNS:

@@ -60,25 +60,38 @@ class Web:
         await self._transport.aclose()
 
     async def fetch(
-        self, url: str, *, accept: str = ACCEPTED, follow: bool = False
+        self,
+        url: str,
+        *,
+        accept: str = ACCEPTED,
+        follow: bool = False,
+        may_fetch: Callable[[str], bool] = lambda _: True,
     ) -> Fetched | OtherHost:
-        """Return the page at `url`. With `follow`, also follow redirects to another host."""
+        """Return the page at `url`. With `follow`, also follow redirects to another host.
+
+        `may_fetch` says whether no rule restrains the URL of a redirect between a host with and
+        without `www`.
+        """
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                return await self._followed(url, accept, follow=follow)
+                return await self._followed(url, accept, may_fetch, follow=follow)
         except TimeoutError:
             raise WebError(f"{url} did not respond within {TIMEOUT_S:g} s.") from None
         except TransportError as error:
             raise WebError(f"{url} was not fetched: {error.message}.") from None
 
-    async def _followed(self, url: str, accept: str, *, follow: bool) -> Fetched | OtherHost:
+    async def _followed(
+        self, url: str, accept: str, may_fetch: Callable[[str], bool], *, follow: bool
+    ) -> Fetched | OtherHost:
         target = parts_of(url)
         for _ in range(MAX_REDIRECTS):
             answer = await self._one(url, target, accept)
             if isinstance(answer, Fetched):
                 return answer
             asked_next = parts_of(answer.url)
-            if not follow and bare(asked_next.host) != bare(target.host):
+            is_other = asked_next.host != target.host
+            is_far = bare(asked_next.host) != bare(target.host)
+            if not follow and (is_far or (is_other and not may_fetch(answer.url))):
                 return answer
             url, target = answer.url, asked_next
         raise WebError(f"{url} was not fetched: more than {MAX_REDIRECTS} redirects.")

@@ -20,10 +20,10 @@ def call(tool: str, **given: Any) -> Json:
     return {"content": [{"tool": tool, "input": given}]}
 
 
-def run(home: Path, answers: list[Json], *args: str) -> tuple[list[Json], list[Json]]:
+def run(home: Path, answers: list[Json], *args: str, **more: Any) -> tuple[list[Json], list[Json]]:
     """The bodies that were sent, and the results in the last."""
     with serving({"scenario": 1, "answers": answers}, strict=True) as server:
-        done = clew(home, server.url, "-p", "go", *args)
+        done = clew(home, server.url, "-p", "go", *args, **more)
         assert done.returncode == 0, done.stderr
         sent = [request.body for request in server.requests]
     results = [
@@ -40,6 +40,34 @@ def settings(port: int, **more: Any) -> tuple[str, ...]:
 
 
 ALLOWED = ("--allowedTools", "WebFetch(domain:127.0.0.1),WebSearch")
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_read"),
+    [
+        ({"deny": ["WebFetch(domain:*.example.com)"]}, False),
+        ({"ask": ["WebFetch(domain:*.example.com)"]}, False),
+        ({"askAfterUntrusted": ["WebFetch(domain:*.example.com)"]}, False),
+        ({"deny": ["WebFetch(domain:*.example.org)"]}, True),
+    ],
+)
+def test_a_redirect_to_a_host_that_a_rule_restrains_is_not_followed(
+    tmp_path: Path, rules: Json, is_read: bool
+) -> None:
+    pages = {
+        "http://example.com/x": (301, {"Location": "http://www.example.com/x"}, b""),
+        "http://www.example.com/x": (200, {"Content-Type": "text/plain"}, b"treasure"),
+    }
+    with site(pages) as proxy:
+        _, (result, *_) = run(
+            tmp_path,
+            [call("WebFetch", url="http://example.com/x"), {"text": "Done."}],
+            "--settings",
+            json.dumps({"permissions": {"allow": ["WebFetch"], **rules}}),
+            environ={"http_proxy": proxy.url(""), "no_proxy": "127.0.0.1"},
+        )
+    assert ("treasure" in str(result["content"])) is is_read
+    assert ("redirects to another host" in str(result["content"])) is not is_read
 
 
 def test_a_page_is_read_and_a_question_about_it_goes_to_a_small_model(tmp_path: Path) -> None:

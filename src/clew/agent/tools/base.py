@@ -262,12 +262,14 @@ class ShellSetup(Struct, kw_only=True):
 
 
 class FileViews(Struct, kw_only=True):
-    """The model's view of the files: the parts it has seen, and what it may see."""
+    """The model's view of files and pages: the parts it has seen, and what it may see."""
 
     ledger: ReadLedger = field(default_factory=ReadLedger)
     contents: ContentCache = field(default_factory=ContentCache)
     # Takes a folder and returns a filter for the relative names of files that a search may show.
     may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True
+    # Returns whether no rule restrains fetching a URL to which a page redirects.
+    may_fetch: Callable[[str], bool] = lambda _: True
     # Returns whether the model is still sent a message, so that its output needs no repeating.
     in_conversation: Callable[[str], bool] = lambda _: False
     # The files open in the editor around the session; None without an editor. While a call runs,

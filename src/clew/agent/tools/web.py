@@ -89,7 +89,8 @@ class WebFetch(Tool[WebFetchInput]):
         begin_s = time.monotonic()
         page = self._cache.get(arguments.url)
         if page is None:
-            response = await self._web.fetch(arguments.url)
+            may_fetch = ctx.session.files.may_fetch
+            response = await self._web.fetch(arguments.url, may_fetch=may_fetch)
             if isinstance(response, OtherHost):
                 return report_redirect(arguments.url, response)
             page = text_of(response, ctx)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from clew.core.hosts import spell_host
 from clew.system.config.layers import (
     OF_THE_FOLDER,
     Layer,
@@ -186,7 +187,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
     def may_reach(self, host: str) -> bool:
         """Return whether a command may connect to a host. Denied domains override allowed ones."""
-        name = host.lower().rstrip(".")
+        name = spell_host(host) or host.lower()
         if any(is_domain(pattern, name) for pattern in self.no_domains):
             return False
         return any(is_domain(pattern, name) for pattern in self.domains)
@@ -207,7 +208,7 @@ def covers(roots: Iterable[str], path: str) -> bool:
 
 
 def is_domain(pattern: str, name: str) -> bool:
-    wanted = pattern.lower().rstrip(".")
+    wanted = spell_host(pattern) or pattern.lower()
     if wanted == "*":
         return True
     if wanted.startswith("*."):
