@@ -1,13 +1,17 @@
 """Options that would not do what a program expects are refused, in the names of `ClewOptions`."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 import clew
 from clew.fronts.sdk.option_words import say_in_python
+
+MANY: Any = "many"
 
 
 async def hello(request: clew.ModelRequest) -> AsyncIterator[str]:
@@ -18,6 +22,36 @@ async def hello(request: clew.ModelRequest) -> AsyncIterator[str]:
 async def area(width: int) -> str:
     """The area of a rectangle."""
     return str(width)
+
+
+async def permit(call: clew.Call) -> clew.Permit:
+    return clew.Permit()
+
+
+async def answer(given: dict[str, Any], tool_use_id: str | None) -> dict[str, Any]:
+    return {}
+
+
+async def leave(messages: list[Any]) -> list[Any]:
+    return messages
+
+
+def stay(*given: Any) -> Any:
+    return given
+
+
+async def not_yielding(request: clew.ModelRequest) -> str:
+    return ""
+
+
+class Guard:
+    async def __call__(self, call: clew.Call) -> clew.Permit:
+        return clew.Permit()
+
+
+class Gate:
+    def __call__(self, call: clew.Call) -> clew.Permit:
+        return clew.Permit()
 
 
 def options(folder: Path, **more: Any) -> clew.ClewOptions:
@@ -106,3 +140,76 @@ def test_commands_in_a_message_keep_their_flags() -> None:
     assert say_in_python(told) == (
         "add_dirs x: see clew --worktree a --resume; raise max_budget_usd, not --nothing"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        ({"can_use_tool": stay}, TypeError, "can_use_tool: expected an async function"),
+        ({"can_use_tool": Gate()}, TypeError, "can_use_tool: expected an async function"),
+        ({"can_use_tool": partial(stay, 1)}, TypeError, "can_use_tool: expected an async function"),
+        ({"compact": stay}, TypeError, "compact: expected an async function"),
+        ({"provider": not_yielding}, TypeError, "provider: expected an async generator"),
+        ({"prepare": leave}, TypeError, "prepare: expected a plain function"),
+        ({"prepare": hello}, TypeError, "prepare: expected a plain function"),
+        ({"max_budget_usd": "3"}, TypeError, "max_budget_usd: expected a number of dollars"),
+        ({"max_budget_usd": True}, TypeError, "max_budget_usd: expected a number of dollars"),
+        ({"thinking": clew.ThinkingBudget(tokens=5)}, ValueError, "at least 1,024 tokens, got 5"),
+        ({"thinking": clew.ThinkingBudget(tokens=MANY)}, TypeError, "thinking: Expected `int`"),
+    ],
+)
+def test_a_value_that_would_fail_later_is_refused(
+    given: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        clew.ClewOptions(**given)
+
+
+def test_every_kind_of_async_function_can_decide() -> None:
+    functions = (permit, Guard(), partial(permit), AsyncMock(), lambda call: permit(call=call))
+    for function in functions:
+        clew.ClewOptions(can_use_tool=function)
+    clew.ClewOptions(provider=partial(hello), prepare=stay, compact=AsyncMock())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"matcher": "("}, 'the matcher "\\(" is not a valid regular expression'),
+        ({"matcher": 3}, "matcher: expected str, got 3"),
+        ({"event": "Stop", "matcher": "Bash"}, "matcher: Stop has nothing to match"),
+        ({"timeout_s": -1}, "the timeout must be more than 0 seconds"),
+        ({"timeout_s": "1"}, "timeout_s: expected a number of seconds, got '1'"),
+        ({"on_failure": "blok"}, 'on_failure: expected one of block, continue .*"block"'),
+        ({"event": 3}, "event: unknown hook event 3"),
+        ({"call": stay}, "call: expected an async function"),
+    ],
+)
+def test_a_hook_that_could_not_run_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        clew.HookAt(**{"event": "PreToolUse", "call": answer} | given)
+
+
+def test_decisions_are_checked_when_they_are_made() -> None:
+    assert clew.Deny("no") == clew.Deny(words="no")
+    wrong: Any = 3
+    for make in (
+        lambda: clew.Deny(wrong),
+        lambda: clew.Deny("", wrong),
+        lambda: clew.Permit(wrong),
+    ):
+        with pytest.raises(TypeError, match=r"expected .*, got 3"):
+            make()
+
+
+async def test_an_export_in_an_unknown_form_is_refused(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    session = clew.Session.create(history, home=tmp_path)
+    wrong: Any = "htm"
+    with pytest.raises(ValueError, match=r"form: expected one of .*did you mean \"html\""):
+        session.export(wrong)
+    for call in (session.entries, session.messages, lambda since: session.export(since=since)):
+        with pytest.raises(ValueError, match="since: expected one of compaction, beginning"):
+            call(wrong)
+    with pytest.raises(ValueError, match="masks: expected one of secrets, personal, nothing"):
+        session.export(masks=wrong)

@@ -36,7 +36,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     is_timeout: bool = False
     # The handler must reply in JSON.
     is_structured: bool = False
-    # The host requested that a failure of this handler blocks the event.
+    # The host requested that a failure or an invalid reply of this handler blocks the event.
     blocks_on_trouble: bool = False
 
 

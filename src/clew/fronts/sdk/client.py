@@ -24,12 +24,13 @@ from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.host_view import NEWS
 from clew.fronts.headless.permission import HostError, HostRequests
+from clew.fronts.sdk.callbacks import call_hook, call_permission, report_failure
 from clew.fronts.sdk.definition_checks import find_unmatched, may_match_nothing
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
 from clew.fronts.sdk.option_checks import check_store
 from clew.fronts.sdk.option_words import say_in_python
-from clew.fronts.sdk.options import Call, ClewOptions, Defer, Deny, Permit
+from clew.fronts.sdk.options import ClewOptions, blocks_on_failure
 from clew.parts.context import HostParts
 from clew.parts.mcp.functions import answer_message
 from clew.system.clock import make_id
@@ -339,14 +340,15 @@ class ClewClient:
         request_id = frame["request_id"]
         call = asyncio.create_task(self._said_to(frame["request"]))
         self._calls[request_id] = call
-        call.add_done_callback(lambda done: self._ended(request_id, done))
+        call.add_done_callback(lambda done: self._ended(frame, done))
 
-    def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
+    def _ended(self, frame: Json, call: asyncio.Task[Json]) -> None:
         """Answer with the result or the error of a program's function.
 
         A cancelled function is answered, too. The session ignores answers to calls that it has
         withdrawn.
         """
+        request_id = frame["request_id"]
         del self._calls[request_id]
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
         response: Json = {}
@@ -355,7 +357,11 @@ class ClewClient:
                 response = decode(encode(call.result()))
             except TypeError as odd:  # A value that JSON cannot represent.
                 error = odd
-        words = None if error is None else told(error)
+        words = None
+        if error is not None:
+            words = told(error)
+            if not call.cancelled():
+                report_failure(frame["request"], tuple(self.options.hooks), error)
         self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))
 
     def _withdrawn(self, request_id: str) -> None:
@@ -365,35 +371,14 @@ class ClewClient:
 
     async def _said_to(self, request: Json) -> Json:
         if request["subtype"] == "hook_callback":
-            hook = self.options.hooks[int(request["callback_id"])]
-            return await hook.call(request["input"], request["tool_use_id"])
+            return await call_hook(self.options.hooks[int(request["callback_id"])], request)
         if request["subtype"] == "mcp_message":
             return {
                 "mcp_response": await answer_message(self.options.functions, request["message"])
             }
         if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
             raise HostError(f"{request['subtype']} is not supported here")
-        # The function may return anything, whatever its annotation.
-        verdict: object = await self.options.can_use_tool(
-            Call(
-                tool=request["tool_name"],
-                input=request["input"],
-                title=request["title"],
-                why=request["decision_reason"],
-                tool_use_id=request["tool_use_id"],
-            )
-        )
-        match verdict:
-            case Permit():
-                arguments = request["input"] if verdict.input is None else verdict.input
-                return {"behavior": "allow", "updatedInput": arguments}
-            case Deny():
-                return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
-            case Defer():
-                return {"behavior": "defer"}
-            case _:
-                kind = type(verdict).__name__
-                raise TypeError(f"can_use_tool must return Permit, Deny or Defer, got {kind}")
+        return await call_permission(self.options.can_use_tool, request)
 
     def _hooks(self) -> Json:
         events: dict[str, list[Json]] = {}
@@ -403,6 +388,7 @@ class ClewClient:
                     "matcher": hook.matcher,
                     "hookCallbackIds": [str(place)],
                     "timeout": hook.timeout_s,
+                    "onFailure": "block" if blocks_on_failure(hook) else "continue",
                 }
             )
         return events

@@ -4,6 +4,7 @@ An option of the wrong type raises TypeError, an invalid value raises ValueError
 option as a field of `ClewOptions`. Arguments are untyped here, because a program may pass anything.
 """
 
+import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,8 @@ import msgspec
 
 from clew.agent import option_values as values
 from clew.agent.hooks.events import BY_NAME
-from clew.agent.options import Flag, Options, Sdk, notes
+from clew.agent.hooks.handlers import CallbackHook, Hook, why_never
+from clew.agent.options import LEAST_THINKING, Flag, Options, Sdk, notes
 from clew.core.nearest import suggest_nearest
 from clew.fronts.sdk.definition_checks import (
     check_agents,
@@ -24,12 +26,13 @@ from clew.fronts.sdk.definition_checks import (
 )
 from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.modes import unknown_tool
-from clew.providers.base import Thinking
+from clew.providers.base import Thinking, ThinkingBudget
 
 # The words of JSON in msgspec's errors, and Python's.
 WORDS = {"`array": "`list", "`object": "`dict", "null": "None"}
 # The most characters of a value that an error repeats.
 MOST_SHOWN = 60
+ON_FAILURE = ("block", "continue")
 
 
 def check_options(options: Any) -> None:
@@ -40,9 +43,10 @@ def check_options(options: Any) -> None:
         expect(name, getattr(options, name), (Mapping,), "a dict")
     for name in ("hooks", "functions"):
         expect(name, getattr(options, name), (list, tuple), "a list")
-    for name in ("can_use_tool", "provider", "prepare", "compact"):
+    for name in ("can_use_tool", "compact", "provider", "prepare"):
         if (function := getattr(options, name)) is not None:
             expect_function(name, function)
+            check_kind(name, function)
     for variable, value in options.env.items():
         expect("env", variable, (str,), "names as str")
         expect(f"env: {variable}", value, (str,), "str")
@@ -83,6 +87,34 @@ def expect_function(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a function, got {show(value)}")
 
 
+# The kind of function that an option takes. The others have to be async functions.
+KINDS = {"provider": "an async generator (async def with yield)", "prepare": "a plain function"}
+
+
+def check_kind(name: str, function: Any) -> None:
+    """Reject a function that can only be called in another way.
+
+    A lambda, or a function from a decorator, may return what another function returns.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    inner = inspect.unwrap(function)
+    if not inspect.isroutine(inner):
+        inner = inspect.unwrap(type(inner).__call__)
+    is_async = inspect.iscoroutinefunction(inner) or hasattr(function, "_is_coroutine")
+    yields = inspect.isgeneratorfunction(inner)
+    match name:
+        case "provider":
+            is_wrong = is_async or yields
+        case "prepare":
+            is_wrong = is_async or yields or inspect.isasyncgenfunction(inner)
+        case _:
+            is_wrong = not is_async and inner.__name__ != "<lambda>"
+    if is_wrong:
+        expected = KINDS.get(name, "an async function (async def)")
+        raise TypeError(f"{name}: expected {expected}, got {show(function)}")
+
+
 def show(value: Any) -> str:
     """Return a value as an error quotes it."""
     text = repr(value)
@@ -94,13 +126,14 @@ def check_type(name: str, annotation: Any, value: Any) -> None:
     if name == "thinking":
         allowed = (*get_args(Thinking), NoneType)
         expect(name, value, allowed, "clew.Adaptive, clew.ThinkingBudget, clew.Off or None")
+        check_thinking(value)
         return
+    if name == "max_budget_usd" and isinstance(value, str | bool):
+        raise TypeError(f"{name}: expected a number of dollars, got {show(value)}")
     choices = find_choices(annotation)
     for item in value if isinstance(value, list | tuple) else [value]:
-        if choices and isinstance(item, str) and item not in choices:
-            near = suggest_nearest(item, choices)
-            expected = ", ".join(choices)
-            raise ValueError(f"{name}: expected one of {expected}{near}, got {show(item)}")
+        if choices and isinstance(item, str):
+            check_choice(name, item, choices)
     try:
         msgspec.convert(dict(value) if isinstance(value, Mapping) else value, annotation)
     except msgspec.ValidationError as error:
@@ -111,6 +144,26 @@ def check_type(name: str, annotation: Any, value: Any) -> None:
         kind = ValueError if words.startswith("invalid") else TypeError
         words = words.replace("`list`", "a list").replace("`dict`", "a dict")
         raise kind(f"{name}: {words}, got {show(value)}") from None
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise ValueError if an argument is not one of the choices."""
+    if value not in choices:
+        near = suggest_nearest(value, choices) if isinstance(value, str) else ""
+        expected = ", ".join(choices)
+        raise ValueError(f"{name}: expected one of {expected}{near}, got {show(value)}")
+
+
+def check_thinking(value: Any) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(value), Thinking | None)
+    except msgspec.ValidationError as error:
+        raise TypeError(f"thinking: {error}, got {show(value)}") from None
+    if isinstance(value, ThinkingBudget) and value.tokens < LEAST_THINKING:
+        raise ValueError(
+            f"thinking: must be at least {LEAST_THINKING:,} tokens, got {value.tokens}; "
+            "clew.Off() turns thinking off"
+        )
 
 
 def find_choices(annotation: Any) -> tuple[str, ...]:
@@ -178,11 +231,21 @@ def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> Non
 
 
 def check_hook(hook: Any) -> None:
-    """Check that a hook names an event that exists."""
-    if hook.event not in BY_NAME:
+    """Check that a hook can run: its event exists, and its matcher and time limit are valid."""
+    event = BY_NAME.get(hook.event) if isinstance(hook.event, str) else None
+    if event is None:
         near = suggest_nearest(str(hook.event), BY_NAME)
         raise ValueError(f"event: unknown hook event {show(hook.event)}{near}")
     expect_function("call", hook.call)
+    check_kind("call", hook.call)
+    expect("matcher", hook.matcher, (str,), "str")
+    expect("timeout_s", hook.timeout_s, (int, float, NoneType), "a number of seconds")
+    check_choice("on_failure", hook.on_failure, ON_FAILURE)
+    if hook.matcher and not event.subject:
+        raise ValueError(f"matcher: {hook.event} has nothing to match; leave the matcher out")
+    handler = CallbackHook(call=hook.call, timeout=hook.timeout_s)
+    if why := why_never(Hook(event=event, handler=handler, matcher=hook.matcher)):
+        raise ValueError(why)
 
 
 def check_combinations(options: Any) -> None:

@@ -3,14 +3,16 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Options, Sdk, notes
 from clew.core.json_object import Json
-from clew.fronts.sdk.option_checks import check_hook, check_options
+from clew.fronts.sdk.option_checks import check_hook, check_options, expect
 from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.request import Mode
 from clew.providers.base import Effort, PrepareFunction, ProviderFunction, Thinking
@@ -23,17 +25,24 @@ else:
     CompactFunction = ProgramStore = Any
 
 
-class Permit(Struct, frozen=True, kw_only=True):
+class Permit(Struct, frozen=True):
     """Approves a call. If `input` is set, it replaces the call's input."""
 
     input: Json | None = None
 
+    def __post_init__(self) -> None:
+        expect("input", self.input, (dict, NoneType), "a dict")
 
-class Deny(Struct, frozen=True, kw_only=True):
+
+class Deny(Struct, frozen=True):
     """Rejects a call. `words` gives the model the reason, and `stop` also ends the turn."""
 
     words: str
     stop: bool = False
+
+    def __post_init__(self) -> None:
+        expect("words", self.words, (str,), "str")
+        expect("stop", self.stop, (bool,), "bool")
 
 
 class Defer(Struct, frozen=True, kw_only=True):
@@ -74,16 +83,25 @@ class HookAt(Struct, frozen=True, kw_only=True):
         call: The function. It gets the event's input and the ID of the call, if there is one, and
             answers as a command hook does.
         matcher: Selects tools by name, as in settings; an empty one matches all.
-        timeout_s: The time limit of a call; None is that of the settings.
+        timeout_s: The time limit of a call; None is 60 seconds, or less at some events.
+        on_failure: What happens if the function raises, takes too long, or returns an invalid
+            answer: `block` prevents what the event could prevent, such as the call at PreToolUse;
+            `continue` only reports it.
     """
 
     event: str
     call: HookFunction
     matcher: str = ""
     timeout_s: float | None = None
+    on_failure: Literal["block", "continue"] = "block"
 
     def __post_init__(self) -> None:
         check_hook(self)
+
+
+def blocks_on_failure(hook: HookAt) -> bool:
+    """Return whether a failure of a hook prevents its event, as a guard's must."""
+    return hook.on_failure == "block" and BY_NAME[hook.event].blocking == "prevents"
 
 
 class ClewOptions(Struct, frozen=True, kw_only=True):

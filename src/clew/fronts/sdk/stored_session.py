@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 from uuid import uuid4
 
 from clew.agent.deferred_calls import find_call, find_deferred
@@ -23,10 +23,17 @@ from clew.core.messages.errors import SessionError
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
+from clew.fronts.sdk.option_checks import check_choice
 from clew.fronts.sdk.sessions import Folder, Named, find_home, found, list_sessions, place
 from clew.record.exchange.bring import bring
 from clew.record.exchange.continuation import append_messages, go_back
-from clew.record.exchange.export import export_session, list_agent_files, messages_of, redaction_of
+from clew.record.exchange.export import (
+    FORMATS,
+    export_session,
+    list_agent_files,
+    messages_of,
+    redaction_of,
+)
 from clew.record.exchange.formats.conversion import describe_losses
 from clew.record.library.branches import SessionTree, read_tree
 from clew.record.library.copies import append_beside, fork, graft
@@ -107,6 +114,7 @@ class StoredSession:
 
     def entries(self, since: Since = "compaction") -> list[Json]:
         """Return the entries of the conversation as they are stored."""
+        check_choice("since", since, get_args(Since))
         return messages_of(self.path, is_all=since == "beginning")
 
     def messages(self, since: Since = "compaction") -> list[Message]:
@@ -151,6 +159,9 @@ class StoredSession:
         masks: Literal["secrets", "personal", "nothing"] = "secrets",
     ) -> bytes:
         """Return the session in another format. Secrets are masked unless `masks` is "nothing"."""
+        check_choice("form", form, FORMATS)
+        check_choice("since", since, get_args(Since))
+        check_choice("masks", masks, ("secrets", "personal", "nothing"))
         redaction = redaction_of(redacts=masks == "personal", is_raw=masks == "nothing")
         is_all = since == "beginning"
         return export_session(self.path, form, redaction, subagents=subagents, is_all=is_all)
