@@ -33,7 +33,7 @@ from clew.permissions.rules import (
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.environment import freeze
 from clew.system.config.flags import is_feature_on
-from clew.system.config.git_guard import WITHOUT_FETCHING, with_git_settings
+from clew.system.config.git_guard import WITHOUT_FETCHING, doubting, with_git_settings
 from clew.system.files import is_folder
 from clew.system.process.spawn import Launcher
 from clew.system.process.walls import can_build_wall
@@ -361,6 +361,8 @@ class SessionSandbox(Part):
                     confinement = await opened.enter_async_context(
                         self.box.around(argv, cwd, environment, policy=policy)
                     )
+                    if confinement.walls is not None:
+                        opened.enter_context(doubting())
                     # Landlock allows entire trees, so it can't protect anything inside one.
                     no_write = () if confinement.walls is not None else policy.no_write
                     opened.callback(

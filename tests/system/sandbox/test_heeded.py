@@ -84,9 +84,13 @@ def test_what_changed_where_no_wall_holds_it_is_named(tmp_path: Path) -> None:
     (work / ".git" / "hooks" / "pre-push").write_text("x", "utf-8")
     told = watched.settle(tmp_path / "aside", protected_places=())
     assert "hooks/pre-push" in told[0]
-    assert told[1].endswith(f"{config}.")
+    assert told[1].endswith(f"restored the earlier ones: {config}.")
+    assert "fsmonitor" not in config.read_text("utf-8")
     assert watched.settle(tmp_path / "aside", protected_places=(f"{work}/.git",)) == []
-    assert [path.name for path in (tmp_path / "aside").iterdir()] == ["pre-push"]
+    assert {path.name for path in (tmp_path / "aside").iterdir()} == {"config", "pre-push"}
+    git(work, "config", "user.name", "b")
+    (told,) = watched.settle(tmp_path / "aside", protected_places=())
+    assert told.endswith(f"Check them before use: {config}.")
 
 
 def test_agents_worktrees_and_plans_stay_where_they_are(tmp_path: Path) -> None:

@@ -12,8 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.core.messages.errors import UserError
-from clew.system.config.git_config import show_name
-from clew.system.config.git_guard import OWN_GIT, find_started_programs, is_trusted_folder
+from clew.system.config.git_guard import (
+    OWN_GIT,
+    find_started_programs,
+    is_trusted_folder,
+    why_untrusted,
+)
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -59,11 +63,7 @@ class Git:
         if arguments[0] in _OF_FILES and (
             programs := find_started_programs(self._environ, Path(folder))
         ):
-            raise UserError(
-                f"{folder} is not trusted, and its repository configures programs that git would run: "
-                f"{', '.join(map(show_name, programs))}. Trust the folder first (clew config trust), or "
-                "remove these settings"
-            )
+            raise UserError(why_untrusted(folder, programs))
         output, complained = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=2000)
         try:
             ended = await run(

@@ -9,6 +9,7 @@ exception is a trusted session that was started in a bare repository.
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -407,8 +408,41 @@ def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
 
 
 def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
-    """Return whether the project that a folder belongs to is trusted."""
-    return trusts(find_places(environ, folder))
+    """Return whether clew's own git may run programs of the project that a folder belongs to."""
+    return not _doubts and trusts(find_places(environ, folder))
+
+
+# The sandboxed commands that are running and could write settings of git.
+_doubts: set[object] = set()
+
+
+@contextmanager
+def doubting() -> Iterator[None]:
+    """Let clew's own git run no programs of any repository until the context ends.
+
+    For commands whose sandbox can't protect the settings of git. What such a command adds to them
+    must not run outside of the sandbox.
+    """
+    doubt = object()
+    _doubts.add(doubt)
+    try:
+        yield
+    finally:
+        _doubts.discard(doubt)
+
+
+def why_untrusted(folder: str, programs: Iterable[str]) -> str:
+    """Return why clew's own git runs no programs of a folder, and what the user can do."""
+    names = ", ".join(map(show_name, programs))
+    if _doubts:
+        return (
+            f"a sandboxed command is running, and the repository of {folder} configures programs "
+            f"that git would run outside of the sandbox: {names}. Try again when it has ended"
+        )
+    return (
+        f"{folder} is not trusted, and its repository configures programs that git would run: "
+        f"{names}. Trust the folder first (clew config trust), or remove these settings"
+    )
 
 
 def filters_of(folder: Path) -> list[str]:

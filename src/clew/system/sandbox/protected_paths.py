@@ -2,15 +2,19 @@
 
 Owns the table, and the checks before and after a command. The sandbox protects existing files as
 far as it can, but nothing can prevent a missing file from being created. Therefore, after the
-command has ended, new files are moved away and changed files are reported. Nothing is deleted.
+command has ended, new files are moved away and changed files are reported. Hooks and settings of
+git that would start another program are put back. Nothing is deleted.
 """
 
 import os
 import re
+import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import astuple
 
 from clew.system.config.git_config import UnreadableError, is_include, read_settings, starts_program
 from clew.system.files import is_file, is_folder, is_link, is_there, read_content
@@ -219,6 +223,16 @@ class Watched:
         # runs.
         places = (*self._places(), *map(str, pointers(roots)))
         self._before = {place: files(place) for place in places}
+        self._links = {link for place in places if (link := self._link_to(place))}
+        paths = (path for stamps in self._before.values() for path in stamps if is_of_git(path))
+        self._kept = {path: data for path in paths if (data := content(path)) is not None}
+
+    def _link_to(self, place: str) -> str:
+        """Return the link through which a place is reached, below its root, or an empty string."""
+        root = max((root for root in self._roots if covers((root,), place)), key=len, default=place)
+        names = place[len(root) :].strip("/").split("/")[:-1]
+        above = ("/".join((root, *names[:end])) for end in range(1, len(names) + 1))
+        return next((path for path in above if is_link(Path(path))), "")
 
     def _places(self) -> Iterator[str]:
         for place in heeded(self._roots, self._listing):
@@ -238,14 +252,21 @@ class Watched:
         """
         moved: list[str] = []
         changed: list[str] = []
+        restored: list[str] = []
         for place in dict.fromkeys((*self._before, *self._places())):
             if covers(protected_places, place):
                 continue
+            link = self._link_to(place)
+            if link and link not in self._links:
+                # What it leads to may be anywhere, and belong to the user.
+                moved += [link] if move(link, aside) else []
             before, now = self._before.get(place, {}), files(place)
             new_paths = [path for path in now if path not in before]
             if not before and new_paths and not any(map(is_there, agents_folders(place))):
                 new_paths = [place]
-            changed += [path for path in before if now.get(path, ()) != before[path]]
+            for path in before:
+                if now.get(path, ()) != before[path]:
+                    (restored if self._restore(path, aside) else changed).append(path)
             moved += [path for path in new_paths if is_dangerous(path) and move(path, aside)]
         notes = []
         if moved:
@@ -253,12 +274,64 @@ class Watched:
                 f"clew moved new files to {aside}, because programs run or read them "
                 f"automatically: {', '.join(moved)}."
             )
+        if restored:
+            notes.append(
+                f"The command changed what git runs. clew moved the changed files to {aside} and "
+                f"restored the earlier ones: {', '.join(restored)}."
+            )
         if changed:
             notes.append(
                 "The command changed files that programs run or read automatically. Check them before use: "
                 f"{', '.join(changed)}."
             )
         return notes
+
+    def _restore(self, path: str, aside: Path) -> bool:
+        """Restore a file of git that now starts another program. Return whether that was needed."""
+        old = self._kept.get(path)
+        if old is None or not os.path.lexists(path) or not adds_program(path, old):
+            return False
+        mode = next(stamps[path][3] for stamps in self._before.values() if path in stamps)
+        if not move(path, aside):
+            return False
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return True
+        with os.fdopen(file, "wb") as stream:
+            stream.write(old)
+            os.fchmod(file, stat.S_IMODE(mode))
+        return True
+
+
+def is_of_git(path: str) -> bool:
+    return "/.git/" in path and not path.endswith(".sample")
+
+
+def content(path: str) -> bytes | None:
+    """Return a file's content, or None if it is a link, too large or unreadable."""
+    try:
+        data = None if is_link(Path(path)) else read_content(Path(path), CONFIG_BYTES + 1)
+    except OSError:
+        return None
+    return data if data is not None and len(data) <= CONFIG_BYTES else None
+
+
+def adds_program(path: str, old: bytes) -> bool:
+    """Return whether a changed file of git can start a program that its old content didn't."""
+    new = content(path)
+    if new == old:
+        return False
+    if new is None or Path(path).name not in ("config", "config.worktree"):
+        return True
+    try:
+        before = set(map(astuple, read_settings(old)))
+        return any(
+            (starts_program(setting) or is_include(setting)) and astuple(setting) not in before
+            for setting in read_settings(new)
+        )
+    except UnreadableError:
+        return True
 
 
 def agents_folders(place: str) -> Iterator[Path]:
