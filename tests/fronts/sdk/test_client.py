@@ -237,7 +237,10 @@ async def test_a_session_that_cannot_be_opened_is_an_error_with_the_reason(tmp_p
         await said("a", options(tmp_path, "http://127.0.0.1:9", resume="nobody"))
 
 
-async def test_functions_of_the_program_are_tools_of_its_session(tmp_path: Path) -> None:
+async def test_functions_of_the_program_are_tools_of_its_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "clew.tools")
     seen: list[Any] = []
 
     @clew.tool
@@ -283,8 +286,10 @@ async def test_functions_of_the_program_are_tools_of_its_session(tmp_path: Path)
         (False, [{"type": "text", "text": '{"place":"here","deep":true}'}]),
     ]
     assert [one.is_error for one in told[2:]] == [True, True]
-    assert "ValueError: no" in str(told[2].content)
-    assert "int" in str(told[3].content)
+    assert told[2].content[0]["text"] == "ValueError: no"
+    assert told[3].content[0]["text"].startswith("TypeError: invalid arguments: Expected `int`")
+    (record,) = [r for r in caplog.records if r.getMessage() == "the function fails failed"]
+    assert (record.name, record.exc_info is None) == ("clew.tools", False)
     assert seen == [(1, 2)]
     (offered,) = [one for one in first["tools"] if one["name"] == "mcp__program__add"]
     assert offered["description"] == "Adds two numbers."

@@ -1,6 +1,6 @@
 """Options that would not do what a program expects are refused, in the names of `ClewOptions`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -213,3 +213,46 @@ async def test_an_export_in_an_unknown_form_is_refused(tmp_path: Path) -> None:
             call(wrong)
     with pytest.raises(ValueError, match="masks: expected one of secrets, personal, nothing"):
         session.export(masks=wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: clew.ClewOptions(modle="opus"), "ClewOptions: .*'modle' .*\"model\""),
+        (lambda: clew.HookAt(event="Stop", cal=answer), "HookAt: .*'cal' .*\"call\""),
+        (lambda: clew.Deny(word="no"), "Deny: .*'word' .*\"words\""),
+        (lambda: clew.Permit(zzz={}), "Permit: unknown argument 'zzz'$"),
+    ],
+)
+def test_a_misspelt_argument_is_told_with_the_nearest_name(
+    make: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        make()
+
+
+def test_options_show_what_was_set_and_no_secrets() -> None:
+    given = clew.ClewOptions(
+        model="opus",
+        add_dirs=["a"],
+        env={"TENANT": "hidden-1"},
+        mcp_servers={
+            "a": {"command": "x", "env": {"KEY": "hidden-2"}, "timeout": 3},
+            "b": {"url": "https://me:hidden-3@host", "headers": {"Authorization": "hidden-4"}},
+        },
+        session_store="redis://me:hidden-5@host",
+        settings='{"env": {"A_TOKEN": "hidden-6-abcdefgh"}}',
+    )
+    shown = repr(given)
+    assert shown.startswith("ClewOptions(env={'TENANT': '[masked]'}, mcp_servers={'a': {")
+    assert (
+        "add_dirs=['a'], model='opus', settings='{\"env\": {\"A_TOKEN\": \"[masked]\"}}'" in shown
+    )
+    assert "'timeout': 3" in shown
+    assert "hidden" not in shown
+    assert repr(clew.ClewOptions()) == "ClewOptions()"
+
+
+async def test_run_sync_in_a_running_loop_says_what_to_use() -> None:
+    with pytest.raises(RuntimeError, match=r"async for message in clew.query\(...\)"):
+        clew.run_sync("hi")

@@ -233,3 +233,23 @@ async def test_a_turn_that_was_not_begun_says_how_to_begin_it(tmp_path: Path) ->
     async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
         with pytest.raises(RuntimeError, match="use `async with"):
             await client.turn("never").finish()
+
+
+async def test_a_second_reader_of_the_same_messages_gets_an_error(tmp_path: Path) -> None:
+    holding, going_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(request: clew.ModelRequest) -> AsyncIterator[str]:
+        holding.set()
+        await going_on.wait()
+        yield "done"
+
+    given = options(tmp_path, provider=wait, model="own")
+    async with clew.ClewClient(given) as client, asyncio.timeout(20), client.turn("go") as turn:
+        first = asyncio.create_task(turn.finish())
+        await holding.wait()
+        for second in (turn.finish(), anext(client.receive_messages())):
+            with pytest.raises(RuntimeError, match="another task reads these messages"):
+                await asyncio.create_task(second)
+        going_on.set()
+        assert (await first).text == "done"
+        assert (await turn.finish()).text == "done"

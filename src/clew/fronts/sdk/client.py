@@ -7,7 +7,6 @@ is recorded and its child processes are ended. Cancelling `query` has the same e
 import asyncio
 import logging
 import os
-import traceback
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -32,13 +31,15 @@ from clew.fronts.sdk.option_checks import check_store
 from clew.fronts.sdk.option_words import say_in_python
 from clew.fronts.sdk.options import ClewOptions, blocks_on_failure
 from clew.parts.context import HostParts
-from clew.parts.mcp.functions import answer_message
+from clew.parts.mcp.functions import answer_message, describe_exception
 from clew.system.clock import make_id
 from clew.system.config.paths import find_config_home
 from clew.system.files import is_folder
 
 if TYPE_CHECKING:
     from clew.fronts.sdk.session_store import ProgramStore, StoreMirror
+
+TWO_READERS = "another task reads these messages; read them in one task and pass them on"
 
 
 async def query(
@@ -59,7 +60,14 @@ def run_sync(prompt: str | Sequence[Json], options: ClewOptions | None = None) -
         async with ClewClient(options) as client, client.turn(prompt) as turn:
             return await turn.finish()
 
-    return asyncio.run(run())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run())
+    raise RuntimeError(
+        "run_sync can't be called while an event loop is running, as in async functions and "
+        "notebooks; use `async for message in clew.query(...)` or `async with clew.ClewClient(...)`"
+    )
 
 
 class ClewClient:
@@ -82,6 +90,8 @@ class ClewClient:
         # The prompts without a result, and the turn that may read messages.
         self._unanswered: dict[str, None] = {}
         self._in_turn = asyncio.Lock()
+        # Whether a reader waits for the next message.
+        self._is_awaited = False
         self._turn_task: asyncio.Task[Any] | None = None
         self._mirror: StoreMirror | None = None
         self._mirroring: asyncio.Task[None] | None = None
@@ -118,7 +128,7 @@ class ClewClient:
             await self._leave(in_haste=True)
             cause = self._cause()
             if isinstance(error, HostError) and cause is not None:
-                raise HostError(say_in_python(str(cause) or told(cause))) from cause
+                raise HostError(say_in_python(str(cause) or describe_exception(cause))) from cause
             raise
         return self
 
@@ -199,7 +209,7 @@ class ClewClient:
         if not in_haste and not self._session.cancelled() and self._session.exception():
             cause = self._cause()
             assert cause is not None
-            raise HostError(f"the session failed: {told(cause)}") from cause
+            raise HostError(f"the session failed: {describe_exception(cause)}") from cause
 
     # -- sending
 
@@ -251,7 +261,7 @@ class ClewClient:
 
     async def receive_messages(self) -> AsyncGenerator[Message, None]:
         """Yield all messages until the session ends."""
-        while (arrived := await self._messages.get()) is not None:
+        while (arrived := await self._next_message()) is not None:
             message, size = arrived
             if size is not None:
                 self._channel.release(size)
@@ -259,6 +269,16 @@ class ClewClient:
                 self._note_answered(message.data)
             yield message
         self._messages.put_nowait(None)  # Every later reader ends here, too.
+
+    async def _next_message(self) -> tuple[Message, int | None] | None:
+        """Return the next message. Raise an error if another reader waits for it."""
+        if self._is_awaited:
+            raise RuntimeError(TWO_READERS)
+        self._is_awaited = True
+        try:
+            return await self._messages.get()
+        finally:
+            self._is_awaited = False
 
     def _note_answered(self, result: Json) -> None:
         """Remove the prompts that a result answers from those without a result."""
@@ -359,7 +379,7 @@ class ClewClient:
                 error = odd
         words = None
         if error is not None:
-            words = told(error)
+            words = describe_exception(error)
             if not call.cancelled():
                 report_failure(frame["request"], tuple(self.options.hooks), error)
         self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))
@@ -435,6 +455,7 @@ class ClientTurn:
         self._prompt = prompt
         self._uuid = ""
         self._result: Result | None = None
+        self._reader: asyncio.Task[Any] | None = None
 
     @property
     def result(self) -> Result:
@@ -485,21 +506,21 @@ class ClientTurn:
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
         if not self._uuid:
             raise RuntimeError("the turn has not begun; use `async with client.turn(prompt)`")
-        while self._result is None:
-            async for message in self._client.receive_response():
-                if isinstance(message, Result) and self._uuid not in self._client._unanswered:
-                    self._result = message
-                yield message
-            self._client._check_end(self._result)
+        if self._reader is not None and self._reader is not asyncio.current_task():
+            raise RuntimeError(TWO_READERS)
+        self._reader = asyncio.current_task()
+        try:
+            while self._result is None:
+                async for message in self._client.receive_response():
+                    if isinstance(message, Result) and self._uuid not in self._client._unanswered:
+                        self._result = message
+                    yield message
+                self._client._check_end(self._result)
+        finally:
+            self._reader = None
 
     async def _read_result(self) -> None:
         last: Message | None = None
         async for message in self._client.receive_response():
             last = message
         self._client._check_end(last)
-
-
-def told(error: BaseException) -> str:
-    """Format an error in one line. If it cannot be formatted, return the name of its type."""
-    (*_, line) = traceback.format_exception_only(error)
-    return line.strip()

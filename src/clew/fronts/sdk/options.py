@@ -1,5 +1,6 @@
 """The options of a session for a program: the command line's options under Python names."""
 
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
@@ -12,10 +13,13 @@ from msgspec import Struct
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.options import Options, Sdk, notes
 from clew.core.json_object import Json
+from clew.core.nearest import suggest_nearest
+from clew.core.regex import lazy_pattern
 from clew.fronts.sdk.option_checks import check_hook, check_options, expect
 from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.request import Mode
 from clew.providers.base import Effort, PrepareFunction, ProviderFunction, Thinking
+from clew.system.config.mask import HIDDEN, mask_member
 
 if TYPE_CHECKING:
     from clew.agent.compaction.strategy import CompactFunction
@@ -25,7 +29,19 @@ else:
     CompactFunction = ProgramStore = Any
 
 
-class Permit(Struct, frozen=True):
+class Checked(msgspec.StructMeta):
+    """Suggests the nearest name if a program misspells an argument."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:  # noqa: N805 (of a metaclass)
+        known: tuple[str, ...] = getattr(cls, "__struct_fields__")  # noqa: B009 (of the instances)
+        for name in named:
+            if name not in known:
+                near = suggest_nearest(name, known)
+                raise TypeError(f"{cls.__name__}: unknown argument {name!r}{near}")
+        return super().__call__(*values, **named)
+
+
+class Permit(Struct, frozen=True, metaclass=Checked):
     """Approves a call. If `input` is set, it replaces the call's input."""
 
     input: Json | None = None
@@ -34,7 +50,7 @@ class Permit(Struct, frozen=True):
         expect("input", self.input, (dict, NoneType), "a dict")
 
 
-class Deny(Struct, frozen=True):
+class Deny(Struct, frozen=True, metaclass=Checked):
     """Rejects a call. `words` gives the model the reason, and `stop` also ends the turn."""
 
     words: str
@@ -71,11 +87,16 @@ class Call(Struct, frozen=True, kw_only=True):
     tool_use_id: str
 
 
+# Members whose values may all be secrets.
+PRIVATE = ("env", "headers")
+# The user and the password in a URL.
+URL_PASSWORD = lazy_pattern(r"(\w://)[^/\s@]+@")
+
 Permission: TypeAlias = Callable[[Call], Awaitable[Permit | Deny | Defer]]
 HookFunction: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 
 
-class HookAt(Struct, frozen=True, kw_only=True):
+class HookAt(Struct, frozen=True, kw_only=True, metaclass=Checked):
     """A function to call at an event.
 
     Fields:
@@ -104,7 +125,7 @@ def blocks_on_failure(hook: HookAt) -> bool:
     return hook.on_failure == "block" and BY_NAME[hook.event].blocking == "prevents"
 
 
-class ClewOptions(Struct, frozen=True, kw_only=True):
+class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
     """The options of a session. None leaves a choice to the settings.
 
     Invalid options raise TypeError or ValueError.
@@ -209,6 +230,19 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_options(self)
 
+    def __repr__(self) -> str:
+        changed = (f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"ClewOptions({', '.join(changed)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return the options that differ from their defaults. Their secrets are masked."""
+        defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
+        return [
+            (name, hide_secrets(name, value))
+            for name, default in defaults
+            if (value := getattr(self, name)) not in (default, {})
+        ]
+
     def as_options(self, *, asks_host: bool = False) -> Options:
         servers = dict(self.mcp_servers)
         if self.functions:
@@ -229,6 +263,26 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
             mcp_config=(mcp_config,) if servers else (),
             **shared,
         )
+
+
+def hide_secrets(name: str, value: Any) -> Any:
+    """Return an option's value for display: without values of variables, headers and the like."""
+    match value:
+        case str() if name == "env":
+            return HIDDEN
+        case str() if name == "settings" and value.lstrip().startswith("{"):
+            return json.dumps(hide_secrets(name, json.loads(value)))
+        case str():
+            return URL_PASSWORD.sub(rf"\1{HIDDEN}@", mask_member(name, value))
+        case Mapping():
+            return {
+                key: hide_secrets("env" if name in PRIVATE else str(key), item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [hide_secrets(name, item) for item in value]
+        case _:
+            return value
 
 
 def plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ MCP tool: unless a rule allows the call, it needs approval.
 """
 
 import inspect
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints, overload
@@ -48,7 +49,10 @@ class Function(Struct, frozen=True, kw_only=True):
 
     async def answer(self, arguments: Json) -> Json:
         """Call the function and return its result. The caller handles errors."""
-        values = msgspec.convert(arguments, self.takes, strict=False)
+        try:
+            values = msgspec.convert(arguments, self.takes, strict=False)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"invalid arguments: {error}") from None
         result = await self.call(
             **{name: getattr(values, name) for name in values.__struct_fields__}
         )
@@ -142,6 +146,25 @@ def blocks_of(result: Any) -> list[Json]:
     return [{"type": "text", "text": msgspec.json.encode(result).decode()}]
 
 
+async def run_function(function: Function, arguments: Json) -> Json:
+    """Call a function for the model. Its exception is the text of an error result."""
+    try:
+        return await function.answer(arguments)
+    except Exception as error:
+        import logging  # Slow to import, and most sessions never need it.
+
+        # An exception may be how a function refuses arguments, so it is no error of the program.
+        log = logging.getLogger("clew.tools")
+        log.info("the function %s failed", function.name, exc_info=error)
+        return {"content": [{"type": "text", "text": describe_exception(error)}], "isError": True}
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return an exception in one line, even if it can't be formatted."""
+    (*_, line) = traceback.format_exception_only(error)
+    return line.strip()
+
+
 async def answer_message(
     functions: Sequence[Function], message: Json, *, name: str = SERVER
 ) -> Json:
@@ -160,7 +183,7 @@ async def answer_message(
         case "tools/list":
             result = {"tools": [function.listed() for function in functions]}
         case "tools/call" if matches := [f for f in functions if f.name == params.get("name")]:
-            result = await matches[0].answer(params.get("arguments") or {})
+            result = await run_function(matches[0], params.get("arguments") or {})
         case method:
             return head | {"error": {"code": -32601, "message": f"method not found: {method}"}}
     return head | {"result": result}
