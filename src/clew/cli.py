@@ -371,8 +371,8 @@ settings and extensions:
   --bare                     Load no settings, memory, hooks, servers or agents
                              from files
   --safe-mode                Same as --bare
-  --restricted               No commands, WebFetch, settings files,
-                             bypassPermissions or changes outside
+  --restricted               No commands, WebFetch, settings files, or changes
+                             outside the workspace
   --disable-slash-commands   Treat lines that begin with / as prompts
   --mcp-config JSON|FILE     Add MCP servers
   --strict-mcp-config        Use only the servers of --mcp-config

@@ -190,7 +190,7 @@ def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Tri
     ):
         terminal.expect(AWAY)
         terminal.expect("your last prompt: write it")
-        terminal.expect("the last answer ended: write it: done.")
+        terminal.expect("the last answer ended with: write it: done.")
         terminal.expect("changed since then outside this session: ")
         terminal.expect("a.txt")
         terminal.expect("> ")

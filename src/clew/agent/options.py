@@ -219,7 +219,7 @@ class Options(Struct, frozen=True, kw_only=True):
     # Whether the session may only change files in the workspace, and run no commands.
     is_restricted: Annotated[bool,
         Flag("--restricted",
-            "No commands, WebFetch, settings files, bypassPermissions or changes outside")] = False
+            "No commands, WebFetch, settings files, or changes outside the workspace")] = False
     has_commands: Annotated[bool,
         Flag("--disable-slash-commands", "Treat lines that begin with / as prompts",
             value=False)] = True

@@ -1,7 +1,8 @@
 """Opens a session's services: the first one from variables, keys or this machine, and others.
 
-The older variables select the first service. Without them, it is the first service in the table
-that has a key, or else a server on this machine. Decides nothing about a request.
+The variables for a single service (`CLEW_BASE_URL`, `CLEW_DIALECT`, `CLAUDE_CODE_USE_BEDROCK` and
+others) select the first one. Without them, it is the first service in the table that has a key, or
+else a server on this machine. Decides nothing about a request.
 
 Decision: docs/decisions/332-services.md
 """
@@ -53,7 +54,7 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import Transport
 
-# The service that each of the older variables selects.
+# The service that each of the variables `CLAUDE_CODE_USE_...` selects.
 PLATFORMS = {"bedrock": "bedrock-runtime", "vertex": "vertex", "foundry": "foundry"}
 SMALL_MODEL = "haiku"
 DEFAULT_MODEL = "sonnet"
@@ -276,7 +277,7 @@ class ServiceOpener:
         return provider
 
     def open_variables(self, endpoint: Endpoint, home: str) -> AnthropicProvider:
-        """Open the service that the older variables describe."""
+        """Open the service that the variables for a single service describe."""
         catalog = ServedCatalog(self.catalog, home) if home else self.catalog
         provider = find_provider_class(endpoint)(endpoint, self.transport, catalog=catalog)
         if endpoint.key_helper:

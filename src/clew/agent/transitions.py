@@ -258,7 +258,7 @@ class Recoveries(Struct, frozen=True, kw_only=True):
 
 
 def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
-    """Return what follows a response."""
+    """Return the next step of the turn after a response."""
     if reply.is_stopped:
         return TurnEnd(reason="denied_and_stopped")
     if reply.halt is not None:

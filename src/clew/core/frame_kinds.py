@@ -82,7 +82,7 @@ FRAMES: tuple[FrameKind, ...] = (
     system("model_refusal_no_fallback", "The model refused to answer",
         original_model=TEXT, request_id="string?", content=TEXT),
     system("compact_boundary", "The conversation was compacted here", compact_metadata=OBJECT),
-    system("microcompact_boundary", "Old tool results left the context",
+    system("microcompact_boundary", "Old tool results were removed from the context",
         microcompact_metadata=OBJECT),
     system("hook_started", "A hook runs", hook_id=TEXT, hook_name=TEXT, hook_event=TEXT),
     system("hook_response", "A hook ended",

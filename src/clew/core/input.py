@@ -160,7 +160,7 @@ Scene = TypeVar("Scene")
 
 
 class SlashCommand(Struct, Generic[Scene], frozen=True, kw_only=True):
-    """A slash command; `run` receives the scene it may use and the arguments as typed."""
+    """A slash command; `run` receives the session (a `Scene`) and the arguments as typed."""
 
     name: str
     description: str

@@ -43,7 +43,7 @@ def _stood(
         yield f"your last prompt: {last_prompt}"
     last_answer = _last(loaded.messages, "assistant")
     if last_answer:
-        yield f"the last answer ended: {last_answer}"
+        yield f"the last answer ended with: {last_answer}"
     is_open = [todo for todo in todos if todo.status != "completed"]
     if is_open:
         yield f"{len(is_open)} of {len(todos)} tasks are open; next: {_cut(is_open[0].content)}"

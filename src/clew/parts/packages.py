@@ -175,7 +175,7 @@ def load_package_parts(settings: Json) -> PackageParts:
 def load_part(name: str, options: Any) -> PackagePart:
     """Make one part. Raise `UserError` if it can't be made: a missing part may be a safeguard."""
     if SERVER_NAME.fullmatch(name) is None:
-        raise UserError(f"parts.{name}: use up to 64 letters, digits, spaces, and the signs _ . -")
+        raise UserError(f"parts.{name}: use up to 64 letters, digits, spaces and _ . -")
     if options is not True and not isinstance(options, dict):
         raise UserError(f"parts.{name}: expected true, false or an object of options")
     make = load_plug_in(PARTS, name)
@@ -192,7 +192,7 @@ def load_part(name: str, options: Any) -> PackagePart:
     except Exception as error:  # The package may raise anything.
         raise UserError(f"parts.{name}: {why(error)}") from error
     if not isinstance(part, PackagePart):
-        raise UserError(f"parts.{name}: {type(part).__name__} is no clew.PackagePart")
+        raise UserError(f"parts.{name}: {type(part).__name__} is not a clew.PackagePart")
     for method in ASYNC:
         if not inspect.iscoroutinefunction(inspect.unwrap(getattr(part, method))):
             raise UserError(f"parts.{name}: {method} must be an async function (async def)")

@@ -1,7 +1,8 @@
 """Telemetry by OpenTelemetry (OTLP over HTTP), off unless the user turns it on.
 
-The variables, metrics and events are those that dashboards for Claude Code know. Texts of prompts
-and inputs of tools are left out unless a variable asks for them; secrets are always masked.
+The variables, metrics and events are those that dashboards for Claude Code expect. The text of
+prompts and the input of tools are left out unless a variable asks for them; secrets are always
+masked.
 """
 
 import asyncio

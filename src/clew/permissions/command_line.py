@@ -256,7 +256,7 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
         index = bench.rules.commands[behavior]
         entry = index.find(texts, untrusted=bench.untrusted) if index.size else None
         if entry is not None:
-            why = f"could start what {entry.rule.text} restrains"
+            why = f"could start a command that {entry.rule.text} restrains"
             return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
@@ -295,7 +295,7 @@ def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
             for entry in bench.rules.commands[behavior].candidates(head):
                 after = entry.head[len(head) :].split()
                 if entry.head.startswith(head) and after and could_be(words[place], after[0]):
-                    why = f"could expand to what {entry.rule.text} restrains"
+                    why = f"could expand to a command that {entry.rule.text} restrains"
                     return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
@@ -511,7 +511,7 @@ def starts_programs_of_repository(
 ) -> Finding | None:
     """Return an `ask` finding for a git command in an untrusted repository.
 
-    The finding is needed only if the repository makes git start programs, or leads it elsewhere.
+    The finding is needed only if the repository makes git start programs or show other folders.
     """
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):

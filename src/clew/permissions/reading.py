@@ -31,17 +31,17 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def strict(self) -> Script | Unread:
-        """The reading by the command grammar, or why the grammar does not accept the line."""
+        """The line as the command grammar reads it, or why the grammar does not accept it."""
         return read_line(self.text)
 
     @cached_property
     def tree(self) -> Script:
-        """The reading by the syntax tree."""
+        """The line as the syntax tree reads it."""
         return split(self.text)
 
     @cached_property
     def strict_parts(self) -> Everything:
-        """Everything that the line starts, according to the grammar.
+        """All commands that the line starts, according to the grammar.
 
         Only available if the grammar accepts the line.
         """
@@ -50,7 +50,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def tree_parts(self) -> Everything:
-        """Everything that the line starts, according to the syntax tree."""
+        """All commands that the line starts, according to the syntax tree."""
         return open_wrappers(self.tree)
 
     @property
@@ -60,7 +60,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @property
     def parts(self) -> Everything:
-        """Everything that the line starts.
+        """All commands that the line starts.
 
         A line that can only be read in one way does not need the syntax tree, whose construction
         costs more than everything else together.

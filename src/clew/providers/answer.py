@@ -147,7 +147,7 @@ class Answering:
         return ended
 
     def release(self) -> None:
-        """End the reservation of the response's cost, because it was charged or will not be."""
+        """Release the cost that was reserved for the response, once it is charged or not due."""
         if self._cap is not None:
             self._cap.release(self)
 

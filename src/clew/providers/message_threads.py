@@ -102,7 +102,7 @@ class Threads:
     def take(
         self, whose: Whose, front: Any, messages: list[Json], now_s: float
     ) -> HeldThread | None:
-        """Take out and return the stored thread that these messages continue, or None."""
+        """Remove and return the stored thread that these messages continue, or return None."""
         thread = self._held.pop(whose, None)
         self._held = {key: other for key, other in self._held.items() if now_s < other.until_s}
         if thread is None or now_s >= thread.until_s or thread.front != front:

@@ -43,7 +43,7 @@ def test_a_remote_task_is_watched_answered_and_told(tmp_path: Path) -> None:
         with OnScreen(tmp_path, model.url, env=here_of(yard), columns=110, rows=40) as screen:
             screen.expect(READY)
             screen.type("/remote start somewhere\r")
-            screen.expect("usage: /remote start")
+            screen.expect("Usage: /remote start")
             screen.type(f"/remote start {tmp_path} make made-0\r")
             screen.expect("may not start")
             screen.type("hello\r")

@@ -19,7 +19,7 @@ from tests.fronts.terminal.test_prompt import WAITS
 from tests.fronts.terminal.test_screen import READY
 from tests.requirements import requirement
 
-OFFERED = "could not send before it ended"
+OFFERED = "Not sent before clew exited"
 
 
 @pytest.fixture

@@ -85,10 +85,10 @@ Counted: TypeAlias = tuple[int | None, int | None]
 
 
 def read_records(records: list[bytes]) -> tuple[list[Named], list[Counted]]:
-    """Return, for each change, its kind and names, and its numbers of added and removed lines.
+    """Return two lists with an item for each change: kind and names, and counts of changed lines.
 
-    The names are the previous name and the name. The numbers of a binary file are None. A rename
-    has two names in both kinds of records.
+    The first list has the kind, the previous name (empty unless the file was renamed) and the name.
+    The second has the numbers of added and removed lines, which are None for a binary file.
     """
     names: list[Named] = []
     counts: list[Counted] = []

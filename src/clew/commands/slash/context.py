@@ -51,7 +51,7 @@ async def compact(session: Session, arguments: str) -> Outcome:
             message = named(name, entries)
             if not message:
                 return Show(
-                    text=f"Name a message after {word}. /compact --list numbers them.",
+                    text=f"Specify a message after {word}. /compact --list shows their numbers.",
                     is_error=True,
                 )
             up_to, since = (message, None) if word == "--before" else (None, message)

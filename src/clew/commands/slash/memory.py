@@ -152,7 +152,7 @@ async def _forget(session: Session, names: Sequence[str]) -> Outcome:
 
 async def _to(session: Session, names: Sequence[str]) -> Outcome:
     if not names or names[0] not in NOTES:
-        raise UserError(f"usage: /memory to {' | '.join(NOTES)}")
+        raise UserError(f"Usage: /memory to {' | '.join(NOTES)}")
     assign(session.rules.standing.places, "user", "notesFile", names[0])
     noticed = of_own(await session.parts.refresh())
     return Show(text="\n".join([f"Notes are saved in {find_notes_file(session.rules)}", *noticed]))

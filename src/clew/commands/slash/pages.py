@@ -108,7 +108,7 @@ def _unpriced(spend: Spend) -> str:
 
 
 def _cache(session: Session, total: Spend) -> Iterator[PageGroup]:
-    """Yield the group of the prompt cache: its hits, its latest misses, and cache warming."""
+    """Yield the rows about the prompt cache: hits, the latest misses, and cache warming."""
     warmer, misses = session.model_access.cache.warmer, session.model_access.cache.misses
     sent = _sent(total)
     read = total.tokens.cache_read

@@ -48,7 +48,7 @@ async def rewind(session: Session, arguments: str) -> Outcome:
         return await _done(rewinding, await rewinding.planned_redo(), REDO, is_forced=is_forced)
     if len(further_words) > 1 or any(word not in WHATS for word in further_words):
         raise UserError(
-            f"usage: /rewind MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or /rewind {REDO} [{FORCE}]"
+            f"Usage: /rewind MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or /rewind {REDO} [{FORCE}]"
         )
     if not further_words:
         return await _preview(rewinding, message)

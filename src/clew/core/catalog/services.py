@@ -393,7 +393,7 @@ SERVICES: tuple[ServiceRow, ...] = (
     _local("vllm", "vLLM", 8000),
 )
 ROWS: Mapping[str, ServiceRow] = {row.name: row for row in SERVICES}
-# The service that the older variables describe, if no row has their URL.
+# The service that `CLEW_BASE_URL` and the like describe, if no row has that URL.
 CUSTOM = "custom"
 
 

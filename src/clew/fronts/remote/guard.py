@@ -1,4 +1,4 @@
-"""Checks of what viewers may make a session do. Pure.
+"""Limits what viewers may make a session do. Pure.
 
 A viewer is not at this machine. It can send prompts, answer open questions, stop work, and make
 requests that relax no restriction. It can't change rules or settings, and an answer approves only

@@ -16,7 +16,7 @@ TITLE_CHARACTERS = 200
 
 
 class SessionReport:
-    """The last report, and the figures that only frames contain."""
+    """Tracks the last report, and the cost and context size, which only frames contain."""
 
     def __init__(self) -> None:
         self._told: Json = {}

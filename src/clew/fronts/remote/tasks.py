@@ -56,7 +56,7 @@ async def begin_task(session: Session, arguments: str, ask: AskUser) -> Backgrou
     """Start a session on a host, given `[--host NAME] FOLDER PROMPT`, and follow it."""
     found = ARGUMENTS.fullmatch(arguments)
     if found is None:
-        raise UserError("usage: /remote start [--host NAME] FOLDER PROMPT")
+        raise UserError("Usage: /remote start [--host NAME] FOLDER PROMPT")
     tasks, place = session.parts.tasks, session.parts.agents.place
     tasks.check_room()
     folder, prompt = found["quoted"] or found["folder"], found["prompt"].strip()

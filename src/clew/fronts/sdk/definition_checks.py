@@ -31,7 +31,7 @@ def check_servers(servers: Mapping[Any, Any]) -> None:
     for name, entry in servers.items():
         if not isinstance(name, str) or not SERVER_NAME.fullmatch(name):
             raise ValueError(
-                f"mcp_servers: {name!r}: a name has 1 to 64 letters, digits, spaces, and . _ -"
+                f"mcp_servers: {name!r}: use 1 to 64 letters, digits, spaces and _ . -"
             )
         server = read_server(name, entry, scope="cli", environ=None)
         if isinstance(server, str):

@@ -1,6 +1,6 @@
 """A stored session as an object: read, check, repair, fork, extend, search and export it.
 
-No model is asked. A change fails with `SessionError` while a process has the session open. Without
+No model is used. A change fails with `SessionError` while a process has the session open. Without
 `home=`, the process's environment decides where sessions are, as for `clew`.
 """
 

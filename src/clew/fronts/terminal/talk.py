@@ -82,7 +82,7 @@ class Talk(SessionDesk):
             return ""
         self._stage.prompt.put_back(as_submitted(letter.content for letter in left))
         count = "1 message" if len(left) == 1 else f"{len(left)} messages"
-        return f"In the prompt: {count} that clew could not send before it ended"
+        return f"Not sent before clew exited; now in the prompt: {count}"
 
     def send(self, entry: SubmittedText, *, later: bool = False) -> None:
         """Send a prompt to the running turn, or queue it for the next turn if `later`.

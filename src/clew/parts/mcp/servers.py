@@ -118,7 +118,7 @@ class Servers:
                     await server.moved()
         if server.is_connected:
             return ""
-        return server.problem or f"it is {server.state} after {most_s:g} s"
+        return server.problem or f"it is still {server.state} after {most_s:g} s"
 
     def tools(self) -> tuple[Tool[Any], ...]:
         """Return all available tools, ordered by server name and then by tool name."""

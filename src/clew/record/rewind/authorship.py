@@ -31,7 +31,7 @@ Span: TypeAlias = tuple[int, int, str]
 
 
 class LineEdit(Struct, frozen=True, kw_only=True):
-    """A change of one content into another. `source` is the file's former path if it was moved."""
+    """A change of a file's content. `source` is the file's former path if the file was moved."""
 
     author: str
     before: str

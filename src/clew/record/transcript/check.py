@@ -67,7 +67,7 @@ RULES: tuple[FormatRule, ...] = (
     FormatRule("S01", "wrong-session", "error", "entries name a session other than the one in the file name"),
     FormatRule("S02", "written-ahead", "warning", "entries were written ahead, but not moved into place because of a crash"),
     FormatRule("N01", "other-branch", "note", "an entry is on an abandoned branch"),
-    FormatRule("N02", "compacted", "note", "an entry precedes the compaction"),
+    FormatRule("N02", "compacted", "note", "an entry is before the last compaction"),
     FormatRule("N03", "sidechain", "note", "a subagent's entry is in the session's own file"),
     FormatRule("N04", "withdrawn", "note", "an entry was withdrawn"),
     FormatRule("N05", "superseded", "note", "an entry was written again later"),

@@ -70,7 +70,7 @@ TRUTHS = {
     "kept-not-found": "the entries that the summary kept are no longer in the file",
     "result-without-call": "its tool call is no longer in the file; requests omit the result",
     "duplicate-result": "both results were recorded; requests contain the first",
-    "duplicate-call": "both calls were made under the same ID; requests give the second a new one",
+    "duplicate-call": "both calls have the same ID; requests give the second a new one",
     "hollow-thinking": "the thinking text is no longer in the file; requests omit the block",
     "nothing-live": "the file contains no conversation",
 }

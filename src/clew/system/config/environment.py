@@ -231,7 +231,7 @@ AMBIENT: tuple[Variable, ...] = (
         "AWS_EC2_METADATA_DISABLED", "Source of credentials in an AWS container or instance"),
     variable("google_credentials", "text", "GOOGLE_APPLICATION_CREDENTIALS",
         "File with Google Cloud credentials"),
-    variable("displays", "text", "WAYLAND_DISPLAY DISPLAY", "Set where pictures can be pasted"),
+    variable("displays", "text", "WAYLAND_DISPLAY DISPLAY", "Display server; needed to paste images"),
 )
 # fmt: on
 

@@ -248,7 +248,7 @@ KEYS: tuple[SettingKey, ...] = (
         "Additional folders to treat as part of the workspace",
         executes=True, is_live=True),
     key("permissions.blockWritesOutsideWorkingDirectories", BOOLEAN,
-        "Deny Write, Edit and NotebookEdit outside the workspace in every mode, whatever is allowed",
+        "Deny Write, Edit and NotebookEdit outside the workspace in every mode, despite allow rules",
         default=False, is_live=True, strictness=((True,), (False, None))),
     key("permissions.disableBypassPermissionsMode", STRING, "Disable bypassPermissions mode",
         choices=("disable",), is_live=True),

@@ -115,7 +115,7 @@ class Connection:
         finally:
             self._futures.pop(identity, None)
             self._progress.pop(identity, None)
-            cancellation = self._peer.give_up(identity, "the request was canceled")
+            cancellation = self._peer.give_up(identity, "the request was cancelled")
             if cancellation is not None and not self._lost:
                 self._send(cancellation)
 

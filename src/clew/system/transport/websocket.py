@@ -33,7 +33,7 @@ class WebSocketMessage(Struct, frozen=True, kw_only=True):
 
 
 class WebSocketPing(Struct, frozen=True, kw_only=True):
-    """A question whether this end is still there, to be answered with a pong."""
+    """A check that this end still responds, to be answered with a pong."""
 
     payload: bytes
 
