@@ -59,7 +59,9 @@ WITHOUT_WALL = "run the command without it?"
 
 MAY_RETRY = " The user's hook allows you to try this call again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
-EDITED = "The user changed the proposed text before approving it: read the file before you continue."
+EDITED = (
+    "The user changed the proposed text before approving it: read the file before you continue."
+)
 
 
 class PendingCall:

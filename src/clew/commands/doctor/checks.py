@@ -553,7 +553,9 @@ def mask_piece(piece: Piece) -> Piece:
 def arguments() -> argparse.ArgumentParser:
     parser = Group(prog="clew doctor", description="Check this installation and suggest fixes.")
     parser.add_argument("--json", action="store_true", help="Print JSON")
-    parser.add_argument("--report", action="store_true", help="Print a report to attach to a bug report")
+    parser.add_argument(
+        "--report", action="store_true", help="Print a report to attach to a bug report"
+    )
     parser.add_argument("--offline", action="store_true", help="Do not contact the service")
     parser.add_argument("--settings", help="Additional settings: a file or JSON")
     return parser
