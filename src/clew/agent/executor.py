@@ -32,7 +32,7 @@ from clew.agent.hooked import (
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
 from clew.agent.shipping import count_shipped, find_pull_request
-from clew.agent.tools.base import ToolOutcome
+from clew.agent.tools.base import STRUCTURED_OUTPUT, ToolOutcome
 from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
 from clew.core.json_object import Json
@@ -107,6 +107,8 @@ class ToolExecutor:
         self.is_stopped = False
         # The reason that a hook gave for ending the turn after these calls.
         self.halt: str | None = None
+        # Whether a call gave the result of the run, which ends the turn.
+        self.has_answer = False
 
     async def __aenter__(self) -> "ToolExecutor":
         await self._group.__aenter__()
@@ -489,6 +491,7 @@ class ToolExecutor:
             raw=outcome.tool_use_result,
             **({} if outcome.mcp_meta is None else {"mcpMeta": outcome.mcp_meta}),
         )
+        self.has_answer |= call.block["name"] == STRUCTURED_OUTPUT and not outcome.is_error
         await self._emit(
             ToolFinished(
                 block=call.block, entry=entry, is_error=outcome.is_error, display=outcome.display

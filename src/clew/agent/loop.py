@@ -120,6 +120,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
         is_stopped=response.running.is_stopped,
         repeats=repetition.question if repetition.is_endless else "",
         halt=response.running.halt,
+        is_answered=response.running.has_answer,
     )
 
 

@@ -209,6 +209,8 @@ class TurnReply(Struct, frozen=True, kw_only=True):
     repeats: str = ""
     # The reason why a hook ends the session here.
     halt: str | None = None
+    # The response gave the result that the run requires, so no further request is needed.
+    is_answered: bool = False
     # The request failed and was not interrupted, so sending it again does not help.
     is_final: bool = False
     failure: str = ""
@@ -265,6 +267,8 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
         return TurnEnd(reason="stopped_by_hook", message=reply.halt)
     if reply.repeats:
         return TurnEnd(reason="loop_stopped", message=f"stopped: {reply.repeats}")
+    if reply.is_answered:
+        return TurnEnd(reason="completed")
     if reply.has_results:
         return Continue(cause="tools")
     if reply.ending == "over_budget":

@@ -22,7 +22,7 @@ def run(home: Path, answers: list[Any], *args: str) -> tuple[int, Any, list[dict
 
 
 def test_the_answer_is_data_that_fits(tmp_path: Path) -> None:
-    code, said, sent = run(tmp_path, [BAD, GOOD, {"text": "Four, as I said."}])
+    code, said, sent = run(tmp_path, [BAD, GOOD])
     assert (code, said["structured_output"], said["result"]) == (0, {"n": 4}, '{"n":4}')
     tool = next(tool for tool in sent[0]["tools"] if tool["name"] == "StructuredOutput")
     assert tool["input_schema"]["required"] == ["n"]
@@ -30,9 +30,24 @@ def test_the_answer_is_data_that_fits(tmp_path: Path) -> None:
 
 
 def test_words_alone_are_asked_about_once(tmp_path: Path) -> None:
-    code, said, sent = run(tmp_path, [{"text": "Four."}, GOOD, {"text": "So."}])
+    code, said, sent = run(tmp_path, [{"text": "Four."}, GOOD])
     assert (code, said["structured_output"]) == (0, {"n": 4})
     assert "Call StructuredOutput" in json.dumps(sent[1]["messages"][-1])
+
+
+def test_an_accepted_result_needs_no_further_request(tmp_path: Path) -> None:
+    code, said, sent = run(tmp_path, [GOOD], "--max-turns", "1")
+    assert (code, said["subtype"], said["structured_output"]) == (0, "success", {"n": 4})
+    assert (len(sent), said["stop_reason"], said["num_turns"]) == (1, "tool_use", 2)
+
+
+def test_a_stop_hook_can_still_ask_for_more_after_the_result(tmp_path: Path) -> None:
+    command = "grep -q '\"stop_hook_active\":true' || (echo 'Count again.' >&2; exit 2)"
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    better = {"content": [{"tool": "StructuredOutput", "input": {"n": 5}}]}
+    code, said, sent = run(tmp_path, [GOOD, better], "--settings", json.dumps({"hooks": hooks}))
+    assert (code, said["structured_output"]) == (0, {"n": 5})
+    assert "Count again." in json.dumps(sent[1]["messages"][-1])
 
 
 @pytest.mark.parametrize("answers", [[{"text": "Four."}, {"text": "Four!"}], [BAD] * 5])
