@@ -32,6 +32,8 @@ READERS = {
 OF_A_LAYER = {
     "hooks": "agent/hooks/handlers.py",
     "allowedMcpServers": "parts/mcp/scopes.py",
+    "availableModels": "providers/preferences.py",
+    "deniedModels": "providers/preferences.py",
     "parentSettingsBehavior": "system/config/load.py",
     "permissions.allow": "permissions/rules.py",
     "permissions.ask": "permissions/rules.py",

@@ -57,11 +57,18 @@ def choose_model(
     settings: Json,
     catalog: ModelCatalog,
     spoke: str | None = None,
-    default: str = DEFAULT_MODEL,
+    service: Service | None = None,
 ) -> Model:
-    """Return the model for this run. `spoke` is the model that the resumed session used."""
+    """Return the model for this run. `spoke` is the model that the resumed session used.
+
+    The default replaces a model that the settings don't allow, unless the command line names it.
+    """
     wanted = options.model or spoke or find_wanted_model(options, environment, settings)
-    return catalog.entry(wanted or default)
+    default = DEFAULT_MODEL if service is None else service.default_model
+    refusal = service.describe_refusal(wanted) if service is not None and wanted else ""
+    if refusal and options.model:
+        raise UserError(f"--model: {refusal}")
+    return catalog.entry(default if refusal or not wanted else wanted)
 
 
 def find_wanted_model(options: Options, environment: Environment, settings: Json) -> str | None:
@@ -109,7 +116,8 @@ def choose_small_model(
 ) -> str:
     """Return the model for small work in a session with this main model."""
     wanted = environment.text("small_model") or read_text(settings, "smallModel")
-    return wanted or service.choose_small(main)
+    names = filter(None, (wanted, service.choose_small(main)))
+    return next((n for n in names if not service.describe_refusal(n, is_small=True)), main)
 
 
 def make_side_questions(
@@ -154,6 +162,15 @@ class Speaking:
         self._service = service
         self._requests = requests
         self._spending = spending
+
+    def describe_refusal(self, name: str) -> str:
+        """Return why the settings do not allow a model, or an empty string."""
+        return self._service.describe_refusal(name)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of the catalog that the settings allow."""
+        return tuple(m for m in self.catalog.models if not self.describe_refusal(m.id))
 
     def choose(self, name: str) -> Model:
         """Switch to another model. The next request sends it the conversation so far."""
@@ -210,7 +227,9 @@ class Switching:
         self._new_id = new_id
 
     async def to(self, name: str) -> Model:
-        """Switch the model. Raise `UserError` with the reason if a hook blocks it."""
+        """Switch the model. Raise `UserError` if the settings don't allow it or a hook blocks it."""
+        if refusal := self._speaking.describe_refusal(name):
+            raise UserError(refusal)
         wanted = await self._speaking.prepare(name)
         fields = {"from_model": self._speaking.model.id, "to_model": wanted.id}
         if fields["from_model"] == fields["to_model"]:

@@ -5,6 +5,7 @@ clew's catalog of its models is used instead.
 """
 
 import asyncio
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,8 @@ from clew.providers.local import find_local_servers, list_usual_servers
 from clew.providers.model_lists import ListedModel, list_offered
 from clew.system.clock import get_timestamp
 
+NamedModels: TypeAlias = tuple[tuple[str, Model], ...]
+
 # How many models of a local server are queried for their properties.
 MOST_ASKED = 8
 
@@ -26,7 +29,7 @@ class ServiceOffer(Struct, frozen=True, kw_only=True):
 
     service: str
     title: str
-    models: tuple[tuple[str, Model], ...]
+    models: NamedModels
     # How many of the service's models are not in the catalog.
     unknown: int = 0
     # Whether the service itself listed the models.
@@ -44,7 +47,12 @@ async def list_offers(service: Service, ollama_host: str | None = None) -> list[
         asyncio.gather(*(_offer_row(service, row) for row in keyed)),
         _offer_local(service, ollama_host),
     )
-    return [*offers, *service_offers, *local]
+    found = (*offers, *service_offers, *local)
+    return [replace(offer, models=_keep_allowed(service, offer.models)) for offer in found]
+
+
+def _keep_allowed(service: Service, models: NamedModels) -> NamedModels:
+    return tuple((name, model) for name, model in models if not service.describe_refusal(name))
 
 
 def _offer_claude(service: Service) -> ServiceOffer | None:

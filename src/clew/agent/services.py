@@ -17,11 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.requests import estimate_input_tokens
+from clew.core.catalog.limits import ModelLimits
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.catalog.services import CUSTOM, ROWS, ServiceRow, find_keyed_row, read_services
 from clew.core.json_object import Json
 from clew.core.ledger.spending import tokens_of
+from clew.core.messages.errors import UserError
 from clew.core.normalize.target import Target
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
@@ -82,6 +84,7 @@ class Service(Struct, frozen=True, kw_only=True):
     default_model: str = DEFAULT_MODEL
     keys: RowKeys | None = None
     environ: Mapping[str, str] = {}
+    model_limits: ModelLimits = ModelLimits()
     # Problems in the settings.
     problems: tuple[str, ...] = ()
 
@@ -98,12 +101,25 @@ class Service(Struct, frozen=True, kw_only=True):
             new_tool_id=lambda: f"toolu_{uuid4().hex}",
             policy=self.preferences.policy,
             limits=self.limits,
-            fallbacks=fallbacks,
+            fallbacks=tuple(name for name in fallbacks if not self.describe_refusal(name)),
             catalog=self.catalog,
             gate=self.gate,
             with_events=with_events,
             cap=cap,
+            describe_refusal=partial(self.describe_refusal, is_small=True),
         )
+
+    def describe_refusal(self, name: str, *, is_small: bool = False) -> str:
+        """Return why the settings do not allow a model, or an empty string.
+
+        The default model need not be in the list of allowed ones. Nor does the one for small tasks,
+        if `is_small`.
+        """
+        limits = self.model_limits
+        exempt = [] if limits.binds_default else [self.default_model]
+        if is_small:
+            exempt.append(self.choose_small(self.default_model))
+        return limits.describe_refusal(self.catalog, name, exempt=exempt)
 
     def can_ask(self, name: str) -> bool:
         """Return whether the credentials for a model's service are available."""
@@ -306,6 +322,7 @@ async def open_service(
     function: ProviderFunction | None = None,
     *,
     wanted: str | None = None,
+    model_limits: ModelLimits | None = None,
 ) -> Service:
     """Open the services; the TLS handshake starts at once.
 
@@ -331,13 +348,20 @@ async def open_service(
         rows, faults = read_services(read_object(settings, "services"))
         problems = (*problems, *faults)
         router, catalog, default = await open_router(opener, catalog, rows, wanted)
+    model_limits = model_limits or ModelLimits()
+    permitted = model_limits.choose_default(catalog, default)
+    if permitted is None:
+        raise UserError(
+            "the settings allow no model: availableModels and deniedModels exclude every known one"
+        )
     return Service(
         provider=router,
         catalog=catalog,
         preferences=preferences,
         limits=read_limits(environment),
         gate=Gate(router.gate_key),
-        default_model=default,
+        default_model=permitted,
+        model_limits=model_limits,
         keys=None if function is not None else opener.keys,
         environ=environ,
         problems=(*problems, *preferences.problems),

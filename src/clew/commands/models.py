@@ -19,6 +19,7 @@ from clew.core.catalog.models import Model, find_price
 from clew.core.messages.errors import UserError
 from clew.core.regex import lazy_pattern
 from clew.permissions.session_rules import load_current_rules
+from clew.providers.preferences import read_model_limits
 from clew.system.clock import get_timestamp
 from clew.system.command_groups import Group
 from clew.system.config.environment import freeze
@@ -43,7 +44,13 @@ async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
         service = await open_service(
-            current.environ, environment, current.settings, current.places, launcher, opened
+            current.environ,
+            environment,
+            current.settings,
+            current.places,
+            launcher,
+            opened,
+            model_limits=read_model_limits(current.layers),
         )
         offers = await list_offers(service, environment.text("ollama"))
     return offers, service.problems

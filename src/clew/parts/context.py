@@ -22,6 +22,7 @@ from clew.core.messages.errors import UserError
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules, read_command_line
 from clew.providers.base import PrepareFunction, ProviderFunction
+from clew.providers.preferences import read_model_limits
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
@@ -191,6 +192,7 @@ async def prepare_ground(
             opened,
             brought.provider or find_provider(options, environment, began.settings),
             wanted=find_wanted_model(options, environment, began.settings),
+            model_limits=read_model_limits(began.layers),
         ),
         prepare=brought.prepare,
         compact=brought.compact,

@@ -110,6 +110,7 @@ class Answering:
         random: Callable[[], float] = chance,
         with_events: bool = False,
         cap: Cap | None = None,
+        describe_refusal: Callable[[str], str] | None = None,
     ) -> None:
         self.last_words: list[AnswerEvent] = []
         self._provider = provider
@@ -123,6 +124,7 @@ class Answering:
         self._random = random
         self._with_events = with_events
         self._cap = cap
+        self._describe_refusal = describe_refusal or (lambda _: "")
         self._spent = Spent(fallbacks=fallbacks)
         self._attempts = 0
         self._began_s = self._clock.now_s()
@@ -155,6 +157,9 @@ class Answering:
         is_unstreamed = False
         try:
             while True:
+                if refusal := self._describe_refusal(request.model):
+                    unsent = Failure(kind="configuration", message=refusal)
+                    return await self._over(request, unsent, GiveUp(why="not allowed"), emit)
                 fitting = fit_request(request, self._catalog.entry(request.model))
                 if isinstance(fitting, Overflow):
                     return CompactionDue(failure=None, overflow=fitting, model=request.model)

@@ -3,16 +3,18 @@
 An invalid value is listed in `problems` and has no effect. It is never silently replaced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.core.catalog.limits import ModelLimits
 from clew.providers.base import CacheTtl, Effort, ModelRequest, Off, Thinking, ThinkingBudget
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import Environment
 from clew.system.config.flags import find_flag_state
+from clew.system.config.layers import Layer, order_layers
 from clew.system.config.settings import read_number, read_switch, read_text
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -45,6 +47,39 @@ def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> P
         policy=_policy(environment),
         problems=(warning,) if text and effort is None else (),
     )
+
+
+def read_model_limits(layers: Iterable[Layer]) -> ModelLimits:
+    """Return the models that the settings allow and deny.
+
+    The list with the highest precedence is used alone. In managed settings, a value of the wrong
+    type allows only the default model, because what it was to forbid is unknown.
+    """
+    allowed: tuple[str, ...] | None = None
+    denied: list[str] = []
+    is_unclear = is_exact = binds_default = False
+    for layer in order_layers(layers):
+        entries = layer.data.get("availableModels")
+        is_managed = layer.scope == "managed"
+        if allowed is None and (isinstance(entries, list) or (entries is not None and is_managed)):
+            allowed = _list_texts(entries)
+        if is_managed:
+            out = layer.data.get("deniedModels")
+            denied += _list_texts(out)
+            is_unclear = is_unclear or not isinstance(out, list | None)
+            is_exact = is_exact or read_text(layer.data, "availableModelsMatch") == "exact"
+            binds_default = binds_default or bool(read_switch(layer.data, "enforceAvailableModels"))
+    return ModelLimits(
+        allowed=() if is_unclear else allowed,
+        denied=tuple(denied),
+        is_exact=is_exact,
+        binds_default=bool(allowed) and (binds_default or is_exact),
+    )
+
+
+def _list_texts(value: Any) -> tuple[str, ...]:
+    texts = value if isinstance(value, list) else ()
+    return tuple(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:

@@ -138,7 +138,7 @@ def _taken(
         ground.began.settings,
         service.catalog,
         find_last_model(loaded, service.catalog),
-        service.default_model,
+        service,
     )
     session_id = recorder.paths.place.session_id
     place = recorder.paths.place

@@ -89,6 +89,18 @@ def test_a_host_manages_servers(tmp_path: Path) -> None:
             assert is_there is (status == "connected")
 
 
+def test_an_administrators_list_of_servers_that_is_none_allows_no_server(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"memo": entry("honest")}})
+    forbids = json.dumps({"allowManagedMcpServersOnly": True, "allowedMcpServers": "memo"})
+    words = ("--mcp-config", config, "--managed-settings", forbids)
+    plan = {"scenario": 1, "answers": [{"text": "Hi.", "times": "always"}]}
+    with serving(plan) as server, Hosted(tmp_path, server.url, *words) as host:
+        host.say("go")
+        assert host.result()["result"] == "Hi."
+        assert not [t for t in server.requests[-1].body["tools"] if "memo" in t["name"]]
+        assert host.end() == 0
+
+
 def test_a_host_learns_why_a_server_did_not_come_back(tmp_path: Path) -> None:
     config = json.dumps({"mcpServers": {"gone": {"command": "/nowhere/to/be/found"}}})
     with (

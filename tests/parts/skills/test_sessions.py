@@ -132,6 +132,31 @@ def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None
     assert (home / "work" / "made too").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("--managed-settings",), ("--settings",)],
+    ids=["of an administrator", "of the command line"],
+)
+def test_no_skill_runs_a_command_where_settings_disable_that(
+    home: Path, words: tuple[str, ...]
+) -> None:
+    setting = '{"disableSkillShellExecution": true}'
+    done, (body,) = run(home, "/ticket 12 high", *words, setting)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Work on ticket 12 with priority high." in said(body)
+    assert "feature/12" not in said(body)
+    assert "disableSkillShellExecution is set" in said(body)
+
+
+def test_a_project_cannot_lift_what_the_users_settings_disable(home: Path) -> None:
+    (home / "config" / "settings.json").write_text('{"disableSkillShellExecution": true}', "utf-8")
+    (home / "work" / ".claude" / "settings.json").write_text(
+        '{"disableSkillShellExecution": false}', "utf-8"
+    )
+    _, (body,) = run(home, "/ticket 12 high")
+    assert "feature/12" not in said(body)
+
+
 def test_a_file_that_a_command_names_in_vain_is_told_of(home: Path) -> None:
     text = "Read @docs/gone.md as @somebody does, with @angular/core.\n"
     (home / "config" / "commands" / "vain.md").write_text(text, "utf-8")

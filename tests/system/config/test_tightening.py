@@ -38,6 +38,11 @@ EVERYTHING: dict[str, Any] = {
     "strictKnownMarketplaces": [],
     "allowManagedHooksOnly": True,
     "allowManagedPermissionRulesOnly": True,
+    "availableModels": ["opus"],
+    "availableModelsMatch": "exact",
+    "deniedModels": ["haiku"],
+    "disableSkillShellExecution": True,
+    "enforceAvailableModels": False,
     "disableAutoMode": "disable",
     "allowedHttpHookUrls": [],
     "httpHookAllowedEnvVars": ["HOME"],
@@ -69,13 +74,18 @@ def test_only_what_takes_away_is_kept_and_the_rest_is_named() -> None:
         "strictKnownMarketplaces": [],
         "allowManagedHooksOnly": True,
         "allowManagedPermissionRulesOnly": True,
+        "availableModels": ["opus"],
+        "availableModelsMatch": "exact",
+        "deniedModels": ["haiku"],
+        "disableSkillShellExecution": True,
         "disableAutoMode": "disable",
         "allowedHttpHookUrls": [],
     }
     assert rest == [
         "permissions.allow", "permissions.defaultMode", "permissions.additionalDirectories",
         "sandbox.failIfUnavailable", "sandbox.filesystem.allowWrite",
-        "sandbox.network.allowedDomains", "sandbox.excludedCommands", "httpHookAllowedEnvVars",
+        "sandbox.network.allowedDomains", "sandbox.excludedCommands", "enforceAvailableModels",
+        "httpHookAllowedEnvVars",
         "model", "env", "hooks", "nobody",
     ]  # fmt: skip
 

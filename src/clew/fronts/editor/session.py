@@ -119,7 +119,7 @@ class EditorSettings:
         ]
 
     def _models(self) -> list[Json]:
-        models = {model.id: model for model in self._session.model_access.speaking.catalog.models}
+        models = {model.id: model for model in self._session.model_access.speaking.models}
         models.setdefault(self._session.model.id, self._session.model)
         return [{"value": model.id, "name": model.name} for model in models.values()]
 

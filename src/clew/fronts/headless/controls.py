@@ -95,7 +95,7 @@ async def initialize(context: ControlContext, _: Json) -> Json:
                 "displayName": model.name,
                 "description": described(model.context_window),
             }
-            for model in session.model_access.speaking.catalog.models
+            for model in session.model_access.speaking.models
         ],
         "output_style": session.parts.output_styles.named,
         "available_output_styles": [

@@ -131,8 +131,10 @@ class AllAgents:
         own_model = self._crew.context.requests.template.model
         if not name or name == "inherit":
             return own_model
-        # Definitions with a Claude model also work in sessions without a key for it.
-        return name if self._crew.context.ground.service.can_ask(name) else own_model
+        # Definitions with a Claude model also work in sessions without a key for it, and where it is
+        # not allowed.
+        service = self._crew.context.ground.service
+        return name if service.can_ask(name) and not service.describe_refusal(name) else own_model
 
     # -- life cycle
 

@@ -257,10 +257,14 @@ def settle_entries(
 
 
 def allow_list(layers: Iterable[Layer]) -> Any:
-    """Return the administrator's list of allowed servers, or None if there is no such list."""
+    """Return the administrator's list of allowed servers, or None if there is no such list.
+
+    A value of another type allows no server, because what it was to forbid is unknown.
+    """
     for layer in layers:
-        if layer.scope == "managed" and "allowedMcpServers" in select_usable(layer):
-            return select_usable(layer)["allowedMcpServers"]
+        if layer.scope == "managed" and "allowedMcpServers" in layer.data:
+            allowed = layer.data["allowedMcpServers"]
+            return allowed if isinstance(allowed, list) else []
     return None
 
 

@@ -64,7 +64,7 @@ class SkillEffects:
             self._hooked.add(source)
             self._hooks.add([hook for hook in hooks if hook.source == source])
         # A subagent's model does not change the session's.
-        if skill.model and not skill.agent:
+        if skill.model and not skill.agent and not self._speaking.describe_refusal(skill.model):
             self._model = self._model or self._speaking.model.id
             self._speaking.choose(skill.model)
         if skill.effort:

@@ -43,11 +43,15 @@ from clew.parts.skills.skill import Origin, Skill
 from clew.parts.skills.tool import LoadedSkill, SkillTool
 from clew.permissions.decision import Allow, Ask, Decision, Deny, describe_reason, make_decision
 from clew.system.clock import make_id
+from clew.system.config.settings import read_switch
 
 if TYPE_CHECKING:
     from clew.parts.mcp.catalogue import PromptOffer
     from clew.parts.mcp.server import McpServer
 
+
+# Replaces a command in a skill's text where settings disable them.
+DISABLED = "[clew ran no command here: disableSkillShellExecution is set]"
 
 # Precedes the text of a skill that runs in a subagent, when the user calls it.
 FORKED = (
@@ -377,6 +381,8 @@ class SessionSkills(Part):
         from clew.parts.skills.expand import expand
 
         pieces = expand(body, arguments, names=skill.arguments, places=self._places_of(skill))
+        if skill.origin not in ("managed", "bundled") and self._is_without_commands():
+            pieces = [DISABLED if isinstance(piece, Wanted) else piece for piece in pieces]
         if lends:
             self._effects.apply(skill, self._granted_by(skill), self._hooks_of(skill))
         parts = [
@@ -385,6 +391,11 @@ class SessionSkills(Part):
         ]
         where = f"The files of this skill are in {skill.folder}\n\n" if skill.folder else ""
         return where + "".join(parts).strip()
+
+    def _is_without_commands(self) -> bool:
+        """Return whether settings disable commands in the text of skills; one file suffices."""
+        layers = self._rules.standing.layers
+        return any(read_switch(layer.data, "disableSkillShellExecution") for layer in layers)
 
     async def prepared(self, prompt: str) -> str:
         """Return an automatic prompt's text or, if the prompt calls a skill, the skill's text."""

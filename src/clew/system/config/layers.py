@@ -233,13 +233,18 @@ WALL_LISTS = {
     "network": frozenset({"deniedDomains"}),
 }
 
-DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
+DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers", "deniedModels"})
 # Allowlists. If the administrator has such a list, the list from the program that started clew adds
 # nothing to it.
-ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
+ONLY_THESE = frozenset({"allowedMcpServers", "availableModels", "strictKnownMarketplaces"})
 # The lock on permission rules drops allow rules and keeps deny rules. Otherwise the program that
 # starts clew could use the lock to remove a denial.
-LOCKS = frozenset({"allowManagedHooksOnly", "allowManagedPermissionRulesOnly"})
+LOCKS = frozenset(
+    {
+        "allowManagedHooksOnly", "allowManagedMcpServersOnly", "allowManagedPermissionRulesOnly",
+        "disableSkillShellExecution", "enforceAvailableModels",
+    }
+)  # fmt: skip
 SWITCHES = frozenset({"disableAutoMode"})
 OF_PERMISSIONS = frozenset(
     {"deny", "ask", "askAfterUntrusted", "disableBypassPermissionsMode", "disableAutoMode"}
@@ -291,6 +296,7 @@ def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tupl
             name in DENYING | SWITCHES | (ONLY_THESE - set_already)
             or (name in LOCKS and value is True)
             or (name in EMPTY and value == [])
+            or (name == "availableModelsMatch" and value == "exact")
         ):
             result[name] = value
         else:
