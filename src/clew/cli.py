@@ -560,6 +560,12 @@ def talk(args: list[str]) -> int:
             return dispatch(["--version"])
         misspelled(args)
         options = parse(args)
+        if not (options.is_linear or options.remote is not None or is_at_terminal()):
+            # Programs pipe a prompt into clew without --print. Line by line, each would be a prompt
+            # of its own, and a command if it begins with an exclamation mark.
+            from msgspec.structs import replace
+
+            options = replace(options, is_print=True)
         if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):
             from clew.fronts.terminal.session_picker import pick_session
 

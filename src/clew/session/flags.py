@@ -229,8 +229,8 @@ def check(flags: Given) -> None:
 def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the fields that depend on several flags."""
     options: dict[str, Any] = {"thinking": thinking(flags)}
-    # The stream-json format is for programs, so it implies --print.
-    if flags["--init-only"] or flags["--output-format"] == "stream-json":
+    # The JSON formats are for programs, so they imply --print.
+    if flags["--init-only"] or flags["--output-format"] in ("json", "stream-json"):
         options["is_print"] = True
     if flags["--init-only"]:
         options["setup"] = fields.get("setup", "init")

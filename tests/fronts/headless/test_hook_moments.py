@@ -506,7 +506,7 @@ def test_a_hook_puts_other_words_on_the_screen_and_nowhere_else(tmp_path: Path) 
     loud = command(f"""printf '{answer}' "$({SHOWS})" """)
     settings(tmp_path, at("MessageDisplay", loud, note(tmp_path)))
     with serving(plan({"text": "hello there"}), strict=True) as server:
-        done = clew(tmp_path, server.url, input="one\n")
+        done = clew(tmp_path, server.url, "--linear", input="one\n")
     assert "HELLO THERE" in done.stdout
     assert "hello there" not in done.stdout
     (log,) = transcripts(tmp_path)

@@ -53,6 +53,32 @@ def test_the_json_result_names_the_session_and_how_it_ended(tmp_path: Path) -> N
     assert transcripts(tmp_path)[0].stem == said["session_id"]
 
 
+@pytest.mark.parametrize("words", [(), ("-",), ("--model", "sonnet"), ("-", "--max-turns", "5")])
+def test_what_a_program_pipes_in_is_one_prompt_without_print_too(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Read line by line, its headings would be notes, and its exclamation marks commands."""
+    text = "# Rules\n!touch made\nBe brief.\n"
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, *words, input=text)
+        (request,) = server.requests
+    assert (done.returncode, done.stdout) == (0, "Hello!\n")
+    assert request.body["messages"][0]["content"][0]["text"] == text.rstrip()
+    assert not list((tmp_path / "work").iterdir())
+
+
+def test_json_output_is_of_one_prompt_without_print_too(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, "hi", "--output-format", "json")
+    assert json.loads(done.stdout)["result"] == "Hello!"
+
+
+def test_without_a_terminal_and_a_prompt_nothing_is_asked(tmp_path: Path) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:1")
+    assert done.returncode == 2
+    assert "needs a prompt" in done.stderr
+
+
 def test_what_is_piped_in_joins_the_prompt(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         clew(tmp_path, server.url, "-p", "explain", input="some text\n")

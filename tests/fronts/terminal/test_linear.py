@@ -331,13 +331,13 @@ def test_each_turn_says_whose_it_is_and_a_bell_says_that_it_ended(tmp_path: Path
             assert "\x07" not in terminal.seen
             terminal.type("\x04")
             assert terminal.end() == 0
-        piped = clew(tmp_path, server.url, input="/status\n")
+        piped = clew(tmp_path, server.url, "--linear", input="/status\n")
     assert "\x07" not in piped.stdout
 
 
 def test_lines_of_a_pipe_are_one_prompt_after_another(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
-        done = clew(tmp_path, server.url, input="one\ntwo\n")
+        done = clew(tmp_path, server.url, "--linear", input="one\ntwo\n")
         prompts = [request.body["messages"] for request in server.requests]
     assert done.returncode == 0
     assert done.stdout.count("Hello!") == 2

@@ -83,8 +83,12 @@ async def set_up(options: Options) -> int:
 
 
 def whole_prompt(options: Options) -> Raw:
-    """Return the prompt given on the command line, followed by the piped input."""
-    room = MAX_PROMPT_CHARACTERS - len(options.prompt)
+    """Return the prompt given on the command line, followed by the piped input.
+
+    The prompt `-` stands for the piped input alone.
+    """
+    prompt = "" if options.prompt == "-" and not sys.stdin.isatty() else options.prompt
+    room = MAX_PROMPT_CHARACTERS - len(prompt)
     # One character more than fits, so that endless input is not read to its end.
     piped = "" if sys.stdin.isatty() else sys.stdin.read(max(0, room) + 1)
     if len(piped) > room:
@@ -93,10 +97,10 @@ def whole_prompt(options: Options) -> Raw:
             "mention the file in the prompt"
         )
     piped = piped.rstrip("\n")
-    if not (options.prompt.strip() or piped.strip()):
+    if not (prompt.strip() or piped.strip()):
         raise CommandLineError("--print needs a prompt as an argument or on standard input")
-    if options.prompt:
-        return Raw(text=options.prompt, more=piped, takes_notes=not piped)
+    if prompt:
+        return Raw(text=prompt, more=piped, takes_notes=not piped)
     # Piped input may be a slash command, but never a shell command, because its source is unknown.
     return Raw(text=piped) if piped.startswith("/") else Raw(text="", more=piped)
 
