@@ -39,6 +39,28 @@ def entries(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+@pytest.mark.parametrize(
+    ("settings", "default"),
+    [({}, "claude-sonnet-5-5"), ({"model": "haiku"}, "claude-haiku-5-5")],
+)
+def test_a_host_that_selects_the_first_model_of_the_list_gets_the_default(
+    tmp_path: Path, settings: dict[str, Any], default: str
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.json").write_text(json.dumps(settings), "utf-8")
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        first, *models = host.ask("initialize")["response"]["models"]
+        assert (first["value"], first["resolvedModel"]) == ("default", default)
+        assert first["displayName"].startswith("Default (")
+        assert first["supportedEffortLevels"] == ["low", "medium", "high", "xhigh", "max"]
+        assert not next(m for m in models if m["value"] == "claude-3-opus")["supportsEffort"]
+        assert host.ask("set_model", model=first["value"])["response"] == {"model": default}
+        host.say("hi")
+        host.result()
+        assert server.requests[-1].body["model"] == default
+        assert host.end() == 0
+
+
 @requirement("R218")
 def test_one_turn_begins_with_init_and_ends_with_its_result(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:

@@ -61,6 +61,31 @@ def test_a_hosts_own_server_is_used_over_its_channel(tmp_path: Path) -> None:
         assert (one["name"], one["status"], one["tools"][0]["name"]) == ("calc", "connected", "add")
 
 
+def test_a_hosts_server_without_any_tools_is_connected(tmp_path: Path) -> None:
+    """It announces tools, but knows no method to list them."""
+    with (
+        serving({"scenario": 1, "answers": [{"text": "Hi."}]}, strict=True) as server,
+        Hosted(tmp_path, server.url, "--mcp-config", CONFIG) as host,
+    ):
+        host.send(type="control_request", request_id="r", request={"subtype": "initialize"})
+        while True:
+            frame = host.until(lambda f: f["type"] in ("control_request", "control_response"))
+            if frame["type"] == "control_response":
+                break
+            message = frame["request"]["message"]
+            reply = answered(host, message)
+            if message.get("method") == "tools/list":
+                error = {"code": -32601, "message": "Method not found"}
+                reply = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+            host.answer(frame, mcp_response=reply)
+        host.say("go")
+        init = host.until(lambda f: f.get("subtype") == "init")
+        assert [one["status"] for one in init["mcp_servers"]] == ["connected"]
+        assert host.result()["result"] == "Hi."
+        assert not [f for f in host.frames if f.get("subtype") == "informational"]
+        assert host.end() == 0
+
+
 def test_a_host_manages_servers(tmp_path: Path) -> None:
     config = json.dumps({"mcpServers": {"memo": entry("honest")}})
     plan = {"scenario": 1, "answers": [{"text": "Hi.", "times": "always"}]}

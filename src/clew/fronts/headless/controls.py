@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clew.agent.options import LEAST_THINKING
 from clew.core import wire
+from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import break_down
 from clew.core.ledger.totals import describe_model_usage
@@ -30,6 +31,7 @@ from clew.version import VERSION
 
 if TYPE_CHECKING:
     from clew.parts.mcp.servers import Servers
+    from clew.session.session import Session
 
 # The most bytes of a task's output to send, so that they fit into one frame.
 OUTPUT_BYTES = 200_000
@@ -89,14 +91,7 @@ async def initialize(context: ControlContext, _: Json) -> Json:
         "hook_on_failure_supported": True,
         "commands": list_commands(session),
         "agents": list_agents(session),
-        "models": [
-            {
-                "value": model.id,
-                "displayName": model.name,
-                "description": described(model.context_window),
-            }
-            for model in session.model_access.speaking.models
-        ],
+        "models": describe_models(session),
         "output_style": session.parts.output_styles.named,
         "available_output_styles": [
             style.name for style in session.parts.output_styles.styles.found
@@ -112,6 +107,39 @@ async def initialize(context: ControlContext, _: Json) -> Json:
         "session_state": context.view.state,
         "session_id": session.session_id,
         "capabilities": list(wire.CAPABILITIES),
+    }
+
+
+def describe_models(session: "Session") -> list[Json]:
+    """Return the models for a host's menu. The first one, which hosts select, is the default."""
+    speaking = session.model_access.speaking
+    default = speaking.catalog.entry(choose_default(session))
+    first = describe_choice(default) | {
+        "value": "default",
+        "displayName": f"Default ({default.name})",
+    }
+    return [first, *map(describe_choice, speaking.models)]
+
+
+def choose_default(session: "Session") -> str:
+    """Return the model of the settings or, if it is not allowed, the default one."""
+    speaking = session.model_access.speaking
+    name = session.rules.standing.settings.get("model")
+    if isinstance(name, str) and name and not speaking.describe_refusal(name):
+        return name
+    return speaking.default_model
+
+
+def describe_choice(model: Model) -> Json:
+    levels = list(model.effort or ())
+    return {
+        "value": model.id,
+        "resolvedModel": model.id,
+        "displayName": model.name,
+        "description": described(model.context_window),
+        "supportsEffort": bool(levels),
+        **({"supportedEffortLevels": levels} if levels else {}),
+        "supportsAdaptiveThinking": "adaptive" in (model.thinking or ()),
     }
 
 
@@ -184,9 +212,7 @@ async def set_model(context: ControlContext, fields: Json) -> Json:
     name = fields.get("model")
     if name is not None and (not isinstance(name, str) or not name):
         raise ControlRefusedError("set_model: model: expected a string or null")
-    settings = context.session.rules.standing.settings
-    chosen = name if name and name != "default" else settings.get("model")
-    chosen = chosen or context.session.model_access.speaking.default_model
+    chosen = name if name and name != "default" else choose_default(context.session)
     return {"model": (await context.session.model_access.switching.to(chosen)).id}
 
 

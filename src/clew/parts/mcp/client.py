@@ -277,7 +277,8 @@ class McpClient:
             params = None if cursor is None else {"cursor": cursor}
             outcome = await self.call(method, params, patience_s=LIST_PATIENCE_S)
             if isinstance(outcome, PeerFailure):
-                return outcome
+                # Servers that announce tools before they have any don't know the method.
+                return [] if outcome.code == METHOD_NOT_FOUND else outcome
             page = protocol.as_object(outcome.result)
             items = page.get(key)
             if not isinstance(items, list):
