@@ -10,7 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -26,6 +26,9 @@ SECTIONS = {
     "fronts.sdk.messages": "Messages",
     "fronts.sdk.stored_session": "Stored sessions",
     "fronts.sdk.sessions": "Stored sessions",
+    "record.library.branches": "Stored sessions",
+    "record.library.search": "Stored sessions",
+    "record.transcript.check": "Stored sessions",
     "record.transcript.light": "Stored sessions",
     "core.ledger.ledger": "Stored sessions",
     "providers.base": "Providers and stores",
@@ -53,7 +56,9 @@ ALIASES = {
 
 
 # Public by name, but for clew's own modules.
-INTERNAL = ("as_options", "listed", "answer")
+INTERNAL = ("as_options", "listed", "answer", "copy_sums")
+# Types in public signatures that only clew's own modules need.
+INTERNAL_TYPES = ("ServiceRow", "Reader")
 # Public names that are neither types nor functions.
 VALUES = ("__version__", "CATALOG")
 # A field in a docstring's list.
@@ -111,6 +116,8 @@ def fields(cls: Any) -> Iterator[tuple[str, str, str, str]]:
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             name = node.target.id
+            if name.startswith("_"):
+                continue
             above = node.lineno - 2
             comment: list[str] = []
             while lines[above].strip().startswith("#"):
@@ -123,9 +130,47 @@ def fields(cls: Any) -> Iterator[tuple[str, str, str, str]]:
 
 
 def has_fields(value: Any) -> bool:
+    """Return whether this is a class with fields, or with attributes that it declares."""
     return isinstance(value, type) and (
-        issubclass(value, msgspec.Struct) or hasattr(value, "__dataclass_fields__")
+        issubclass(value, msgspec.Struct)
+        or hasattr(value, "__dataclass_fields__")
+        or any(not name.startswith("_") for name in inspect.get_annotations(value))
     )
+
+
+def find_attributes(cls: type) -> set[str]:
+    """Return the public attributes that the methods of a class set on its instances."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        and not node.attr.startswith("_")
+    }
+
+
+def find_types(value: Any) -> Iterator[type]:
+    """Yield the classes of clew in the annotations of a public name."""
+    targets: list[Any] = [value]
+    if isinstance(value, type):
+        targets += [
+            member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            for _, member in members(value)
+        ]
+    for target in targets:
+        is_alias = not isinstance(target, type) and not inspect.isfunction(target)
+        kinds = [target] if is_alias else list(get_type_hints(target).values())
+        while kinds:
+            kind = kinds.pop()
+            if isinstance(kind, list | tuple):
+                kinds += kind
+            elif arguments := get_args(kind):
+                kinds += arguments
+            elif isinstance(kind, type) and kind.__module__.startswith("clew."):
+                yield kind
 
 
 def about(name: str) -> str:

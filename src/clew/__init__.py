@@ -28,6 +28,9 @@ _HOMES = {
         "Adaptive", "Effort", "Failure", "ModelRequest", "Off", "PrepareFunction",
         "ProviderFunction", "ThinkingBudget",
     ),
+    "record.library.branches": ("BranchPrompt", "SessionTree"),
+    "record.library.search": ("SearchHit",),
+    "record.transcript.check": ("BrokenRule",),
     "record.transcript.light": ("Outline",),
     "version": ("__version__",),
 }  # fmt: skip

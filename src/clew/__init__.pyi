@@ -50,5 +50,9 @@ from clew.providers.base import Off as Off
 from clew.providers.base import PrepareFunction as PrepareFunction
 from clew.providers.base import ProviderFunction as ProviderFunction
 from clew.providers.base import ThinkingBudget as ThinkingBudget
+from clew.record.library.branches import BranchPrompt as BranchPrompt
+from clew.record.library.branches import SessionTree as SessionTree
+from clew.record.library.search import SearchHit as SearchHit
+from clew.record.transcript.check import BrokenRule as BrokenRule
 from clew.record.transcript.light import Outline as Outline
 from clew.version import __version__ as __version__

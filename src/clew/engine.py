@@ -6,7 +6,7 @@ are as stable as those of `clew`.
 
 from clew.core.catalog.added import with_models
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
-from clew.core.catalog.models import Model
+from clew.core.catalog.models import Model, Price, Rates
 from clew.core.ledger.ledger import Charge, Ledger, Spend, find_charges
 from clew.core.ledger.spending import TokenCounts
 from clew.core.normalize.block_rules import RequestViolation
@@ -17,7 +17,12 @@ from clew.core.normalize.validate import validate_body
 from clew.core.stream.answer_reader import AnswerReader
 from clew.core.stream.events import (
     AnswerEvent,
+    BlockDropped,
     BlockFinished,
+    BlockStarted,
+    CitationAdded,
+    Ignored,
+    InputDelta,
     MessageFinished,
     MessageStarted,
     StreamFault,
@@ -25,6 +30,7 @@ from clew.core.stream.events import (
     ThinkingDelta,
     ToolUseReady,
     ToolUseUnusable,
+    UsageChanged,
 )
 from clew.permissions.judgment import Judgment, judge_call
 from clew.record.transcript.reading import read_transcript
@@ -33,15 +39,22 @@ __all__ = [
     "CATALOG",
     "AnswerEvent",
     "AnswerReader",
+    "BlockDropped",
     "BlockFinished",
+    "BlockStarted",
     "Charge",
+    "CitationAdded",
+    "Ignored",
+    "InputDelta",
     "Judgment",
     "Ledger",
     "MessageFinished",
     "MessageStarted",
     "Model",
     "ModelCatalog",
+    "Price",
     "Projected",
+    "Rates",
     "Repair",
     "RequestViolation",
     "Spend",
@@ -52,6 +65,7 @@ __all__ = [
     "TokenCounts",
     "ToolUseReady",
     "ToolUseUnusable",
+    "UsageChanged",
     "find_charges",
     "for_api",
     "judge_call",

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from scripts.api_reference import (
     INTERNAL,
+    INTERNAL_TYPES,
     about,
     fields,
     find,
+    find_attributes,
+    find_types,
     has_fields,
     members,
     sections,
@@ -107,6 +110,21 @@ def test_help_says_something_about_each_field(name: str) -> None:
     value = find(name)
     words = re.findall(r"\w+", value.__doc__)
     assert [field for field, *_ in fields(value) if field not in words] == []
+
+
+@pytest.mark.parametrize("name", [n for _, group in sections() for n in group])
+def test_the_reference_is_complete(name: str) -> None:
+    """The types in signatures are public, and all attributes and fields are in the reference."""
+    value = find(name)
+    public = [find(each) for _, group in sections() for each in group]
+    unnamed = {kind.__name__ for kind in find_types(value) if kind not in public}
+    assert sorted(unnamed - {*INTERNAL_TYPES}) == []
+    if isinstance(value, type):
+        described = {field for field, *_ in fields(value)} | {each for each, _ in members(value)}
+        assert sorted(find_attributes(value) - described) == []
+        # Two fields in one line are a broken docstring.
+        merged = [m for *_, m in fields(value) if re.search(r"\. [a-z_]+: [A-Z]", m)]
+        assert merged == []
 
 
 def test_importing_clew_imports_nothing_else() -> None:

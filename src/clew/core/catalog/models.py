@@ -24,7 +24,15 @@ MILLION = Decimal(1_000_000)
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """The rate for each kind of token, in US dollars per million tokens."""
+    """The rate for each kind of token, in US dollars per million tokens.
+
+    Fields:
+        input: Input tokens that are not cached.
+        output: Tokens of the answer, thinking included.
+        cache_write_5m: Tokens written to the cache for five minutes.
+        cache_write_1h: Tokens written to the cache for an hour.
+        cache_read: Input tokens read from the cache.
+    """
 
     input: Decimal
     output: Decimal
@@ -57,16 +65,21 @@ class Price(Struct, frozen=True, kw_only=True):
 
     A prompt of more than `long_above` tokens, including cached ones, is billed at the rates in
     `long`.
+
+    Fields:
+        since: The date, or an empty string for the first price.
+        rates: The usual rates.
+        fast_factor: The multiplier for every rate in fast mode, if the model has one.
     """
 
     since: str
     rates: Rates
     long_above: int | None = None
     long: Rates | None = None
-    # The multiplier for every rate in fast mode, if the model has one.
     fast_factor: Decimal | None = None
 
     def for_prompt(self, prompt_tokens: int) -> Rates:
+        """Return the rates for a prompt of this length."""
         if (
             self.long is not None
             and self.long_above is not None
@@ -117,7 +130,8 @@ class Model(Struct, frozen=True, kw_only=True):
     """One model. `id` is the ID to send; `prices` are ordered by date.
 
     Fields:
-        name: The display name. family: The family, such as opus.
+        name: The display name.
+        family: The family, such as opus.
         context_window: The most tokens of a request and its answer.
         max_output: The most tokens of an answer.
         thinking: The kinds of thinking that it takes.

@@ -97,7 +97,12 @@ class MessageStarted(Struct, frozen=True, kw_only=True):
 
 
 class BlockStarted(Struct, frozen=True, kw_only=True):
-    """A block started; a tool_use block already has its final ID."""
+    """A block started; a tool_use block already has its final ID.
+
+    Fields:
+        index: The block's place in the message.
+        block: The block as it starts.
+    """
 
     index: int
     block: Json
@@ -128,13 +133,25 @@ class ThinkingDelta(Struct, frozen=True, kw_only=True):
 
 
 class InputDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a tool's input as JSON text, for display only."""
+    """A piece of a tool's input as JSON text, for display only.
+
+    Fields:
+        index: The block's place in the message.
+        partial_json: The new text.
+    """
 
     index: int
     partial_json: str
 
 
 class CitationAdded(Struct, frozen=True, kw_only=True):
+    """A text block got a citation.
+
+    Fields:
+        index: The block's place in the message.
+        citation: The citation as the service sent it.
+    """
+
     index: int
     citation: Json
 
@@ -153,7 +170,13 @@ class BlockFinished(Struct, frozen=True, kw_only=True):
 
 
 class BlockDropped(Struct, frozen=True, kw_only=True):
-    """The stream ended inside this block, so the block is not part of the message."""
+    """The stream ended inside this block, so the block is not part of the message.
+
+    Fields:
+        index: The place that the block would have had.
+        block: The block, as far as it arrived.
+        why: The reason in words.
+    """
 
     index: int
     block: Json
@@ -195,13 +218,22 @@ class UsageChanged(Struct, frozen=True, kw_only=True):
     """Token counts from one event.
 
     The counts are totals: each one replaces the earlier value, unless it is null.
+
+    Fields:
+        usage: The counts as the service sent them.
     """
 
     usage: Json
 
 
 class Ignored(Struct, frozen=True, kw_only=True):
-    """An event or delta of an unknown kind, passed on but not applied."""
+    """An event or delta of an unknown kind, passed on but not applied.
+
+    Fields:
+        what: Whether it is an event, or a delta of a block.
+        kind: Its type.
+        event: The event as the service sent it.
+    """
 
     what: Literal["event", "delta"]
     kind: str

@@ -75,7 +75,17 @@ class ClewClient:
 
     Use it as `async with ClewClient() as client`, then use `turn` for each prompt, or `query` and
     `receive_response`.
+
+    Fields:
+        options: The options of the session.
+        session_id: The session's ID. It is known from the first message on, and changes with
+            `/clear`.
+        info: What the session answered when it was opened: its commands, models and agents.
     """
+
+    options: ClewOptions
+    session_id: str | None
+    info: Json
 
     def __init__(self, options: ClewOptions | None = None) -> None:
         self.options = options or ClewOptions()
@@ -95,10 +105,8 @@ class ClewClient:
         self._turn_task: asyncio.Task[Any] | None = None
         self._mirror: StoreMirror | None = None
         self._mirroring: asyncio.Task[None] | None = None
-        # The session's ID. It is known from the first message on, and changes with `/clear`.
-        self.session_id: str | None = None
-        # What the session answered when it was opened: its commands, models and agents.
-        self.info: Json = {}
+        self.session_id = None
+        self.info = {}
 
     async def __aenter__(self) -> "ClewClient":
         if self._session is not None:

@@ -55,7 +55,13 @@ MOST_HITS = 50
 
 
 class StoredSession:
-    """A session, or the transcript of one of its subagents. Use `open` or `create` to get one."""
+    """A session, or the transcript of one of its subagents. Use `open` or `create` to get one.
+
+    Fields:
+        path: The transcript.
+    """
+
+    path: Path
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -75,6 +75,13 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
     `end` is the last message that belongs to the prompt, and `messages` is the number of messages
     before the next prompt. `live` means that the prompt is on the session's current branch;
     `is_summarized` means that a compaction replaced it by a summary there.
+
+    Fields:
+        uuid: The prompt's ID.
+        text: Its text.
+        timestamp: When it was sent, in ISO form.
+        depth: The number of forks above it.
+        is_leaf: Whether no prompt follows it on its branch.
     """
 
     uuid: str
@@ -216,6 +223,9 @@ class SessionTree(Struct, frozen=True, kw_only=True):
 
     `forked_from` names the session that this one was forked from, and the message there. Each of
     `forks` names a session and the message of this one where it was forked.
+
+    Fields:
+        prompts: All prompts, each branch after the branch from which it forks.
     """
 
     forked_from: Json | None

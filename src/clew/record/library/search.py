@@ -218,7 +218,21 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):
-    """A matching entry, its session, and the text around the match."""
+    """A matching entry, its session, and the text around the match.
+
+    Fields:
+        session_id: The session's ID.
+        agent: The subagent's ID; empty for the session itself.
+        path: The transcript.
+        title: The session's title.
+        cwd: The session's working folder.
+        uuid: The entry's ID, if it has one.
+        kind: The entry's type.
+        speaker: Who said it.
+        timestamp: When, in ISO form, if the entry says so.
+        at: The offset of the entry in its file.
+        snippet: The text around the match.
+    """
 
     session_id: str
     agent: str

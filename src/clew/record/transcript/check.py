@@ -77,7 +77,15 @@ ORDER = {rule.name: place for place, rule in enumerate(RULES)}
 
 
 class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that a line violates. `at` is the offset of the line or entry in the file."""
+    """A rule that a line violates. `at` is the offset of the line or entry in the file.
+
+    Fields:
+        rule: The rule's number.
+        name: Its name.
+        severity: `error`, `warning` or `note`.
+        line: The number of the line.
+        detail: More about it, such as the ID of a call.
+    """
 
     rule: str
     name: str
