@@ -308,7 +308,7 @@ class Requests:
         self._reported.update(withheld)
         messages, violations = projected.messages, projected.violations
         if self._edit is not None:
-            messages = self._edit(decode(encode(messages)))
+            messages = edit_messages(self._edit, decode(encode(messages)))
             violations = validate(messages, self._target, tools=tools)
         return Prepared(
             request=replace(
@@ -364,3 +364,15 @@ class Requests:
     def bound(self) -> Bound | None:
         """The prefix to which the latest response's thinking is bound; None if it is not bound."""
         return self._thoughts.bound
+
+
+def edit_messages(edit: PrepareFunction, messages: list[Json]) -> list[Json]:
+    """Return what the program's function makes of the messages."""
+    try:
+        edited: object = edit(messages)
+        if not isinstance(edited, list) or not all(isinstance(one, dict) for one in edited):
+            raise TypeError(f"expected a list of messages, got {type(edited).__name__}")
+    except Exception as error:
+        error.add_note("(in the program's `prepare`)")
+        raise
+    return edited

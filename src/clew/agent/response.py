@@ -61,6 +61,7 @@ from clew.providers.answer_events import (
 )
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import category_of, why_no_credit
+from clew.providers.retry import final
 
 TOO_LONG = "the conversation no longer fits into the context window"
 
@@ -401,8 +402,8 @@ class Response:
         return replace(
             reply,
             failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
-            # Without credit, a request for the rest of the response would fail too.
-            is_final=no_credit is not None,
+            # A request for the rest of the response would fail, too.
+            is_final=final(failure) is not None,
             status=failure.status,
             error=category_of(failure),
             error_type=failure.error_type,

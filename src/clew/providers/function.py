@@ -6,7 +6,6 @@ task that entered them. Must never let an exception of the function end the sess
 """
 
 import asyncio
-import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from uuid import uuid4
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import format_error
 from clew.core.stream.pieces import PieceError, PieceWriter
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Attempt, Description, Failure, ModelRequest, ProviderFunction
@@ -143,8 +143,7 @@ class FunctionAttempt:
             import logging  # Slow to import, and most sessions never need it.
 
             logging.getLogger("clew.provider").error("the provider failed", exc_info=error)
-            (*_, line) = traceback.format_exception_only(error)
-            message = f"the provider raised {line.strip()}"
+            message = f"the provider raised {format_error(error)}"
             self._fail(Failure(kind="configuration", message=message))
         else:
             self._ready.extend(self._writer.close())

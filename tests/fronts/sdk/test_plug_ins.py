@@ -30,6 +30,11 @@ async def ask(prompt: str, given: clew.ClewOptions) -> tuple[list[clew.Message],
     return messages, messages[-1]
 
 
+async def collect(given: clew.ClewOptions, messages: list[clew.Message]) -> None:
+    async for message in clew.query("Hello", given):
+        messages.append(message)
+
+
 @clew.tool
 async def twice(number: int) -> str:
     """Return twice the number."""
@@ -113,6 +118,28 @@ async def test_a_failure_of_the_function_ends_the_turn_with_its_reason(
     assert words in str([result, *messages]) + caplog.text
 
 
+async def refusing_late(request: clew.ModelRequest) -> AsyncIterator[str | clew.Failure]:
+    yield "Half an answer"
+    yield clew.Failure(kind="status", status=400, message="not today")
+
+
+@pytest.mark.parametrize(
+    ("provider", "error"),
+    [
+        (broken, "the provider raised OSError: the cable is cut"),
+        (refusing_late, "not today"),
+    ],
+)
+async def test_a_failure_within_an_answer_ends_the_turn_with_what_came(
+    tmp_path: Path, provider: Any, error: str
+) -> None:
+    messages, result = await ask("Hello", options(tmp_path, provider=provider, model="own"))
+    texts = [m.text for m in messages if isinstance(m, clew.Assistant)]
+    assert texts == ["Half an answer"]  # The function was called once.
+    assert (result.is_error, result.errors) == (True, (error,))
+    assert result.text == "Half an answer"
+
+
 async def test_interrupting_a_turn_ends_the_function(tmp_path: Path) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -132,6 +159,7 @@ async def test_interrupting_a_turn_ends_the_function(tmp_path: Path) -> None:
             messages = [message async for message in client.receive_response()]
             await ended.wait()
     assert isinstance(messages[-1], clew.Result)
+    assert messages[-1].errors == ("the turn was interrupted",)
 
 
 async def task_then_words(request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any]]:
@@ -347,8 +375,23 @@ async def test_messages_that_the_service_would_refuse_are_held_back(tmp_path: Pa
         raise LookupError("no rule for this")
 
     broken = options(tmp_path, provider=answer, prepare=fail, model="own")
+    results: list[clew.Message] = []
     with pytest.raises(clew.HostError, match="the session failed: LookupError: no rule for this"):
-        await ask("Hello", broken)
+        await collect(broken, results)
+    assert isinstance(results[-1], clew.Result)
+    assert "LookupError: no rule for this (in the program's `prepare`)" in results[-1].errors[0]
+
+    def forget(messages: list[dict[str, Any]]) -> Any:
+        return None
+
+    forgetful = options(tmp_path, provider=answer, prepare=forget, model="own")
+    with pytest.raises(clew.HostError, match="expected a list of messages, got NoneType"):
+        await ask("Hello", forgetful)
+
+    async def later(messages: list[dict[str, Any]]) -> Any: ...
+
+    with pytest.raises(TypeError, match="prepare: expected a plain function"):
+        options(tmp_path, prepare=later)
     resumed = options(tmp_path, provider=answer, model="own", continue_conversation=True)
     _, result = await ask("Again", resumed)
     assert (len(asked), result.text) == (1, "Never.")

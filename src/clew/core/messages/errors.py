@@ -53,6 +53,16 @@ def describe_error(error: BaseException) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
+def format_error(error: BaseException) -> str:
+    """Return the type and the message of an error in one line, without the notes on it."""
+    from traceback import TracebackException  # Slow to import, and rarely needed.
+
+    summary = TracebackException(type(error), error, None)
+    summary.__notes__ = None
+    (*_, line) = summary.format_exception_only()
+    return line.strip()
+
+
 def find_first_error(error: BaseException) -> BaseException:
     """Return `error`, or the first exception inside it if it is an exception group from tasks."""
     while isinstance(error, BaseExceptionGroup):

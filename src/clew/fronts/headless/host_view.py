@@ -32,6 +32,7 @@ from clew.fronts.headless.framing import TurnFrames, list_commands, list_servers
 from clew.fronts.headless.result import (
     end_compaction,
     end_without_turn,
+    find_error,
     make_result,
     result_of,
     usage_of,
@@ -330,7 +331,7 @@ class HostView(FrontView):
             session, ended, framing.tally, began_s=self._began_s, before=self._spent
         ) | wire.describe_answered_prompts(answers)
         self.is_answered, self.is_error = True, bool(report["is_error"])
-        self.error = (ended.message or ended.reason) if self.is_error else ""
+        self.error = find_error(ended) if self.is_error else ""
         await self._channel.send(report if origin is None else report | {"origin": origin})
         if self._suggestions is not None and not self.is_error:
             self._suggestions.begin()

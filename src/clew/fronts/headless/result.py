@@ -42,6 +42,12 @@ TERMINAL_REASONS: dict[EndReason, str] = {
     "failed": "model_error",
     "unshaped": "structured_output_retry_exhausted",
 }
+# The errors of turns that ended without a message.
+ENDED_EARLY: dict[EndReason, str] = {
+    "aborted_streaming": "the turn was interrupted",
+    "aborted_tools": "the turn was interrupted while tools ran",
+    "denied_and_stopped": "the turn was stopped because a call was rejected",
+}
 # The reason that programs receive if a hook deferred a call.
 DEFERRED_REASON = "tool_deferred"
 
@@ -171,6 +177,11 @@ def describe_shipped(session: Session) -> Json:
     return {name: count for name, count in counts.items() if count}
 
 
+def find_error(ended: TurnEnded) -> str:
+    """Return why a turn failed, as a sentence."""
+    return ended.message or ENDED_EARLY.get(ended.reason, ended.reason)
+
+
 def make_result(
     ended: TurnEnded,
     tally: Tally,
@@ -183,11 +194,9 @@ def make_result(
 ) -> Json:
     """Return the result object. Each turn has exactly one."""
     subtype = SUBTYPES.get(ended.reason, "success")
-    fields: Json = (
-        {"result": tally.text or ended.message}
-        if subtype == "success"
-        else {"errors": [ended.message or ended.reason]}
-    )
+    fields: Json = {"result": tally.text or ended.message} if subtype == "success" else {}
+    if ended.is_error:
+        fields["errors"] = [find_error(ended)]
     is_aborted = ended.reason in ("aborted_streaming", "aborted_tools")
     # If the model was never asked, there is no end reason from the model.
     is_beside = ended.reason == "failed" and not tally.turns

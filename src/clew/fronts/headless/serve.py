@@ -8,6 +8,7 @@ Decision: docs/decisions/140-host-protocol.md
 
 import asyncio
 import signal
+import sys
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -15,7 +16,12 @@ from msgspec.structs import replace
 from clew.agent.deps import Question, Verdict
 from clew.agent.options import Options
 from clew.core import wire
-from clew.core.messages.errors import ClewError, MisuseError
+from clew.core.messages.errors import (
+    ClewError,
+    MisuseError,
+    find_first_error,
+    format_error,
+)
 from clew.core.wire import (
     ControlRequest,
     HostAnswer,
@@ -111,8 +117,9 @@ class HostServer:
             return 1
         finally:
             if not self._view.is_answered:
+                why = describe_crash(sys.exc_info()[1])
                 self._view.fail(
-                    "clew failed during this turn; its work so far is in the transcript"
+                    f"clew failed during this turn{why}; its work so far is in the transcript"
                 )
             if self._ended_by is not None:
                 self._view.tell_end("host_exit")
@@ -307,6 +314,14 @@ class HostServer:
         if self._options.asks != "stdio":
             return await ask_tool(question, self._options.asks, session)
         return await self._permission.ask(question, session.rules)
+
+
+def describe_crash(raised: BaseException | None) -> str:
+    """Return why a turn failed, for its result; empty if the session was only left."""
+    error = None if raised is None else find_first_error(raised)
+    if error is None or isinstance(error, asyncio.CancelledError):
+        return ""
+    return ": " + " ".join([format_error(error), *getattr(error, "__notes__", ())])
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
-from clew.core.messages.errors import SessionError, find_first_error
+from clew.core.messages.errors import SessionError, find_first_error, format_error
 from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.host_view import NEWS
@@ -31,7 +31,7 @@ from clew.fronts.sdk.option_checks import check_store
 from clew.fronts.sdk.option_words import say_in_python
 from clew.fronts.sdk.options import ClewOptions, blocks_on_failure
 from clew.parts.context import HostParts
-from clew.parts.mcp.functions import answer_message, describe_exception
+from clew.parts.mcp.functions import answer_message
 from clew.system.clock import make_id
 from clew.system.config.paths import find_config_home
 from clew.system.files import is_folder
@@ -136,7 +136,7 @@ class ClewClient:
             await self._leave(in_haste=True)
             cause = self._cause()
             if isinstance(error, HostError) and cause is not None:
-                raise HostError(say_in_python(str(cause) or describe_exception(cause))) from cause
+                raise HostError(say_in_python(str(cause) or format_error(cause))) from cause
             raise
         return self
 
@@ -217,7 +217,7 @@ class ClewClient:
         if not in_haste and not self._session.cancelled() and self._session.exception():
             cause = self._cause()
             assert cause is not None
-            raise HostError(f"the session failed: {describe_exception(cause)}") from cause
+            raise HostError(f"the session failed: {format_error(cause)}") from cause
 
     # -- sending
 
@@ -387,7 +387,7 @@ class ClewClient:
                 error = odd
         words = None
         if error is not None:
-            words = describe_exception(error)
+            words = format_error(error)
             if not call.cancelled():
                 report_failure(frame["request"], tuple(self.options.hooks), error)
         self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))

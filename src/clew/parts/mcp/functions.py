@@ -5,7 +5,6 @@ MCP tool: unless a rule allows the call, it needs approval.
 """
 
 import inspect
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints, overload
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.messages.errors import format_error
 
 AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
 
@@ -156,13 +156,7 @@ async def run_function(function: Function, arguments: Json) -> Json:
         # An exception may be how a function refuses arguments, so it is no error of the program.
         log = logging.getLogger("clew.tools")
         log.info("the function %s failed", function.name, exc_info=error)
-        return {"content": [{"type": "text", "text": describe_exception(error)}], "isError": True}
-
-
-def describe_exception(error: BaseException) -> str:
-    """Return an exception in one line, even if it can't be formatted."""
-    (*_, line) = traceback.format_exception_only(error)
-    return line.strip()
+        return {"content": [{"type": "text", "text": format_error(error)}], "isError": True}
 
 
 async def answer_message(
