@@ -173,7 +173,7 @@ def test_a_url_may_name_the_store_of_a_package(tmp_path: Path, package: Path) ->
     again = run(url, session)
     assert again.stdout.startswith(f"{session} echo:small got"), again.stderr
     failed = run("blocking://x")
-    assert "session_store: append must be an async function" in failed.stderr
+    assert "session_store: append: expected an async function" in failed.stderr
     failed = run("other://x")
     assert "session_store: no installed package offers 'other' stores" in failed.stderr
 

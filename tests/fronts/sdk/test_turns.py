@@ -164,6 +164,60 @@ async def test_the_news_of_a_background_task_answer_no_prompt(tmp_path: Path) ->
         assert len(client._unanswered) == 1
 
 
+class EndlessProvider:
+    """Counts the answers that began and those that ended."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, request: clew.ModelRequest) -> AsyncIterator[str]:
+        try:
+            yield "First"
+            self.began.set()
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+async def test_a_client_that_is_left_while_a_turn_runs_takes_only_an_interrupt(
+    tmp_path: Path,
+) -> None:
+    provider = EndlessProvider()
+    client = clew.ClewClient(options(tmp_path, provider=provider, model="own"))
+    await client.__aenter__()
+    async with asyncio.timeout(20):
+        turn = asyncio.create_task(finish(client, "Begin"))
+        await provider.began.wait()
+        leaving = asyncio.create_task(client.__aexit__(None, None, None))
+        await asyncio.sleep(0)
+        with pytest.raises(clew.HostError, match="the client is being left"):
+            await client.query("more")
+        turn.cancel()  # Leaving the turn interrupts it, so that the session can end.
+        await asyncio.wait([turn, leaving])
+        assert provider.ended.is_set()
+    assert turn.cancelled()
+    assert leaving.exception() is None
+
+
+async def test_a_leave_that_is_cancelled_ends_the_session(tmp_path: Path) -> None:
+    provider = EndlessProvider()
+
+    async def leave_at_once() -> None:
+        async with clew.ClewClient(options(tmp_path, provider=provider, model="own")) as client:
+            await client.query("Begin")
+
+    leaving = asyncio.create_task(leave_at_once())
+    async with asyncio.timeout(20):
+        await provider.began.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    assert provider.ended.is_set()
+    (session,) = clew.sessions(tmp_path / "work", home=tmp_path / "home")
+    assert session.check() == []
+    assert read_texts(session)[0] == "Begin"
+
+
 async def finish(client: clew.ClewClient, prompt: str) -> clew.Result:
     async with client.turn(prompt) as turn:
         return await turn.finish()

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,8 @@ class ClewClient:
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
+        # Whether the client is being left.
+        self._is_leaving = False
         # The prompts without a result, and the turn that may read messages.
         self._unanswered: dict[str, None] = {}
         self._in_turn = asyncio.Lock()
@@ -195,12 +197,13 @@ class ClewClient:
         """End the session, after its turn or at once."""
         assert self._session is not None
         assert self._pump is not None
+        self._is_leaving = True
         self._channel.end()
         self._channel.leave()
         if in_haste:
             self._session.cancel()
         try:
-            await asyncio.wait([self._session])
+            await self._wait_for_end(self._session)
             if self._mirror is not None:
                 from clew.fronts.sdk.session_store import LEAVE_TIMEOUT_S
 
@@ -218,6 +221,15 @@ class ClewClient:
             cause = self._cause()
             assert cause is not None
             raise HostError(f"the session failed: {format_error(cause)}") from cause
+
+    async def _wait_for_end(self, session: asyncio.Task[int]) -> None:
+        """Wait until the session has ended. If this is cancelled, end it at once."""
+        try:
+            await asyncio.wait([session])
+        except asyncio.CancelledError:
+            session.cancel()
+            await asyncio.wait([session])
+            raise
 
     # -- sending
 
@@ -247,7 +259,11 @@ class ClewClient:
 
         Each prompt ends with its result. Later prompts are not affected.
         """
-        await self._ask("interrupt", message_uuids=list(self._unanswered))
+        session = self._session
+        if self._is_leaving and session is not None and not session.done():
+            session.cancel()  # It reads no more requests.
+        else:
+            await self._ask("interrupt", message_uuids=list(self._unanswered))
 
     async def set_permission_mode(self, mode: str) -> None:
         """Change the permission mode at once."""
@@ -314,6 +330,8 @@ class ClewClient:
         """Raise an error if no session is running, because nothing would answer a message."""
         if self._pump is None:
             raise RuntimeError("no session: use `async with ClewClient(...) as client`")
+        if self._is_leaving and not self._pump.done():
+            raise HostError("the client is being left, so that its session takes no more requests")
         if self._pump.done():
             raise HostError("the session has ended") from self._cause()
 
@@ -503,7 +521,8 @@ class ClientTurn:
         try:
             is_running = client._pump is not None and not client._pump.done()
             if is_running and self._uuid in client._unanswered:
-                await client.interrupt()
+                with suppress(HostError):  # The session has ended meanwhile.
+                    await client.interrupt()
         finally:
             self._release()
 

@@ -204,18 +204,8 @@ def check_store(store: Any) -> None:
             f"session_store: expected methods append and load, or a URL, got {show(store)}"
         )
     for name in ("append", "load", "list_sessions", "list_subkeys"):
-        if is_blocking(getattr(store, name, None)):
-            raise TypeError(f"session_store: {name} must be an async function (async def)")
-
-
-def is_blocking(function: Any) -> bool:
-    """Return whether this is a function or a method that was not defined with `async def`.
-
-    Other callable objects may return an awaitable.
-    """
-    plain = inspect.unwrap(function) if callable(function) else function
-    is_written = inspect.isfunction(plain) or inspect.ismethod(plain)
-    return is_written and not inspect.iscoroutinefunction(plain)
+        if (method := getattr(store, name, None)) is not None:
+            check_kind(f"session_store: {name}", method)
 
 
 def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> None:
