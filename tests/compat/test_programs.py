@@ -61,6 +61,22 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "anthropic",
         "python-dateutil",
     ),
+    "tdd-guard": ("tdd-guard@0.8.1",),
+    "claude-max-api-proxy": ("claude-max-api-proxy@1.0.0",),
+    "claude-code-acp": ("@zed-industries/claude-code-acp@0.16.2",),
+    "claude-code-mcp": ("@steipete/claude-code-mcp@1.10.12",),
+    "claude-code-openai": ("claude-code-openai==0.1.1",),
+    "claude-code-sdk": ("claude-code-sdk==0.0.25",),
+    "claude-code-langchain": ("claude-code-langchain==0.1.0", "claude-agent-sdk==0.2.189"),
+    "agent-framework-claude": (
+        "agent-framework-claude==1.0.0b261015",
+        "claude-agent-sdk==0.2.189",
+    ),
+    "agent-client-protocol": ("agent-client-protocol==0.12.1",),
+    "cchooks": ("cchooks==0.1.5",),
+    "claude-conversation-extractor": ("claude-conversation-extractor==1.1.2",),
+    "cc-conversation-search": ("cc-conversation-search==0.5.3",),
+    "claude-code-to-sqlite": ("claude-code-to-sqlite==0.1.0",),
 }
 MAKES = {
     "scenario": 1,
@@ -578,3 +594,309 @@ def remembered(home: Path, table: str, column: str) -> list[str]:
     with contextlib.closing(sqlite3.connect(home / "claude-mem.db")) as database:
         rows = database.execute(f"select distinct {column} from {table}").fetchall()
     return [value for (value,) in rows]
+
+
+# -- programs that nobody here wrote, which drive clew under the name `claude`
+
+
+def under_the_name_claude(program: Program) -> None:
+    (program.home / "bin").mkdir()
+    (program.home / "bin" / "claude").symlink_to(executable())
+    program.environ["PATH"] = f"{program.home / 'bin'}:{program.environ['PATH']}"
+
+
+def test_tdd_guard(begin: Callable[[str], Program]) -> None:
+    """Its hook asks clew, with 60 lines on standard input and without --print."""
+    program = begin("tdd-guard")
+    under_the_name_claude(program)
+    program.environ |= {"USE_SYSTEM_CLAUDE": "true", "VALIDATION_CLIENT": "cli"}
+    hook = [{"hooks": [{"type": "command", "command": program.command("tdd-guard")}]}]
+    settings = json.dumps({"hooks": {"PreToolUse": hook, "UserPromptSubmit": hook}})
+    path = str(program.work / "calc.py")
+    write = {"tool": "Write", "input": {"file_path": path, "content": "def add(a, b): ...\n"}}
+    verdict = json.dumps({"decision": "block", "reason": "No failing test first."})
+    answers = {"scenario": 1, "answers": [{"content": [write]}, {"text": verdict}, {"text": "So."}]}
+    with serving(answers, strict=True) as server, program.using(server):
+        words = ("-p", "write it", "--permission-mode", "acceptEdits", "--settings", settings)
+        assert program.run(executable(), *words) == "So.\n"
+        reason = json.dumps(server.requests[-1].body["messages"][-1])
+        assert "PreToolUse:Write hook error: No failing test first." in reason
+        assert len(server.requests) == 3
+    assert not Path(path).exists()
+    assert not (program.work / ".claude" / "CLAUDE.md").exists()
+    program.enter("its hook asks clew about a change, and blocks it")
+
+
+LANGCHAIN = """
+import os
+from claude_code_langchain import ChatClaudeCode
+from langchain_core.tools import tool
+from pydantic import BaseModel
+class Person(BaseModel):
+    '''A person.'''
+    name: str
+    age: int
+@tool
+def weather(city: str) -> str:
+    '''Say what the weather is.'''
+    return "sunny"
+model = ChatClaudeCode(model="sonnet", cli_path=os.environ["CLEW"])
+print(model.invoke("go").text)
+print("".join(chunk.text for chunk in model.stream("count")))
+print(model.bind_tools([weather]).invoke("weather?").tool_calls[0]["args"])
+print(model.with_structured_output(Person).invoke("Bob is 42."))
+"""
+
+
+def test_langchain(begin: Callable[[str], Program]) -> None:
+    program = begin("claude-code-langchain")
+    calls = [("mcp__langchain__weather", {"city": "Rome"}), ("StructuredOutput", BOB)]
+    answers: list[Json] = [{"text": "Plain."}, {"text": "One two."}]
+    answers += [{"content": [{"tool": name, "input": given}]} for name, given in calls]
+    with serving({"scenario": 1, "answers": answers}) as server, program.using(server):
+        said = program.run(program.command("python"), "-c", LANGCHAIN).splitlines()
+    assert said == ["Plain.", "One two.", "{'city': 'Rome'}", "name='Bob' age=42"]
+    program.enter("a chat model: text, a stream, a tool call, structured output in one turn")
+
+
+BOB = {"name": "Bob", "age": 42}
+FRAMEWORK = """
+import asyncio
+from agent_framework_claude import ClaudeAgent
+async def main():
+    options = {"permission_mode": "acceptEdits", "allowed_tools": ["Bash"]}
+    async with ClaudeAgent(instructions="Be kind.", default_options=options) as agent:
+        answer = await agent.run("go")
+        print(answer.text, answer.usage_details["input_token_count"])
+        print("".join([update.text async for update in agent.run("more", stream=True)]))
+asyncio.run(main())
+"""
+
+
+def test_agent_framework(begin: Callable[[str], Program]) -> None:
+    program = begin("agent-framework-claude")
+    program.environ["CLAUDE_AGENT_CLI_PATH"] = executable()
+    with serving(MAKES) as server, program.using(server):
+        said = program.run(program.command("python"), "-c", FRAMEWORK).splitlines()
+    assert said == ["I make it.It is done. 200", "Once more."]
+    program.enter("`ClaudeAgent`: a run with a tool call, and a streamed one")
+
+
+FIRST_SDK = """
+import asyncio, os
+from claude_code_sdk import ClaudeCodeOptions, ClaudeSDKClient, PermissionResultAllow, query
+async def allow(tool, given, context):
+    print(tool, given)
+    return PermissionResultAllow()
+async def main():
+    async with ClaudeSDKClient(ClaudeCodeOptions(can_use_tool=allow)) as client:
+        await client.query("go")
+        async for message in client.receive_response():
+            pass
+    print(message.result)
+    async for message in query(prompt="more", options=ClaudeCodeOptions(model="haiku")):
+        pass
+    print(message.result)
+asyncio.run(main())
+"""
+
+
+def test_the_first_sdk(begin: Callable[[str], Program]) -> None:
+    program = begin("claude-code-sdk")
+    under_the_name_claude(program)
+    with serving(MAKES) as server, program.using(server):
+        said = program.run(program.command("python"), "-c", FIRST_SDK).splitlines()
+    assert said == ["Bash {'command': 'mkdir gold'}", "It is done.", "Once more."]
+    program.enter("the SDK's predecessor: a client with a permission callback, and a query")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("claude-max-api-proxy", ("node_modules/claude-max-api-proxy/dist/server/standalone.js",)),
+        ("claude-code-openai", ("bin/claudegate", "serve", "--port")),
+    ],
+)
+def test_chat_completions(
+    begin: Callable[[str], Program], tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    program = begin(name)
+    under_the_name_claude(program)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    start = [str(program.folder / words[0]), *words[1:], port]
+    start = ["node", *start] if words[0].endswith(".js") else start
+    answers = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
+    with (
+        serving(answers) as server,
+        program.using(server),
+        (tmp_path / "proxy.log").open("w", encoding="utf-8") as log,
+        running(program, start, log),
+        httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}/v1", trust_env=False, timeout=60
+        ) as client,
+    ):
+        until(lambda: has_models(client), within_s=60)
+        asked = {"model": "claude-sonnet-4", "messages": [{"role": "user", "content": "hi"}]}
+        answer = client.post("/chat/completions", json=asked).json()
+        stream = client.post("/chat/completions", json=asked | {"stream": True}).text
+    assert answer["choices"][0]["message"]["content"] == "Hello."
+    assert answer["usage"]["prompt_tokens"] == 100
+    assert '"Hello."' in stream
+    assert stream.rstrip().endswith("data: [DONE]")
+    program.enter("chat completions over clew, whole and as a stream")
+
+
+def has_models(client: httpx2.Client) -> bool:
+    try:
+        return client.get("/models").status_code == 200
+    except httpx2.TransportError:
+        time.sleep(0.1)
+        return False
+
+
+def test_the_earlier_acp_adapter(begin: Callable[[str], Program], tmp_path: Path) -> None:
+    """It selects the first model of the handshake's list."""
+    program = begin("claude-code-acp")
+    program.environ["CLAUDE_CODE_EXECUTABLE"] = executable()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    log = tmp_path / "acp.log"
+    with (
+        serving(MAKES) as server,
+        program.using(server),
+        log.open("w", encoding="utf-8") as errors,
+        running(program, ["node", program.command("claude-code-acp")], errors, **pipes) as child,
+    ):
+        editor = AcpEditor(child)
+        editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        session = editor.ask("session/new", cwd=str(program.work), mcpServers=[])
+        prompt = [{"type": "text", "text": "go"}]
+        ended = editor.ask("session/prompt", sessionId=session["sessionId"], prompt=prompt)
+        assert {request.body["model"] for request in server.requests} == {"claude-sonnet-5-5"}
+    assert (session["models"]["currentModelId"], ended["stopReason"]) == ("default", "end_turn")
+    assert (editor.permissions, editor.text) == (["`mkdir gold`"], "I make it.It is done.")
+    assert "failed" not in log.read_text("utf-8")
+    program.enter("a prompt and a permission prompt, with the default model")
+
+
+ACP = """
+import asyncio, os
+from acp import PROTOCOL_VERSION, Client, RequestPermissionResponse, spawn_agent_process, text_block
+from acp.schema import AllowedOutcome
+class Editor(Client):
+    text = ""
+    async def request_permission(self, options, session_id, tool_call, **_):
+        print(tool_call.title)
+        chosen = next(option for option in options if option.kind == "allow_once")
+        outcome = AllowedOutcome(option_id=chosen.option_id, outcome="selected")
+        return RequestPermissionResponse(outcome=outcome)
+    async def session_update(self, session_id, update, **_):
+        if update.session_update == "agent_message_chunk":
+            self.text += update.content.text
+async def main():
+    editor, work = Editor(), os.environ["WORK"]
+    start = spawn_agent_process(editor, os.environ["CLEW"], "acp", env=dict(os.environ))
+    async with start as (agent, _):
+        await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        session = await agent.new_session(cwd=work, mcp_servers=[])
+        ended = await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        print(ended.stop_reason, editor.text)
+        await agent.set_session_mode(session_id=session.session_id, mode_id="plan")
+        print([one.title for one in (await agent.list_sessions(cwd=work)).sessions])
+asyncio.run(main())
+"""
+
+
+def test_acp_from_python(begin: Callable[[str], Program]) -> None:
+    program = begin("agent-client-protocol")
+    with serving(MAKES) as server, program.using(server):
+        said = program.run(program.command("python"), "-c", ACP).splitlines()
+    assert said == ["Bash: mkdir gold", "end_turn I make it.It is done.", "['go']"]
+    program.enter("`clew acp`: a prompt, a permission prompt, a mode, the list of sessions")
+
+
+CCHOOKS = """#!{python}
+from cchooks import PostToolUseContext, PreToolUseContext, create_context
+context = create_context()
+match context:
+    case PreToolUseContext() if "gold" in context.tool_input["command"]:
+        context.output.deny("no gold here")
+    case PreToolUseContext():
+        context.output.allow("fine")
+    case PostToolUseContext():
+        context.output.add_context("It was made.")
+"""
+
+
+def test_cchooks(begin: Callable[[str], Program]) -> None:
+    program = begin("cchooks")
+    script = program.home / "hook.py"
+    script.write_text(CCHOOKS.format(python=program.command("python")), "utf-8")
+    script.chmod(0o755)
+    hook = [{"hooks": [{"type": "command", "command": str(script)}]}]
+    settings = json.dumps({"hooks": dict.fromkeys(("PreToolUse", "PostToolUse", "Stop"), hook)})
+    made = [{"tool": "Bash", "input": {"command": f"mkdir {what}"}} for what in ("gold", "tin")]
+    answers = [*({"content": [call]} for call in made), {"text": "So."}]
+    with serving({"scenario": 1, "answers": answers}) as server, program.using(server):
+        program.run(executable(), "-p", "go", "--settings", settings)
+        (_, denied, told) = (json.dumps(request.body) for request in server.requests)
+    assert "no gold here" in denied
+    assert "It was made." in told
+    assert [path.name for path in program.work.iterdir()] == ["tin"]
+    program.enter("hooks that deny, allow and add context")
+
+
+@pytest.mark.parametrize("name", ["claude-conversation-extractor", "cc-conversation-search"])
+def test_searches_of_sessions(begin: Callable[[str], Program], name: str) -> None:
+    program = begin(name)
+    path, _ = program.hold_session()
+    if name == "cc-conversation-search":
+        program.run(program.command(name), "index", "--days", "2")
+        assert path.stem in program.run(program.command(name), "search", "gold")
+        program.enter("its index of sessions, and a search for a command")
+        return
+    program.run(program.command("claude-extract"), "--recent", "1", "--output", "out")
+    (page,) = (program.work / "out").glob("*.md")
+    assert all(text in page.read_text("utf-8") for text in ("Make it", "I make it.", "Once more."))
+    program.enter("a session as Markdown")
+
+
+def test_claude_code_to_sqlite(begin: Callable[[str], Program]) -> None:
+    program = begin("claude-code-to-sqlite")
+    path, _ = program.hold_session()
+    program.run(program.command(program.name), "sessions", "db", str(path.parents[1]))
+    stats = program.run(program.command(program.name), "stats", "db")
+    assert "Sessions:  1" in stats
+    assert "4  claude-sonnet-5-5" in stats
+    program.enter("an import of all sessions, and its statistics")
+
+
+def test_claude_code_mcp(begin: Callable[[str], Program]) -> None:
+    """Other agents call clew as a tool. It skips permissions, which root may only in a sandbox."""
+    program = begin("claude-code-mcp")
+    program.environ |= {"CLAUDE_CLI_NAME": executable(), "IS_SANDBOX": "1"}
+    given = {"prompt": "go", "workFolder": str(program.work)}
+    params: list[tuple[str, Json]] = [
+        ("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
+                        "clientInfo": {"name": "x", "version": "1"}}),
+        ("tools/call", {"name": "claude_code", "arguments": given}),
+    ]  # fmt: skip
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": held})
+        for at, (method, held) in enumerate(params)
+    ]
+    with (
+        serving(MAKES) as server,
+        program.using(server),
+        (program.home / "mcp.log").open("w", encoding="utf-8") as log,
+        running(
+            program, ["node", program.command("claude-code-mcp")], log,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+        ) as child,
+    ):  # fmt: skip
+        child.stdin.write("\n".join(lines) + "\n")
+        child.stdin.flush()
+        answers = [json.loads(child.stdout.readline()) for _ in lines]
+    assert answers[-1]["result"]["content"] == [{"type": "text", "text": "It is done.\n"}]
+    program.enter("its tool, which runs clew in a folder")
