@@ -1,4 +1,4 @@
-"""Hypothesis profiles: quick by default, deep for `make laws`; no deadlines, wall time is not a law."""
+"""Hypothesis profiles: quick by default, deep for `make laws`; without deadlines on wall time."""
 
 import asyncio
 import inspect
@@ -28,9 +28,9 @@ STARTED_S = time.monotonic()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Prints the verdict of a whole run as the last line, for `make`, which sets CLEW_TESTS_TARGET.
+    """Print the result of the run as the last line, for `make`, which sets CLEW_TESTS_TARGET.
 
-    It has the sums of what passing tests counted with `record_property`.
+    The line contains the sums that passing tests recorded with `record_property`.
     """
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(config, "workerinput"):
@@ -54,7 +54,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs in a loop of its own."""
+    """Run a test that is a coroutine in its own event loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters

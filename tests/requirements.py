@@ -1,12 +1,11 @@
-"""What clew promises, one record a promise, joined to the tests both ways.
+"""The table of requirements, linked to the tests in both directions.
 
-A record is `done` when a run of the real program shows it, and a test that carries its id
-(`@requirement("R049")`) reads that from the transcript, the requests, the frames or the screen: that
-a kind is understood and written back is not enough. Tests of parts carry the id too. Otherwise its
-state says where it waits (`deferred: step N | next round | reason`) or how clew does otherwise on
-purpose (`diverges: why`). `tests/gates/test_requirements.py` fails if a `done` record has no run,
-if a test names an id that is not here, or names one that is still deferred.
-`make parity` prints the table.
+A record is `done` if a test that carries its ID (`@requirement("R049")`) runs the real program and
+checks the behavior in the transcript, the requests, the frames or the screen. It is not enough that
+a kind of entry is parsed and written back. Tests of single modules carry the ID too. Any other
+state says when the requirement will be met (`deferred: step N | next round | reason`), or how clew
+differs on purpose (`diverges: why`). `tests/gates/test_requirements.py` fails if a `done` record
+has no such test, or if a test names an unknown or deferred ID. `make parity` prints the table.
 """
 
 import sys
@@ -29,7 +28,7 @@ class Record:
 
 
 def requirement(*ids: str) -> Callable[[Any], Any]:
-    """Marks a test as the proof of these records; an unknown id fails at import."""
+    """Mark a test as proof of these records; an unknown ID fails at import."""
     unknown = [i for i in ids if i not in BY_ID]
     if unknown:
         raise KeyError(f"no such requirement: {', '.join(unknown)} (see tests/requirements.py)")
@@ -37,7 +36,7 @@ def requirement(*ids: str) -> Callable[[Any], Any]:
 
 
 def ids_in_tests(root: Path) -> Iterator[tuple[str, str]]:
-    """Each (id, test file) named by a `@requirement(...)` below `root`, read as text."""
+    """Yield each (ID, test file) named by a `@requirement(...)` below `root`, found in the text."""
     for path in sorted(root.rglob("test_*.py")):
         for record_id in ids_in(path.read_text("utf-8")):
             yield record_id, str(path.relative_to(root))
@@ -45,14 +44,17 @@ def ids_in_tests(root: Path) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Shown:
-    """The test files that carry a record's number; `runs` are those whose test runs the program."""
+    """The test files that carry a record's ID.
+
+    `runs` are those with a test that runs the program.
+    """
 
     files: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
 
 
 def read_tests(root: Path) -> dict[str, Shown]:
-    """What the tests below `root` show of each record, by its number."""
+    """Return, for each ID, the tests below `root` that carry it."""
     found: dict[str, Shown] = {}
     for record_id, path, is_run in Runs(root).records():
         shown = found.setdefault(record_id, Shown())

@@ -1,7 +1,8 @@
-"""Which tests run the real program: those that reach, by the names they use, something that starts it.
+"""Finds the tests that run the real program: those that use a name that leads to starting it.
 
-A name reaches what its definition names: functions, classes, constants and fixtures of the tests, over
-imports. It is a reading of the text, so a test that only names what starts clew counts too.
+A name leads to the names in its definition: functions, classes, constants and fixtures of the
+tests, across imports. Only the text is analyzed, so a test that merely mentions such a name counts
+too.
 """
 
 import ast
@@ -34,7 +35,7 @@ CALL = re.compile(r'\brequirement\(((?:\s*"[^"]*",?)+)\s*\)')
 
 
 def ids_in(text: str) -> Iterator[str]:
-    """The records that the tests in a file carry."""
+    """Yield the IDs that the tests in a file carry."""
     for call in CALL.finditer(text):
         yield from re.findall(r'"([^"]*)"', call[1])
 
@@ -68,9 +69,9 @@ class TestModule:
                     self.definitions[name] = statement
 
     def names_in(self, node: ast.AST) -> Iterator[Name]:
-        """Each name that a definition uses, where it is defined.
+        """Yield each name that a definition uses.
 
-        The words of a command, and a program for an interpreter, are a name of the command line.
+        The words of a command line count as names too.
         """
         for inner in ast.walk(node):
             match inner:
@@ -93,7 +94,7 @@ class TestModule:
 
 
 class Runs:
-    """The tests below a folder. Their files are read when a name leads there."""
+    """The tests below a folder. A file is read when a name leads to it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -114,7 +115,10 @@ class Runs:
             yield from self._records_of(path)
 
     def list_unshown(self, records: Iterable[str]) -> set[str]:
-        """Those of the records that no test shows by a run. Reads only the files that it needs."""
+        """Return those of the records that no test proves by a run.
+
+        Reads only the files that it needs.
+        """
         left = set(records)
         # Most runs are there.
         paths = sorted(self._root.rglob("test_*.py"), key=lambda path: "fronts" not in path.parts)

@@ -1,4 +1,4 @@
-"""Frameworks go on with a session of clew, and clew goes on after them.
+"""Frameworks continue a session of clew, and clew continues it after them.
 
 Each framework runs its own loop over its own message types, with a scripted model.
 """
@@ -20,7 +20,7 @@ EXAMPLES = [ROOT / "examples" / "pydantic_ai_agent.py"]
 
 
 class Clew:
-    """A folder with sessions, in which clew answers with what it sees."""
+    """A folder with sessions, in which clew answers with what it receives."""
 
     def __init__(self, folder: Path) -> None:
         self.seen: list[dict[str, Any]] = []

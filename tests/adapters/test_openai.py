@@ -1,4 +1,4 @@
-"""The openai package goes on with a session of clew over both of its APIs, and clew after it."""
+"""The openai package continues a session of clew over both of its APIs, and clew after it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

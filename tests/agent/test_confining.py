@@ -1,4 +1,4 @@
-"""Which calls run behind the read-only wall, and what becomes of one that has none."""
+"""Which calls run in the read-only sandbox, and what happens if the sandbox is unavailable."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ BASH = {"name": "Bash", "input": {"command": "ls"}}
 
 
 class Walls:
-    """A toolset whose wall stands, or turns out not to."""
+    """A toolset whose read-only sandbox is available, or turns out not to be."""
 
     def __init__(self, *, stands: bool = True, is_known: bool = False) -> None:
         self.has_walls = stands or not is_known

@@ -1,4 +1,4 @@
-"""No space for twenty turns: the session goes on and says so; when space returns, nothing is missing."""
+"""A disk that is full for twenty turns: the session continues and reports it, and loses nothing."""
 
 import errno
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Every row of the table of changes, against a service that binds thoughts: which of them it still shows."""
+"""Every change of the history, against a service that binds thinking.
+
+Which thinking it still sends.
+"""
 
 import base64
 import json
@@ -56,7 +59,7 @@ class Turns(Life):
             pass
 
     def shown(self) -> set[int]:
-        """The thoughts that the model is shown with the next request, by when they were made."""
+        """Return the thinking blocks in the next request, by when they were created."""
         prepared = self._prepared()
         model = CATALOG.entry(self.model)
         built = build(prepared.request, model, betas_allowed=self.has_control)
@@ -71,7 +74,7 @@ class Turns(Life):
         }
 
     def left(self) -> set[int]:
-        """Those that stand in the conversation."""
+        """Return the thinking blocks in the conversation."""
         entries = [entry for entry in self.story.sent if entry["type"] == "assistant"]
         return {number(b) for entry in entries for b in thoughts_of(entry["message"]["content"])}
 

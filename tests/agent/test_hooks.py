@@ -1,4 +1,4 @@
-"""What hooks may do to a turn: forbid, ask, change, add words, keep it going, end it."""
+"""Effects of hooks on a turn: deny, ask, change input, add text, continue or end the turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Say = HookOutcome | Callable[[Json], HookOutcome]
 
 
 class Hooks:
-    """Says at each event what the test gives, and remembers what it was told."""
+    """Hooks that answer each event as the test says, and record what they receive."""
 
     def __init__(self, late: HookOutcome = NOTHING, **said: Say) -> None:
         self._said = said

@@ -1,8 +1,8 @@
-"""The law of preserved thinking: whatever happens to a conversation, no request of it is refused for its
-thoughts, and each thought that the model is not shown is told of once.
+"""The law of preserved thinking, for random conversations.
 
-The judge is a service of its own (`clew.testing.preserved`), which binds thoughts by their signatures and
-knows nothing of what clew records.
+No request is rejected because of its thinking blocks, and each block that the model does not see is
+reported once. An independent service (`clew.testing.preserved`) is the judge: it binds thinking
+blocks by their signatures, and knows nothing of what clew records.
 """
 
 import json
@@ -52,7 +52,7 @@ def tool(name: str, *, is_deferred: bool = False) -> Json:
 
 
 class Life:
-    """A conversation to which everything happens that clew lets happen to one."""
+    """A conversation to which everything happens that can happen to one in clew."""
 
     def __init__(self, seed: int, *, max_images: int = 4) -> None:
         self.max_images = max_images
@@ -137,7 +137,7 @@ class Life:
         return [{"type": "image", "source": source}] * self.random.randrange(1, 3)
 
     def _round(self) -> bool:
-        """One request and its answer; whether another one follows."""
+        """Send one request and handle its answer; return whether another one follows."""
         request, betas = self._send()
         body = build(request, CATALOG.entry(request.model), betas_allowed=self.has_control).body
         judged = self.service.judge(body, betas)
@@ -189,7 +189,10 @@ class Life:
         return factories.make_user([block], uuid=self.uuid(), at=AT)
 
     def _send(self) -> tuple[ModelRequest, str]:
-        """Sends until the service takes it; a refusal is answered with another request, or it is a brick."""
+        """Send until the service accepts the request.
+
+        If a rejection is not followed by another request, fail.
+        """
         for _ in range(4):
             prepared = self._prepared()
             request = prepared.request
@@ -213,7 +216,7 @@ class Life:
         return prepared
 
     def _what_is_missing_was_told(self, prepared: Prepared) -> None:
-        """Each thought that a request could hold and does not was told of."""
+        """Check that each thinking block that is missing from a request was reported."""
         told = {uuid for kind, uuid, _ in self.keys}
         could = for_api(self.story.sent, self._target(), tools=prepared.request.tools).messages
         holds = {
@@ -313,7 +316,7 @@ class Life:
             self.requests = self._requests()
 
     def go_on(self) -> None:
-        """The session is left and gone on with, or copied: all that is left is what the log says."""
+        """Leave the session and resume or copy it: only the log remains."""
         log = json.loads(json.dumps(list(self.story.history)))
         self.told = convert(json.loads(json.dumps(to_builtins(self.told))), list[Repair])
         self.story = self._story(log, self.story.edits)
@@ -335,7 +338,7 @@ class Life:
         self.requests.change(self._template(), self._target())
 
     def change_service(self) -> None:
-        """Another gateway: with the control, or without."""
+        """Switch to another gateway, with or without support for the control."""
         self.has_control = not self.has_control
         self.go_on()
 
@@ -365,7 +368,7 @@ class Life:
         self._all_was_told()
 
     def _all_was_told(self) -> None:
-        """Each thought of the log that the service left out, or that clew did, was told of."""
+        """Check that each block of the log that the service or clew omitted was reported."""
         told = {repair.uuid for repair in self.told if repair.kind.startswith("thought_un")}
         signatures = self.service.left_out
         for entry in self.story.history:

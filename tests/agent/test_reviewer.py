@@ -1,4 +1,4 @@
-"""Mode auto's reviewer: a clear word counts, everything else leaves the call to a person."""
+"""The reviewer of mode auto: a clear verdict counts; otherwise the user decides."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ SECRET = "sk-ant-secret-0123456789"
 
 
 class Asked:
-    """A model that answers the same to everything, and what it was asked."""
+    """A model with one fixed answer; records what it was asked."""
 
     def __init__(self, answer: str | Failure) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""A question to a small model beside the conversation: its answer, its cost, its failures."""
+"""A question to a small model outside the conversation: its answer, its cost, its failures."""
 
 import time
 from pathlib import Path

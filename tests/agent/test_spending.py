@@ -1,4 +1,4 @@
-"""What turns cost and how long they take, budgets, and requests that would be refused."""
+"""The cost and duration of turns, budgets, and requests that the service would reject."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What is said when a session goes on with another model."""
+"""The notice when a session switches to another model."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""What a long conversation sends: with message threads, each request is as long as what is new in it.
+"""The size of requests in a long conversation: with message threads, only new messages are sent.
 
-Driven through the real engine and the real provider, over a line that counts bytes, to a service that holds
-threads and refuses what the API refuses.
+Runs the real engine and provider over a connection that counts bytes, to a service that stores
+threads and rejects what the API rejects.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Clock:
 
 
 class CountingLine:
-    """The service at the end of a line. Every other answer calls a tool."""
+    """A connection to the service. Every other answer calls a tool."""
 
     def __init__(self, service: Holding, *, is_strict: bool) -> None:
         self.sizes: list[int] = []
@@ -91,7 +91,7 @@ class CountedExchange:
 
 
 async def sent(turns: int, *, with_threads: bool, is_strict: bool = False) -> list[int]:
-    """The bytes of each request of so many turns, two requests a turn."""
+    """Return the size of each request of these turns, two requests per turn."""
     line = CountingLine(Holding(lambda _: {}, now_s=Clock()), is_strict=is_strict)
     provider = AnthropicProvider(Endpoint(base_url="http://service", api_key="key"), line)
     if with_threads:

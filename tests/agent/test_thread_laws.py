@@ -1,9 +1,8 @@
-"""The law of message threads: whatever happens to a conversation and to its requests, the model is shown
-exactly what it would be shown without threads.
+"""The law of message threads: the model always sees what it would see without threads.
 
-The judge is a service of its own (`clew.testing.threads`), which rebuilds each conversation from what it
-holds, with the service that binds thoughts behind it. The requests are those of the real provider and of
-the real driver, over a line that breaks.
+An independent service (`clew.testing.threads`) is the judge: it rebuilds each conversation from its
+stored state, on top of the service that binds thinking. The requests come from the real provider
+and driver, over a connection that breaks.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ class Watched(AnthropicProvider):
 
 
 class Line:
-    """The way to the service, which breaks now and then."""
+    """A connection to the service, which breaks now and then."""
 
     def __init__(self, life: "ThreadedLife") -> None:
         self._life = life
@@ -104,7 +103,7 @@ class OneExchange:
 
 
 class ThreadedLife(Life):
-    """A conversation to which everything happens, over a line and a service to which everything does."""
+    """A conversation to which everything happens, as do its connection and its service."""
 
     def __init__(self, seed: int, runner: asyncio.Runner) -> None:
         super().__init__(seed)
@@ -296,7 +295,7 @@ class ThreadedLife(Life):
         return bool(calls) and not is_aborted
 
     def _is_as_without_threads(self) -> None:
-        """What the model was shown is the whole request, as it goes out where there are no threads."""
+        """Check that the model saw the whole request, as it is sent without threads."""
         asked = self.provider.asked
         whole = build(asked, CATALOG.entry(asked.model), betas_allowed=self.has_control).body
         shown = self.holding.shown[-1]
@@ -350,7 +349,7 @@ def _events(message: Json) -> list[Json]:
 
 
 def _plain(body: Json) -> Json:
-    """A body without marks for the cache and questions about it: what the model is shown."""
+    """Return a body without cache marks and diagnostics: what the model sees."""
 
     def unmarked(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`+500k`: read where it is a wish, kept going until it is used, never for its own sake."""
+"""`+500k`: recognized as a token budget, and pursued until it is used, but not for its own sake."""
 
 import pytest
 

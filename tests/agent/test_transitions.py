@@ -1,4 +1,4 @@
-"""After each answer: on or out, for every way an answer can end."""
+"""The next step after each response: another request, or the end of the turn."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Turns through the loop: what runs when, what is kept, and that the history stays answerable."""
+"""Turns through the loop: the order of calls, what is recorded, and a history that stays valid."""
 
 import asyncio
 from typing import Any
@@ -144,7 +144,7 @@ async def test_after_a_no_that_ends_the_turn_nobody_is_asked_again() -> None:
 
 
 class TestRepetition:
-    """The same call again and again is a question, never a silent end."""
+    """A call that is repeated too often leads to a question, never to a silent end."""
 
     def answers(self, *calls: Json) -> list[Json]:
         return [*({"content": [each]} for each in calls), {"text": "Done."}]

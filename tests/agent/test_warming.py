@@ -1,4 +1,4 @@
-"""Keeping the prompt cache warm: through real turns, against a service whose cache has a clock."""
+"""Keeping the prompt cache warm, in real turns against a service whose cache has a clock."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ MODEL = "claude-sonnet-5-5"
 
 
 class FakeClock:
-    """Time that passes only where a test says so; who sleeps is woken in the order of time."""
+    """A clock that advances only when a test says so, and wakes sleepers in order."""
 
     def __init__(self) -> None:
         self._now_s = 1_000.0
@@ -75,7 +75,7 @@ class FakeClock:
 
 
 async def settle() -> None:
-    """Lets everything run that can."""
+    """Let everything run that can."""
     for _ in range(30):
         await asyncio.sleep(0)
 
@@ -99,7 +99,7 @@ class Transport(ScriptedTransport):
 
 
 class Noting(Recorder):
-    """A recorder without a file; `lines` are those on costs."""
+    """A recorder without a file; `lines` are its lines about costs."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -111,7 +111,7 @@ class Noting(Recorder):
 
 
 class Warmed:
-    """A world that speaks with a service whose prompt cache has a clock, and a warmer in it."""
+    """A world whose service has a prompt cache with a clock, and a warmer for that cache."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ CALL = {"content": [{"tool": "Read", "input": {}}]}
 
 
 async def turn_with_tool(seconds: float, **more: Any) -> Warmed:
-    """A turn in which a call takes so long, to its end."""
+    """Play a turn with a long call to its end."""
     made: list[Warmed] = []
     made.append(Warmed(CALL, {"text": "Done."}, acts=waits(lambda: made[0].clock, seconds), **more))
     assert (await made[0].submit()).reason == "completed"

@@ -1,4 +1,4 @@
-"""A world for turns: a scripted model, tools that do what a test says, a record kept in memory."""
+"""A world for turns: a scripted model, scripted tools, and a recorder in memory."""
 
 import asyncio
 import time
@@ -71,7 +71,7 @@ def asked() -> Decision:
 
 
 class NoHooks:
-    """Nobody wants to know."""
+    """Hooks that ignore every event."""
 
     async def fire(
         self, _event: str, _fields: Json, _emit: Emit, _call: BoundCall | None = None, /
@@ -83,7 +83,7 @@ class NoHooks:
 
 
 class NoCompaction:
-    """A conversation that does not fit ends."""
+    """A compactor that does nothing: a conversation that does not fit ends."""
 
     async def make_sendable(self, _deps: Deps, _emit: Emit, /) -> bool:
         return False
@@ -107,7 +107,7 @@ class NoCompaction:
 
 
 class NoThoughts:
-    """Nothing is known of thoughts."""
+    """No knowledge about thinking blocks."""
 
     bound: Bound | None = None
 
@@ -119,7 +119,7 @@ class NoThoughts:
 
 
 class NoWatch:
-    """Nobody looks on."""
+    """No cache watch."""
 
     def sent(self, _request: ModelRequest, _history: History, _at: str) -> None:
         return None
@@ -137,7 +137,10 @@ class AnyInput(Struct, frozen=True):
 
 
 class ScriptedTool(Tool[AnyInput]):
-    """A tool that does what a test says; those whose names begin with `Read` may run together."""
+    """A tool that does what a test says.
+
+    Tools whose names begin with `Read` may run at the same time.
+    """
 
     description = "does what a test says"
     input_type = AnyInput
@@ -157,7 +160,7 @@ class ScriptedTool(Tool[AnyInput]):
 
 
 class Tools:
-    """Tools by name; names that begin with `Read` may run together."""
+    """Tools by name; those whose names begin with `Read` may run at the same time."""
 
     def __init__(self, acts: dict[str, Act]) -> None:
         self._acts = acts
@@ -309,7 +312,7 @@ class World:
     # -- what came of it
 
     def kinds(self) -> list[str]:
-        """The history as a line of words: who speaks, with which blocks."""
+        """Return the history as a line of words: roles and kinds of blocks."""
         return [
             f"{entry['type']}:{'+'.join(b['type'] for b in self.blocks(entry))}"
             for entry in self.story.history
@@ -329,7 +332,7 @@ class World:
         ]
 
     def next_request_complaint(self) -> str | None:
-        """What the strict judge of requests says of the history as it stands."""
+        """Return what the strict service would reject in a request with this history."""
         request = self.requests(self.story).request
         messages: Sequence[Json] = request.messages
         return find_complaint(

@@ -1,4 +1,4 @@
-"""`clew completion`: what a shell is told while somebody types, asked by the shells themselves."""
+"""`clew completion`: the suggestions of real shells."""
 
 import os
 import shutil
@@ -63,7 +63,7 @@ def test_words_options_choices_and_sessions_are_completed(place: Place) -> None:
 
 
 def test_bash_completes_with_it(place: Place) -> None:
-    """The line that bash would type, for a title with every dangerous sign in it."""
+    """Return the line that bash completes, for a title with every dangerous character."""
     script = """
 eval "$(clew completion bash)"
 COMP_WORDS=(clew sessions sho); COMP_CWORD=2; _clew; echo "${COMPREPLY[@]}"

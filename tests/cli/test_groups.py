@@ -1,4 +1,4 @@
-"""Words of the command line that hold others: said alone, they say which."""
+"""Groups of subcommands: without a subcommand, the error lists them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What files, servers, plugins and models say reaches a terminal as words."""
+"""Text from files, servers, plugins and models can't control the terminal."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of options, and all that is made from it: the parser, the help, `ClewOptions`, the handshake."""
+"""The table of options, and what is derived from it: parser, help, `ClewOptions`, handshake."""
 
 from decimal import Decimal
 from typing import Any

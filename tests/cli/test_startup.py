@@ -1,4 +1,4 @@
-"""Start-up is a feature: what the first screen may load, as a list and not as a stopwatch."""
+"""Start-up time: the modules that the first screen may load are a list, not a time limit."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ LIST_MODULES = "import sys; before = set(sys.modules); from clew.cli import main
 
 
 def loaded(argument: str) -> set[str]:
-    """What `clew ARGUMENT` imports beyond a bare interpreter."""
+    """Return what `clew ARGUMENT` imports in addition to a bare interpreter."""
     done = subprocess.run(
         [sys.executable, "-P", "-s", "-c", LIST_MODULES.format(arg=argument)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A model that knows what the Agent SDK's own end-to-end tests ask, and answers each by its words."""
+"""A model that knows the Agent SDK's own end-to-end tests, and answers each of their prompts."""
 
 import re
 from typing import Any, TypeAlias
@@ -32,7 +32,7 @@ def answer(body: Json) -> Json:
 
 
 def said(messages: list[Json]) -> tuple[str, bool]:
-    """The last prompt, and whether results stand behind it."""
+    """Return the last prompt, and whether results follow it."""
     results = False
     for message in reversed(messages):
         if message["role"] != "user":

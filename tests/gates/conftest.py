@@ -1,4 +1,4 @@
-"""Memory of the gates: the trees of the source are kept for one module of tests, not for the run."""
+"""Memory of the gates: the syntax trees are cached for one test module, not for the run."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from tests.gates import house
 
 @pytest.fixture(scope="module", autouse=True)
 def trees() -> Iterator[None]:
-    """Parsed once for all tests of a module, and let go then: they take 200 MB."""
+    """Parse each file once for all tests of a module, and free the trees then: they take 200 MB."""
     yield
     house.parse.cache_clear()

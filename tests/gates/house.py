@@ -1,4 +1,4 @@
-"""Facts about the house that more than one gate reads: its folders and its PURE modules."""
+"""Facts about the source that several gates use: its folders and its pure modules."""
 
 import ast
 import functools
@@ -16,14 +16,17 @@ def project() -> dict[str, Any]:
 
 
 def pure_modules() -> list[str]:
-    """The modules the purity contract names, `clew.core.messages` standing for its whole folder."""
+    """Return the modules in the purity contract.
+
+    `clew.core.messages` stands for its whole folder.
+    """
     contracts = project()["tool"]["importlinter"]["contracts"]
     modules: list[str] = next(c for c in contracts if c["id"] == "purity")["source_modules"]
     return modules
 
 
 def path_of(module: str) -> Path:
-    """The file of a module, or the folder of a package."""
+    """Return the file of a module, or the folder of a package."""
     path = ROOT / "src" / Path(*module.split("."))
     return path if path.is_dir() else path.with_suffix(".py")
 
@@ -38,12 +41,12 @@ def pure_files() -> list[Path]:
 
 @functools.cache
 def parse(path: Path) -> ast.Module:
-    """The tree of a source file, which several gates walk."""
+    """Return the syntax tree of a source file."""
     return ast.parse(path.read_text("utf-8"))
 
 
 def import_graph(*, types: bool) -> dict[str, set[str]]:
-    """Every module and the modules that it imports, wherever the import stands."""
+    """Return every module with the modules that it imports, wherever the import is."""
     names = {
         ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for path in SRC.rglob("*.py")

@@ -1,4 +1,7 @@
-"""Every decision page is found from the index and from the code it explains, and nothing names a page that is gone."""
+"""Every decision page is linked from the index and named in the code.
+
+Every page that is named exists.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `make dist` builds is what people install: equal twice, licensed, and one file that runs."""
+"""`make dist`: builds are reproducible, licensed, and include a single file that runs."""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""A stranger's first minutes: a clone, `make`, `make demo`, and the published SDK at a scenario."""
+"""A newcomer's first minutes.
+
+A clone, `make`, `make demo`, and the published SDK with a scenario.
+"""
 
 import os
 import signal
@@ -21,7 +24,7 @@ with anthropic.Anthropic(base_url=sys.argv[1], api_key="none") as client:
 
 
 def bare(home: Path) -> dict[str, str]:
-    """A machine where nobody has been: no home, no caches, no settings but those of its network."""
+    """A clean machine: no home, no caches, no settings except those of its network."""
     network = ("proxy", "ssl_cert", "requests_ca", "pip_index", "pip_cert", "pip_trusted")
     kept = {k: v for k, v in os.environ.items() if any(word in k.lower() for word in network)}
     path = os.pathsep.join(
@@ -83,7 +86,7 @@ def test_the_published_sdk_is_answered_by_a_scenario_served_in_a_process(tmp_pat
 
 
 def test_every_deep_target_has_something_to_run() -> None:
-    """A marker nobody carries makes its target fail, or worse, pass."""
+    """An unused marker makes its target fail or, worse, pass."""
     texts = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     for marker in ("laws", "e2e", "crash"):
         # A name put together, so that this line is no bearer of it.

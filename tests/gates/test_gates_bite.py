@@ -1,4 +1,4 @@
-"""Each gate fails when broken on purpose: a gate nobody has seen fail is not a gate."""
+"""Each gate fails if its rule is broken on purpose: a gate that never fails checks nothing."""
 
 import os
 import re
@@ -31,7 +31,7 @@ COPIED = (
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A copy of the project to break."""
+    """Return a copy of the project in which to break rules."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():

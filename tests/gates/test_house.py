@@ -1,4 +1,4 @@
-"""The house stands as planned: layers and purity by contract, and nothing slips past the lists."""
+"""The structure of the source: layers and purity by contract, and complete lists."""
 
 import ast
 import re
@@ -69,7 +69,7 @@ def test_what_lies_at_a_path_is_asked_where_nobody_may_look_too() -> None:
 
 
 def test_no_expression_repeats_a_group_for_good() -> None:
-    """Python 3.11 before 3.11.5 mismatches possessive groups within which there is anything to try again."""
+    """Python before 3.11.5 mismatches possessive groups that contain something to backtrack."""
     nothing_to_try_again = {"record/transcript/entries.py"}
     found = {
         str(path.relative_to(SRC))
@@ -118,6 +118,6 @@ TYPE_PAIRS = {
 
 
 def test_no_module_waits_for_itself() -> None:
-    """Imports within functions count too; those for types alone may go both ways in a known pair."""
+    """Imports in functions count too; those for types only may be mutual in a known pair."""
     assert not circles(import_graph(types=False))
     assert circles(import_graph(types=True)) == TYPE_PAIRS

@@ -41,7 +41,7 @@ def test_every_done_record_is_shown_by_a_run() -> None:
 
 
 def test_a_run_is_found_over_names_imports_and_fixtures(tmp_path: Path) -> None:
-    """A test of parts is none, whatever else its file has."""
+    """A test of single modules does not count as a run, whatever else its file contains."""
     root = tmp_path / "tests"
     root.mkdir()
     (root / "conftest.py").write_text("import pytest\nfrom tests.helps import Host\n@pytest.fixture\n"

@@ -1,4 +1,4 @@
-"""What the tables name is what the source reads, and the other way round."""
+"""The tables list exactly what the source reads."""
 
 import ast
 import json
@@ -59,7 +59,7 @@ def nodes() -> Iterator[tuple[str, ast.AST]]:
 
 
 def read_settings() -> Iterator[tuple[str, str, str]]:
-    """Every use of a reader: the module, the reader and the key."""
+    """Return every use of a reader: the module, the reader and the key."""
     for module, node in nodes():
         match node:
             case ast.Call(func=ast.Name(id=reader), args=[_, argument]) if reader in READERS:
@@ -76,7 +76,7 @@ def test_every_setting_that_is_read_stands_in_the_table_with_that_kind() -> None
 
 
 def test_a_setting_is_live_where_it_is_read_as_it_stands() -> None:
-    """`began` are the settings at the start of a session, `rules.standing` those of this moment."""
+    """`began` has the settings at the start of a session, `rules.standing` the current ones."""
     for module, node in nodes():
         match node:
             case ast.Call(func=ast.Name(id=reader), args=[where, ast.Constant(name)]) if (
@@ -136,7 +136,7 @@ def test_settings_are_read_by_their_readers_alone() -> None:
 
 
 def read_variables() -> Iterator[tuple[str, str]]:
-    """Every variable that is asked for by its name: the module and the name."""
+    """Return every variable that is read by its name: the module and the name."""
     for module, node in nodes():
         match node:
             case (

@@ -1,4 +1,4 @@
-"""What a user installs is what was built: the wheel works in an environment that has nothing else."""
+"""Users install what was built: the wheel works in an otherwise empty environment."""
 
 import os
 import shutil

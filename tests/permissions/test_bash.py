@@ -1,4 +1,4 @@
-"""The words we read are the words bash passes on: compared with bash itself."""
+"""clew's reading of words is compared with the words that bash passes on."""
 
 import random
 import subprocess

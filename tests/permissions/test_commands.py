@@ -1,4 +1,4 @@
-"""`clew permissions` and `clew config`, driven as a person does: in a process, in a folder."""
+"""`clew permissions` and `clew config` as a user runs them: in a process, in a folder."""
 
 import json
 import os

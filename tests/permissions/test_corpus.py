@@ -1,4 +1,4 @@
-"""Adversarial command lines, table-driven: none is allowed where only looking is."""
+"""Adversarial command lines in a table: none is allowed where only reading is allowed."""
 
 from pathlib import Path
 

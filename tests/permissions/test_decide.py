@@ -1,4 +1,4 @@
-"""Modes, protected paths, provenance, and the other things that no rule decides."""
+"""Modes, protected paths, provenance, and everything else that no rule decides."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Where a line leads: `cd` goes up by name, and a home may stand behind an empty quote."""
+"""The folders that a line leads to.
+
+`cd` resolves `..` by name, and a home may follow empty quotes.
+"""
 
 import itertools
 import os
@@ -16,7 +19,7 @@ TARGETS = ("deep", "way", "..", ".", "way/..", "way/../..", "up/..", "./deep/../
 
 @pytest.fixture
 def linked(tmp_path: Path) -> World:
-    """A world with a link to a folder two levels down; what it calls its parent is not where it is."""
+    """A world with a link to a folder two levels down, whose parent differs by name and in fact."""
     world = World(tmp_path)
     (world.cwd / "way").symlink_to("deep/er")
     (world.cwd / "up").symlink_to(world.cwd.parent / "elsewhere")
@@ -89,7 +92,7 @@ def test_a_usual_change_of_folder_is_followed(linked: World, line: str, expected
 
 @pytest.mark.e2e
 def test_the_folders_of_a_line_hold_the_one_that_bash_goes_to(linked: World) -> None:
-    """Every three `cd` one after another, compared with what bash says of where it stands."""
+    """Every sequence of three `cd` commands, compared with the folder that bash reports."""
     walks = list(itertools.product(TARGETS, repeat=3))
     script = "".join(
         "( " + " && ".join(f"cd {t}" for t in walk) + " && command pwd -P ) 2>/dev/null\necho\n"

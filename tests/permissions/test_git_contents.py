@@ -1,4 +1,4 @@
-"""What git keeps of denied files: which command lines would print it, and which do not."""
+"""Denied files that git stores: which command lines would print them, and which would not."""
 
 from collections.abc import Iterator
 

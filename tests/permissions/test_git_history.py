@@ -1,4 +1,4 @@
-"""What a repository keeps of denied files, as git itself finds it; real repositories throughout."""
+"""Denied files in a repository's history, as git itself finds them, in real repositories."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Patterns with many stars: the same meaning as before, and an end."""
+"""Patterns with many stars: the same meaning as before, in bounded time."""
 
 import re
 

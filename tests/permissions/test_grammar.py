@@ -1,4 +1,4 @@
-"""The strict grammar: what it reads it reads as bash does, and everything else is not read."""
+"""The strict grammar: what it accepts it reads as bash does, and it accepts nothing else."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A denied file is not reached by another name, by code on the command line, or by what shells run first."""
+"""A denied file can't be reached by another name, by code on a line, or by startup files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One question of a program: may this call run? Rules are text, and nothing is read from disk."""
+"""`judge_call` for programs: rules are text, and nothing is read from disk."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools that rules name and nobody has."""
+"""Rules that name tools that don't exist."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is offered beyond yes and no allows the next call like this one, and is not offered else."""
+"""Lasting answers allow the next call like this one, and are offered only if they do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Labels of what stands in a conversation: each block has one, and only what nobody vouches for counts."""
+"""Labels of the blocks in a conversation: each has one, and only untrusted ones matter."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a repository would have git start is known to a decision, where the folder is not trusted."""
+"""Programs that an untrusted repository would make git start are known to a decision."""
 
 import subprocess
 from pathlib import Path

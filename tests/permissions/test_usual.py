@@ -1,4 +1,4 @@
-"""The strict reading costs users little: what agents usually look at still runs unasked."""
+"""The strict grammar costs users little: what agents usually read still runs without asking."""
 
 from tests.permissions.usual import asked, read_lines, share
 from tests.permissions.world import World

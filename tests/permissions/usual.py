@@ -28,7 +28,7 @@ def read_lines(name: str) -> list[str]:
 
 
 def asked(world: World, lines: list[str]) -> list[str]:
-    """Return the lines that do not run without a question where no rule speaks."""
+    """Return the lines that need approval where no rule matches."""
     return [
         line
         for line in lines

@@ -1,4 +1,4 @@
-"""Providers and clocks that do what a test says: nothing here waits for real time."""
+"""Providers and clocks that do what a test says, without waiting in real time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Step: TypeAlias = "Json | Failure | Pause | Hang"
 
 
 class Pause:
-    """Silence for a while; with `ping_s`, bytes come that are no events of an answer."""
+    """Silence for a while; with `ping_s`, bytes arrive that are no events of an answer."""
 
     def __init__(self, seconds: float, *, ping_s: float | None = None) -> None:
         self.seconds = seconds
@@ -26,14 +26,14 @@ class Pause:
 
 
 class Hang:
-    """Silence for ever; with `ping_s`, a ping now and then."""
+    """Endless silence; with `ping_s`, with regular pings."""
 
     def __init__(self, *, ping_s: float | None = None) -> None:
         self.ping_s = ping_s
 
 
 class VirtualClock:
-    """Time that passes as fast as everybody sleeps: the earliest sleeper is woken when all wait."""
+    """A clock that advances at once: the earliest sleeper is woken when everything waits."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -58,16 +58,16 @@ class VirtualClock:
                 self._sleepers.remove(entry)
 
     def jump(self, seconds: float) -> None:
-        """The machine slept."""
+        """Advance the clock as if the machine had slept."""
         self.now += seconds
 
     async def settled(self) -> None:
-        """Returns when everybody has done what they can without time passing."""
+        """Return when nothing can proceed without time passing."""
         for _ in range(20):
             await asyncio.sleep(0)
 
     async def _turn(self) -> None:
-        """Gives everybody the time to do what they can, then wakes the next sleeper."""
+        """Let everything proceed, then wake the next sleeper."""
         while self._sleepers:
             await self.settled()
             if self._sleepers:
@@ -202,7 +202,7 @@ def hello(words: str = "hello") -> list[Json]:
 
 
 class Asked:
-    """One run of the driver over a fake provider: what it emitted and how it ended."""
+    """One run of the driver over a fake provider: its events and its outcome."""
 
     def __init__(self, clock: VirtualClock, provider: FakeProvider, **options: Any) -> None:
         self.clock = clock

@@ -1,7 +1,8 @@
-"""The table of docs/internals/service-failures.md, made by running every fault: `python -m tests.providers.faults`.
+"""The table of docs/internals/service-failures.md, made by running every fault.
 
-Real sockets on loopback, the real driver, and a clock that moves only while everybody is known to
-wait: for a server that has said it is silent, or for a pause between two attempts.
+Run `python -m tests.providers.faults`. It uses real sockets on loopback, the real driver, and a
+clock that advances only while everything is known to wait: for a server that has announced its
+silence, or for a pause between two attempts.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ JSON = "Content-Type: application/json\r\n"
 
 
 class Stage:
-    """Who waits for whom; the clock may move only when nothing can happen without it."""
+    """What waits for what; the clock may advance only when nothing can happen without it."""
 
     def __init__(self) -> None:
         self.asking = False
@@ -67,11 +68,11 @@ class StagedClock(VirtualClock):
 
 
 class Silence:
-    """From here on the server holds the line and says nothing."""
+    """From here on, the server keeps the connection open and sends nothing."""
 
 
 class Pings:
-    """From here on the server sends nothing but pings, one each ten seconds of the clock."""
+    """From here on, the server sends only pings, one every ten seconds of the clock."""
 
 
 Reply = Sequence[bytes | Silence | Pings]
@@ -79,7 +80,7 @@ Reply = Sequence[bytes | Silence | Pings]
 
 @dataclass
 class Fault:
-    """One row: what the server does to each request in turn, the last of them for ever."""
+    """One row: the server's behavior for each request in turn; the last one repeats."""
 
     name: str
     replies: Sequence[Reply]
@@ -298,7 +299,7 @@ def hints(events: Sequence[Any]) -> Iterator[str]:
 
 
 def kept(events: Sequence[Any]) -> str:
-    """What stands in the conversation at the end, and what was dropped from it."""
+    """Return the conversation at the end, and what was dropped from it."""
     parts: list[str] = []
     finished = [e for e in events if isinstance(e, MessageFinished)]
     for block in finished[-1].message["content"] if finished else ():

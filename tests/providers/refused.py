@@ -1,8 +1,8 @@
-"""The second table of docs/internals/service-failures.md: what services say in place of an answer, and what clew does.
+"""The second table of docs/internals/service-failures.md: errors of services, and what clew does.
 
 `python -m tests.providers.refused` prints it. Each body has the form that its service documents or
 its own client reads; each goes through the real transport, decoder and driver, and a request after
-it is answered. Waits are told without jitter.
+it is answered. Waits are reported without jitter.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ AGAIN, COMPACT, SHRINK, GIVE_UP = "again", "compact", "shrink", "give up"
 
 @dataclass(frozen=True)
 class Refused:
-    """What one service said, and what must follow: after how many seconds, or in which words."""
+    """An error of one service, and what must follow: a wait in seconds, or a message."""
 
     service: str
     what: str
@@ -195,7 +195,7 @@ def fine(*, is_chat: bool) -> bytes:
 
 
 class Told:
-    """What came of a refusal: the driver's events, its end, and the requests that were sent."""
+    """The outcome of an error: the driver's events, its end, and the requests."""
 
     def __init__(self, row: Refused) -> None:
         self.row = row

@@ -1,4 +1,7 @@
-"""The driver: attempts until there is a message, nothing shown twice, nothing complete thrown away."""
+"""The driver.
+
+Attempts until there is a message; nothing is shown twice, nothing complete is lost.
+"""
 
 import asyncio
 

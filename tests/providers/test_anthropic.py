@@ -1,4 +1,4 @@
-"""The Messages API over real sockets: what goes out, what comes back, and every way it can go wrong."""
+"""The Messages API over real sockets: requests, responses, and every way that they can fail."""
 
 import asyncio
 import gzip

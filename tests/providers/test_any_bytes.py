@@ -1,4 +1,4 @@
-"""Whatever bytes a server sends, in whatever pieces: an attempt ends, and raises nothing."""
+"""Whatever bytes a server sends, however split: an attempt ends and raises nothing."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The words of the provider protocol hold still: requests and failures are values."""
+"""The types of the provider protocol: requests and failures are values."""
 
 import msgspec
 import pytest

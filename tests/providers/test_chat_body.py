@@ -1,4 +1,4 @@
-"""What a request says through chat completions, and where it goes."""
+"""The body and the address of a request through chat completions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Why the prompt cache missed: who is asked, in which form, and who is never asked again."""
+"""Cache diagnostics: which endpoints are asked, how, and which are not asked again."""
 
 import asyncio
 from datetime import date

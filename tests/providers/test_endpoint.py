@@ -1,4 +1,4 @@
-"""Where the service is and who asks: both spellings of the variables, and nothing secret in any text."""
+"""The endpoint and its credentials: both spellings of the variables, and no secret in any text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the way to an answer loads is a list: start-up is paid on every run."""
+"""The modules loaded before the first response are a list, because every run pays for them."""
 
 import subprocess
 import sys

@@ -1,4 +1,7 @@
-"""Message threads: what is sent of a conversation that the service holds, and what a refusal changes."""
+"""Message threads.
+
+Which messages are sent of a stored conversation, and the effect of rejections.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -377,7 +380,7 @@ def test_a_proven_service_is_held_to_what_it_counted(
 
 
 def test_nothing_is_continued_that_could_hide_an_ignored_thread() -> None:
-    """Where the new messages are longer than all before them, the count would not tell."""
+    """If the new messages are longer than everything before them, the count would not reveal it."""
     scene = Scene()
     long = user("word " * 3_000)
     scene.answered(ONE)

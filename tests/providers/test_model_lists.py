@@ -1,4 +1,4 @@
-"""What servers on one's own machine state about a model, read from replies as each of them sends.
+"""What local model servers state about a model, read from replies in each server's format.
 
 The replies have the members of the servers' own documentation; llama.cpp's and vLLM's are recorded.
 """

@@ -1,4 +1,4 @@
-"""A window that is too small: what the service says about it, and what still fits."""
+"""A context window that is too small: what the service reports, and what still fits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What variables and settings ask of every request: both spellings, nothing taken silently."""
+"""Variables and settings that affect every request: both spellings, and errors are reported."""
 
 import pytest
 

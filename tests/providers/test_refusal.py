@@ -1,4 +1,4 @@
-"""Whatever comes in place of an answer becomes a failure that says what came."""
+"""Anything in place of an answer becomes a failure that says what arrived."""
 
 import pytest
 

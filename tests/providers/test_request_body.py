@@ -1,4 +1,4 @@
-"""The body of a request: what its model takes, marked where the service caches, nothing mutated."""
+"""The body of a request: fields that the model accepts, cache marks, and nothing mutated."""
 
 import copy
 from typing import Any

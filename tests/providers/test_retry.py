@@ -1,4 +1,4 @@
-"""Whether to try again is one function over values: what failed, what was spent, one random number."""
+"""The retry decision is one function over values: the failure, what was spent, a random number."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The scenario format: read strictly, and every complaint says where."""
+"""The scenario format: parsed strictly, and every error names its place."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""In what steps a response goes out, and what goes wrong on the way."""
+"""The steps in which a response is sent, and the faults on the way."""
 
 import gzip
 import zlib

@@ -1,4 +1,4 @@
-"""The transport in memory and the transport over a socket tell the same story, faults included."""
+"""The transport in memory and the transport over a socket behave the same, including faults."""
 
 import asyncio
 import json

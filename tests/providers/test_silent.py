@@ -1,4 +1,4 @@
-"""A prompt that a server cut without saying so."""
+"""A prompt that a server truncated without saying so."""
 
 import pytest
 

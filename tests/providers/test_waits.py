@@ -1,4 +1,4 @@
-"""How long a service asks to be left alone, in every form that services write it."""
+"""How long a service asks to wait, in every format that services use."""
 
 import pytest
 from hypothesis import given

@@ -155,7 +155,7 @@ def test_a_stalled_attempt_is_followed_by_another() -> None:
 
 
 def test_a_cancel_while_the_watchdog_ends_the_attempt_is_a_cancel() -> None:
-    """Both strike in the same turn of the loop; the one from outside must win."""
+    """Both happen in the same turn of the loop; the outer cancellation must win."""
 
     async def main() -> None:
         clock = VirtualClock()

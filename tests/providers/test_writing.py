@@ -1,4 +1,4 @@
-"""Bodies of a conversation that grows: byte for byte what writing each as a whole gives."""
+"""Bodies of a growing conversation: byte for byte the same as encoding each completely."""
 
 import copy
 from typing import Any

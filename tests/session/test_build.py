@@ -1,4 +1,4 @@
-"""A session is built whole and gives everything back, without a front around it."""
+"""A session is assembled completely and releases everything, without a front end."""
 
 import asyncio
 import os

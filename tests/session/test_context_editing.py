@@ -1,4 +1,4 @@
-"""Ranges of a conversation taken out of requests, put short and brought back, through the real program."""
+"""Ranges of a conversation excluded, summarized and restored, with the real program."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Notes, memories, proposals and what is told to who comes back, through the real program."""
+"""Notes, memories, proposals, and the summary for a returning user, with the real program."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The parts of a session: opened in their order, closed backwards, and all of them when one fails."""
+"""The parts of a session: opened in order, closed in reverse, and all of them if one fails."""
 
 import asyncio
 import os

@@ -1,4 +1,7 @@
-"""Both providers keep the protocol, and come to the same messages; one that does not is found out."""
+"""Both providers conform to the protocol with the same messages.
+
+A provider that does not is detected.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

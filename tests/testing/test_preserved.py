@@ -1,4 +1,4 @@
-"""The service that binds thoughts, held against the rule as the vendor tells it."""
+"""The service that binds thinking, compared with the vendor's description of the rule."""
 
 from typing import Any
 

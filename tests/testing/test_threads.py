@@ -1,4 +1,4 @@
-"""The service that holds message threads, held against the rules as the vendor tells them."""
+"""The service with message threads, compared with the vendor's description of the rules."""
 
 from typing import Any
 

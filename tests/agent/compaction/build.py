@@ -1,4 +1,4 @@
-"""Entries for tests of compaction, in a few letters."""
+"""Short constructors for entries in tests of compaction."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a conversation is cut, and the entry that says so."""
+"""Where a conversation is cut, and the boundary entry."""
 
 from clew.agent.compaction import boundary
 from clew.agent.compaction import boundary as receipt

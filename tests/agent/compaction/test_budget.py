@@ -1,4 +1,4 @@
-"""A window shared out, and what follows from how full it is."""
+"""How a context window is divided, and what follows from its fill level."""
 
 import pytest
 

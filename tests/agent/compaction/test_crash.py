@@ -1,4 +1,7 @@
-"""A compaction that breaks off anywhere loses nothing: the log cut at every byte, the process killed."""
+"""An interrupted compaction loses nothing.
+
+The log is cut at every byte, and the process is killed.
+"""
 
 import asyncio
 import os
@@ -23,7 +26,7 @@ from tests.record.transcript.session import SESSION, Session, uuids
 
 
 def go_on(home: Path, data: bytes) -> list[str]:
-    """What a session with these bytes holds, once another process has gone on with it."""
+    """Return the conversation of a session with these bytes after another process continued it."""
     session = Session(home)
     path = session.paths.place.transcript
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +42,7 @@ def go_on(home: Path, data: bytes) -> list[str]:
 
 
 def lived(home: Path, keep_tokens: int) -> tuple[Life, list[str]]:
-    """A life that was shortened once, and what it was before."""
+    """Return a session that was compacted once, and its conversation before that."""
     life = Life(home, Random(7))
     for _ in range(2):
         life.talk()
@@ -84,7 +87,10 @@ def test_an_undoing_cut_at_any_byte_shows_everything_or_the_summary(tmp_path: Pa
 
 
 class Killed:
-    """A host's clew that is killed once: while the summary is on its way, or as soon as it was there."""
+    """A host's clew that is killed once.
+
+    While the summary is requested, or as soon as it has arrived.
+    """
 
     def __init__(self, step: str) -> None:
         self._step = step
@@ -95,7 +101,7 @@ class Killed:
         return bool(self._pids)
 
     def heed(self, request: RecordedRequest) -> None:
-        """What the server is asked; it may be the last thing that this clew asks."""
+        """Handle a request to the server, which may be the last one of this clew process."""
         asks = isinstance(request.body, dict) and is_summary_request(request.body)
         if self._step == "asked" and asks and self._pids:
             os.kill(self._pids[0], signal.SIGKILL)
@@ -132,7 +138,10 @@ def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_p
 def test_a_process_killed_in_a_summary_in_the_middle_of_a_turn_goes_on(
     step: str, tmp_path: Path
 ) -> None:
-    """Calls stand behind and before the place; who goes on has the person's words and every result."""
+    """Calls precede and follow the cut.
+
+    The next process has the user's prompts and every result.
+    """
     killed = Killed(step)
     rounds: list[dict[str, Any]] = []
 

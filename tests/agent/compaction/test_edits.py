@@ -1,4 +1,4 @@
-"""What a person edited in a conversation, when the conversation is summarised."""
+"""A user's edits of the conversation, when the conversation is summarized."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a host program sees of a compaction, and a person line by line."""
+"""What a host program, and a user in line mode, see of a compaction."""
 
 import json
 import re
@@ -119,7 +119,10 @@ def test_one_key_of_the_screen_takes_a_summary_back(tmp_path: Path) -> None:
 def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(
     front: type[Terminal | OnScreen], second: str, tmp_path: Path
 ) -> None:
-    """Resumed without a person it is as it is; a person is asked, and no model before they answer."""
+    """Without a user, it is resumed unchanged.
+
+    A user is asked, and no request precedes the answer.
+    """
     window = Window(painter)
     with serving(window, strict=True) as server:
         grown(tmp_path, server.url, 5)

@@ -1,4 +1,4 @@
-"""An agent that outgrows its window goes on, as its session would; the session's own record is another."""
+"""A subagent that outgrows its window continues; the session's own transcript is not affected."""
 
 import json
 from collections.abc import Callable

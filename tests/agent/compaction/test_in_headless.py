@@ -1,4 +1,4 @@
-"""Sessions that outgrow their window, through the real program: each goes on."""
+"""Sessions that outgrow their window, in the real program: each continues."""
 
 import itertools
 import json
@@ -119,7 +119,7 @@ def test_a_resumed_history_beyond_the_window_is_compacted_whatever_its_usage_say
 
 
 def grown(home: Path, url: str, turns: int, *more: str) -> None:
-    """A conversation of so many long turns."""
+    """A conversation of this many long turns."""
     with Hosted(home, url, *ARGS, *more) as host:
         host.say("Paint it. " + PARAGRAPH)
         assert not host.result()["is_error"]
@@ -134,7 +134,7 @@ def painter(body: Json) -> Json:
 
 
 def coats(last: int) -> Callable[[Json], Json]:
-    """A model that paints coat by coat in one turn, and is done behind the last."""
+    """A model that works step by step in one turn, and is done after the last step."""
     rounds = itertools.count()
 
     def part(body: Json) -> Json:

@@ -1,5 +1,8 @@
-"""The laws of compaction over random conversations: what memory has is what the log gives back, no call
-loses its result, every request is valid, each compaction has one boundary, and undoing is undoing."""
+"""The laws of compaction over random conversations.
+
+Memory and log agree, no call loses its result, every request is valid, each compaction has one
+boundary, and an undo restores the previous state.
+"""
 
 import asyncio
 import json
@@ -35,7 +38,7 @@ DEEP = [range(start, start + 250) for start in range(1_000, 5_000, 250)]
 
 
 class Life:
-    """A conversation that is talked in, shortened, restored and gone on with, as a seed says."""
+    """A random conversation: turns, compactions, undos and resumes, as a seed says."""
 
     def __init__(self, home: Path, random: Random) -> None:
         self.home = home
@@ -83,7 +86,7 @@ class Life:
             self.before[own], self.begun[own] = uuids(entries), len(self.story.history)
 
     def as_now(self, entries: list[str]) -> list[str]:
-        """What a conversation of once is, now that summaries were taken back."""
+        """Return an earlier conversation as it is now, after undone compactions."""
         while entries and entries[0] in self.undone:
             entries = [*self.before[entries[0]], *entries[self.begun[entries[0]] :]]
         return entries
@@ -140,7 +143,7 @@ class Life:
         assert uuids(list(self.story.history)) == self.as_now(here)
 
     def resume(self) -> None:
-        """Another process goes on from the file."""
+        """Continue from the file in another process."""
         loaded = self.session.load()
         self.session.close()
         self.session = Session(self.home)
@@ -152,7 +155,7 @@ class Life:
         return self.session.paths.place.transcript
 
     def go_back(self) -> None:
-        """Every way back is taken back once, which must be as if it never was; half are taken again."""
+        """Undo each compaction that can be undone and check the result; redo half of them."""
         here = uuids(list(self.story.history))
         self.session.close()
         lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
@@ -181,7 +184,7 @@ class Life:
         return uuids(loaded.messages)
 
     def hold(self) -> None:
-        """What must be so after every step."""
+        """Check the invariants after every step."""
         here = uuids(list(self.story.history))
         loaded = self.session.load()
         assert uuids(loaded.messages) == here
@@ -200,7 +203,7 @@ FAULTS = ("missing-parent", "cycle", "boundary-without-summary", "duplicate-uuid
 
 
 async def lived(life: Life, chances: str) -> None:
-    """Steps by chance, each as often as its letter stands in `chances`."""
+    """Take random steps; each is as likely as its letter is frequent in `chances`."""
     life.talk()
     for _ in range(14):
         match life.random.choice(chances):

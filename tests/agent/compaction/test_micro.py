@@ -1,4 +1,4 @@
-"""Old results: which can go, what stands for them, what a request says of them."""
+"""Old tool results: which can be removed, what replaces them, and what requests contain."""
 
 from clew.agent.compaction import micro
 from clew.core.ledger.breakdown import break_down

@@ -1,4 +1,4 @@
-"""Which facts of a conversation have names, and which of them a summary no longer contains."""
+"""Which facts of a conversation are checked for, and which of them a summary drops."""
 
 from typing import Any
 

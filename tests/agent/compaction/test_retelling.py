@@ -1,4 +1,4 @@
-"""What a conversation is turned into: questions, records, summaries without a model, receipts."""
+"""Requests for summaries, plain-text records, summaries without a model, and receipts."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""A service with a window: counts what it is sent, refuses what does not fit, and plays a part."""
+"""A service with a context window.
+
+Counts its input, rejects what does not fit, and plays a role.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -25,7 +28,10 @@ SUMMARY = "<summary>The person wants the lighthouse painted; the north side is d
 
 
 def size_of(body: Json) -> int:
-    """What the service says a request's input is; clew's own estimate, so that tests can aim."""
+    """Return the input size that the service reports.
+
+    It is clew's own estimate, so that tests can aim.
+    """
     system = body.get("system") or []
     return (
         estimate_content_tokens(system)
@@ -35,7 +41,7 @@ def size_of(body: Json) -> int:
 
 
 def said_last(body: Json) -> str:
-    """The text of the last user message."""
+    """Return the text of the last user message."""
     content = body["messages"][-1]["content"]
     if isinstance(content, str):
         return content
@@ -57,7 +63,7 @@ def answered(content: Any, body: Json, **more: Any) -> Json:
 
 
 class Window:
-    """Answers prompts with `part`, questions for a summary with `summary`; both are given the body.
+    """Answers prompts with `part` and summary requests with `summary`; both receive the body.
 
     `refused` and `summaries` are the bodies that were too long, and those that asked for a summary.
     """
@@ -82,5 +88,5 @@ class Window:
 
 
 def text_of(body: Json) -> str:
-    """Everything a request says, as one text to look for words in."""
+    """Return all text of a request, for searching."""
     return encode(body["messages"]).decode()

@@ -1,4 +1,7 @@
-"""Imports are read from prose and not from code; directives and paths from where they stand."""
+"""Imports in memory files are found in prose and not in code.
+
+Directives and path scopes are parsed.
+"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Facts are attachments with frozen words; what is told later is what was told then."""
+"""Facts are attachments with frozen text, which later requests repeat."""
 
 from clew.agent.context.facts import (
     MAX_TREE_LINES,

@@ -1,4 +1,4 @@
-"""Git is asked in a real repository; what it prints is read, told and bounded."""
+"""Git queries in a real repository: the output is parsed, reported and limited."""
 
 import asyncio
 import os
@@ -192,7 +192,7 @@ NAMES = (
 def test_a_name_at_which_git_waits_for_ever_holds_nobody_up(
     repository: Path, name: str, kind: str
 ) -> None:
-    """Nothing in it has a bound of its own: it is the limit of the test that would end it."""
+    """Git itself would wait forever here; the test's own time limit would end it."""
     path = repository / name
     path.parent.mkdir(parents=True, exist_ok=True)
     (path.parent / "new.py").write_text("1\n", "utf-8")

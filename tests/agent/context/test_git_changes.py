@@ -1,4 +1,4 @@
-"""What git says has changed: real repositories, and outputs that are cut or odd."""
+"""Changes that git reports: real repositories, and truncated or unusual output."""
 
 from pathlib import Path
 

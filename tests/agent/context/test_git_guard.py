@@ -1,4 +1,4 @@
-"""clew's own look at a repository starts nothing that the repository names, and still sees what there is."""
+"""clew's own git calls start no program that a repository names, and return the right data."""
 
 import json
 import os
@@ -18,7 +18,7 @@ __all__ = ["top"]
 
 
 def environment(folder: Path, *, trusted: bool = False) -> dict[str, str]:
-    """Variables with a home of their own, whose owner trusts `folder` or not."""
+    """Return variables with a home of their own, in which `folder` is trusted or not."""
     home = folder.parent / "home"
     store = home / ".claude" / "clew" / "trust.json"
     store.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def test_what_has_changed_is_seen_without_the_filter(top: Path) -> None:
 
 
 def test_the_filter_of_a_trusted_folder_has_its_say(top: Path) -> None:
-    """A filter that takes out what somebody's own work added: git shows nothing."""
+    """A filter removes what the user added, so git shows no change."""
     (top / ".gitattributes").write_text("a filter=f\n", "utf-8")
     run_git(top, "config", "filter.f.clean", "head -n 1")
     (top / "a").write_text("a\nmine\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Memory files: which speak, in which order, and why another does not."""
+"""Memory files: which are loaded, in which order, and why others are not."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Memory below the working folder is told beside the result that led there, once a conversation."""
+"""Memory below the working folder is sent once, with the result that touched its folder."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The memory folder: what is kept, what is proposed, and how much of it is told."""
+"""The memory folder: memories, proposals, and how much of them is sent."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a session began with is taken up again, and only what a person changed changes it."""
+"""The beginning of a session's requests is reused on resume, unless the user changes it."""
 
 from pathlib import Path
 

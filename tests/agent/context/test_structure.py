@@ -1,4 +1,4 @@
-"""The structure of a folder: kept, refreshed, told to those who want it."""
+"""The structure of a folder: cached, refreshed, and sent only if wanted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The standing instructions: small, the same every time, and of the tools that are there."""
+"""The system prompt: small, the same every time, and matching the available tools."""
 
 import pytest
 

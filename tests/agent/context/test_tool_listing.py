@@ -1,4 +1,4 @@
-"""Names of tools that can be loaded: told once, told again when they change."""
+"""Names of tools that can be loaded: announced once, and again when they change."""
 
 from clew.agent.context.facts import Fact, find_listed_tools, grouped, make_tool_listing_fact
 from clew.core.messages import factories

@@ -1,4 +1,4 @@
-"""`clew hooks`, as a process: what there is, and what it would say."""
+"""`clew hooks` as a process: lists hooks, and shows what they would return."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""All replies of one event: the strictest counts, and the log keeps each."""
+"""Replies of several hooks at one event: the strictest applies, and the log has all of them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Hooks as settings say them: the published examples are read as they stand, faults are told."""
+"""Hooks in settings: the published examples are parsed unchanged, and errors are reported."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which hooks an event calls, as the published table of matchers has it."""
+"""Which hooks an event calls, according to the published table of matchers."""
 
 import pytest
 

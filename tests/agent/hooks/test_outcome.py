@@ -1,4 +1,7 @@
-"""What a hook's word does to a decision: restrain anything, grant only what nothing holds back."""
+"""The effect of hooks on a decision.
+
+They can restrict anything, and allow only what no rule restricts.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What one hook said: exit codes and JSON, as the published contract reads them."""
+"""One hook's reply: exit codes and JSON, according to the published contract."""
 
 import json
 from typing import Any

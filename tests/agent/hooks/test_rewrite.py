@@ -1,4 +1,4 @@
-"""A replaced result: read as what it replaces, or not at all."""
+"""Replacements of tool results by hooks: converted to the tool's format, or rejected."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a conversation knows of its agents' ends, and what is told of one that was cut off."""
+"""What a conversation knows about the ends of its subagents, and its report of interrupted ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A folder of agents in the published layout, each driven through the real program and read by the SDK."""
+"""Subagents in the published layout, each run by the real program and read by the SDK."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def worked(home: Path, kind: str, words: str, *steps: Json) -> tuple[str, list[Json]]:
-    """What the session said at its end, and the requests of the agent, which is told `words`."""
+    """Return the session's last answer and the subagent's requests, for this prompt."""
     asked = {
         "go": [
             uses(agent("do it", subagent_type=kind)),

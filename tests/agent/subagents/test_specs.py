@@ -1,4 +1,4 @@
-"""What a definition of an agent says, whoever wrote it, and what an agent has by it."""
+"""Definitions of subagents from any source, and the tools that they grant."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Background tasks: begun, waited for, stopped, told of once, and gone with the session."""
+"""Background tasks: started, awaited, stopped, reported once, and ended with the session."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

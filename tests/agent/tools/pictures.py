@@ -1,4 +1,4 @@
-"""Pictures and documents for tests, made by hand where a test must not lean on a library."""
+"""Images and documents for tests, made by hand where a test must not depend on a library."""
 
 import io
 import struct
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def png(width: int, height: int, *, noise: bool = False) -> bytes:
-    """A PNG of one colour; with noise one that no compression makes small."""
+    """Return a PNG of one color, or with noise, which does not compress."""
     row = b"\0" + b"\x30\x60\x90" * width
     rows = row * height
     if noise:
@@ -39,7 +39,7 @@ def picture(form: str, size: tuple[int, int], mode: str = "RGB", **how: Any) -> 
 
 
 def pdf(pages: int, *, password: str = "") -> bytes:
-    """A document whose pages each say their number."""
+    """Return a PDF document whose pages each contain their number."""
     from pypdf import PdfWriter
     from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 

@@ -1,4 +1,7 @@
-"""Commands in the background: begun, polled, stopped, watched, and told of; by tool and by program."""
+"""Commands in the background.
+
+Started, polled, stopped, watched and reported, by tools and by the program.
+"""
 
 import asyncio
 import json
@@ -27,7 +30,7 @@ from tests.system.process.processes import lives, wait_ended
 
 
 class Yard:
-    """Commands that run while the test goes on: one loop for all of it."""
+    """Commands that run while the test continues, in one event loop."""
 
     def __init__(self, workshop: Workshop) -> None:
         self.shop = workshop
@@ -42,7 +45,7 @@ class Yard:
         return str(result.tool_use_result["backgroundTaskId"])
 
     async def printed(self, task_id: str, size: int) -> None:
-        """Waits until a task has printed so much."""
+        """Wait until a task has printed this much."""
         task = self.session.background.tasks.get(task_id)
         assert task is not None
         await asyncio.to_thread(until, lambda: task.output.size >= size, within_s=60)
@@ -119,7 +122,7 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, what ends at once has ended when it is looked at."""
+    """Wait for commands that end at once, however busy the machine is."""
     monkeypatch.setattr(background, "FIRST_LOOK_S", 60.0)
 
 

@@ -1,4 +1,4 @@
-"""Bash: commands in a real shell, through the door, with every ending told."""
+"""Bash: commands in a real shell, run like the model's calls, with every way of ending reported."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a command line does to the world: known to look, known to destroy, or neither."""
+"""Which command lines are known to change nothing, known to be destructive, or neither."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Edit and Write: exact, known, atomic, and everything else byte for byte as it was."""
+"""Edit and Write.
+
+Exact, only on files that were read, atomic, and without changing any other byte.
+"""
 
 import os
 import stat
@@ -275,7 +278,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "x y"]), max_size=14)
 
 
 def applied(text: str, hunks: list[dict[str, object]]) -> str:
-    """What a patch makes of a text; a reader of patches, to judge ours."""
+    """Apply a patch to a text: an independent reader of patches."""
     old = text.split("\n")
     if old[-1] == "":
         old.pop()

@@ -1,4 +1,4 @@
-"""Two hundred interrupted turns, and then a death: no process, descriptor, thread or file is left."""
+"""Two hundred interrupted turns and a kill leave no process, descriptor, thread or file."""
 
 import asyncio
 import os

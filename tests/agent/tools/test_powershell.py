@@ -1,4 +1,4 @@
-"""PowerShell where there is one; here a stand-in that shows what it was told and decodes it."""
+"""PowerShell if it is installed; here a stand-in that decodes and shows its arguments."""
 
 from pathlib import Path
 

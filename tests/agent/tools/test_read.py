@@ -1,4 +1,4 @@
-"""Read: numbered lines of any text, within bounds, and a record of what was seen."""
+"""Read: numbered lines of any text file, within limits, with a record of what was shown."""
 
 import os
 from hashlib import sha256

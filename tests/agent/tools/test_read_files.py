@@ -1,4 +1,4 @@
-"""The ledger forgets nothing; the cache of contents keeps within its budget."""
+"""Read records are never dropped; the cache of contents stays within its budget."""
 
 from itertools import pairwise
 

@@ -1,4 +1,7 @@
-"""Read of what is no text: pictures and documents within the service's limits, notebooks, folders."""
+"""Read for other files than text.
+
+Images and documents within the service's limits, notebooks, folders.
+"""
 
 import json
 from base64 import b64decode

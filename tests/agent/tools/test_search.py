@@ -1,4 +1,4 @@
-"""Glob and Grep: ripgrep and clew's own program give the same, and it is bounded."""
+"""Glob and Grep: ripgrep and clew's own program return the same results, within limits."""
 
 import asyncio
 import os

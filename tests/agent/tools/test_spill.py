@@ -1,4 +1,7 @@
-"""Results that are too long: two ends for the model, the whole in a file named by its content."""
+"""Results that are too long.
+
+Both ends for the model, and everything in a file named by its content.
+"""
 
 import asyncio
 import errno

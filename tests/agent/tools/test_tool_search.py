@@ -1,4 +1,4 @@
-"""Tools that are found before they are used: how they are found, and what they cost until then."""
+"""Deferred tools: how ToolSearch finds them, and what they cost until then."""
 
 import pytest
 from msgspec import Struct
@@ -15,7 +15,7 @@ class AskInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Late(Tool[AskInput]):
-    """A tool of somebody else, known by its name until it is looked for."""
+    """A tool of a server, known only by its name until it is loaded."""
 
     is_deferred = True
     input_type = AskInput

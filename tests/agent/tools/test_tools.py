@@ -1,4 +1,7 @@
-"""What all tools share: schemas and checks from one type, the door, the registry, the limits."""
+"""What all tools share.
+
+Schemas and validation from one type, failures, the registry, the limits.
+"""
 
 import asyncio
 import json
@@ -41,7 +44,7 @@ class NothingInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Odd(Tool[NothingInput]):
-    """Ends as it is told."""
+    """A tool that ends as its input says."""
 
     name = "Odd"
     description = "Ends as it is told"
@@ -279,7 +282,7 @@ class HangingInput(Struct, frozen=True, kw_only=True):
 
 
 class Hanging(Tool[HangingInput]):
-    """Never ends by itself; a thread of it ends when it is told to."""
+    """A tool that never ends; its thread ends on request."""
 
     name = "Hanging"
     description = "Hang"

@@ -1,4 +1,4 @@
-"""A session of tools in a folder of its own, for tests."""
+"""A session's tools in a separate folder, for tests."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def call_of(tool: Tool[Any], given: Any) -> BoundCall:
 
 
 class Workshop:
-    """Runs tools as the executor does: by name and raw input, through the door."""
+    """Runs tools by name and raw input, as the executor does."""
 
     def __init__(self, folder: Path, limits: ToolLimits | None = None) -> None:
         self.folder = folder

@@ -1,8 +1,8 @@
-"""Whole runs of `clew` on a machine that has no network but its loopback. `python -m tests.commands.doctor.alone HOME`.
+"""Runs `clew` on a machine that has no network except its loopback.
 
-Must run in a network namespace of its own: the counters of the kernel then speak of these runs only. They
-count each connection that was begun, each datagram that was sent (a look-up of a name is one), and each
-attempt to reach an address beyond the machine.
+`python -m tests.commands.doctor.alone HOME`. It must run in its own network namespace, so that the
+kernel's counters cover only these runs. They count each attempted connection, each datagram (such
+as a name lookup), and each attempt to reach an address outside the machine.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ def loopback_up() -> None:
 
 
 def counted(protocol: str, name: str) -> int:
-    """A counter of this namespace."""
+    """Return a counter of this namespace."""
     lines = Path("/proc/self/net/snmp").read_text("ascii").splitlines()
     names, values = (line.split() for line in lines if line.startswith(f"{protocol}: "))
     return int(values[names.index(name)])
@@ -40,7 +40,7 @@ def counted_6(name: str) -> int:
 
 
 def beyond() -> int:
-    """How often somebody tried to leave the machine."""
+    """Return how many attempts were made to reach another machine."""
     return counted("Ip", "OutNoRoutes") + counted_6("Ip6OutNoRoutes")
 
 
@@ -49,7 +49,7 @@ def datagrams() -> int:
 
 
 def prove_the_counters() -> None:
-    """There is no way out, and who tries one is counted: otherwise the rest would show nothing."""
+    """Check that an attempt to reach another machine fails and is counted."""
     before = beyond()
     for family, address in BEYOND:
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):

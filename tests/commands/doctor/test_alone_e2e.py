@@ -1,4 +1,4 @@
-"""Nothing but the API is contacted: shown by the kernel's own counters, in a network of loopback alone."""
+"""Only the API is contacted, according to the kernel's counters in a loopback-only network."""
 
 import subprocess
 import sys

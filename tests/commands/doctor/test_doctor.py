@@ -1,4 +1,4 @@
-"""`clew doctor` as a process: a sound setup, and one in which everything is broken."""
+"""`clew doctor` as a process: a healthy installation, and one in which everything is broken."""
 
 import json
 import re
@@ -21,7 +21,7 @@ FLOOD = f"Read(secret-{{{','.join(map(str, range(65)))}}})"
 
 
 def looked(home: Path, url: str, *args: str, **more: Any) -> dict[str, list[dict[str, str]]]:
-    """The findings by subject."""
+    """Return the findings by subject."""
     done = clew(home, url, "doctor", "--json", *args, **more)
     told = json.loads(done.stdout)
     assert done.returncode == (0 if told["ok"] else 1), done.stderr

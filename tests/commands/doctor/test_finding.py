@@ -1,4 +1,4 @@
-"""What an examination says, as lines."""
+"""Findings of `clew doctor` as lines."""
 
 from clew.commands.doctor.finding import (
     count_faults,

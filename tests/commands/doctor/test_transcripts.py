@@ -26,7 +26,7 @@ SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 
 
 class Home:
-    """A home with one session, and clew in it, bound by the rights of files."""
+    """A home with one session, and clew in it, subject to file permissions."""
 
     def __init__(self, folder: Path, server: LoopbackServer) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""`clew context`, as a process: the parts of the next request, held against the requests that went."""
+"""`clew context` as a process: the parts of the next request, compared with the requests sent."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`clew cost`, as a process, over sessions that real runs made; the server's own numbers judge."""
+"""`clew cost` as a process, over sessions of real runs, compared with the server's own numbers."""
 
 import json
 from decimal import Decimal
@@ -41,7 +41,7 @@ KEYS = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with two sessions: one that called tools, and one of another model."""
+    """Return a folder with two sessions: one with tool calls, and one with another model."""
     with serving(PLAN, strict=True) as server:
         clew(
             tmp_path, server.url, "-p", "look", "--model", SONNET, "--allowedTools", "Bash(echo:*)"

@@ -1,4 +1,4 @@
-"""The place that every test of a word begins in."""
+"""The config home and working folder of every test of `clew sessions`."""
 
 from pathlib import Path
 

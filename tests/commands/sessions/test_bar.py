@@ -1,4 +1,4 @@
-"""The bar: for who looks at a terminal, never in what is written for others."""
+"""The progress bar: shown on terminals only."""
 
 import os
 import pty

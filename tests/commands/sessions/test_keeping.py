@@ -1,4 +1,4 @@
-"""Archive, du, prune and stats: nothing goes but what was named, and that only after a yes."""
+"""Archive, du, prune and stats: only what was named is deleted, and only after confirmation."""
 
 import json
 import shutil

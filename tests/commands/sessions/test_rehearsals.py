@@ -1,4 +1,4 @@
-"""`clew sessions repair` and its rehearsal: what nothing can be rescued of, and that both say the same."""
+"""`clew sessions repair` and its dry run: both report the same, also for sessions beyond repair."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A project that was moved: its sessions are found again, and come along."""
+"""A moved project: its sessions are found and moved, too."""
 
 import json
 from pathlib import Path

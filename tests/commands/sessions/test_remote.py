@@ -1,4 +1,4 @@
-"""`clew sessions push` and `pull`: to a folder and home again, through the real command."""
+"""`clew sessions push` and `pull`: to a folder and back, with the real command."""
 
 import json
 from pathlib import Path

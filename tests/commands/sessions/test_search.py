@@ -1,4 +1,7 @@
-"""`clew sessions search` and `index`: what is found, with the index, without it, and half-way."""
+"""`clew sessions search` and `index`.
+
+Matches with the index, without it, and with a partial one.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A person's own models stand beside the known ones; a broken entry is named and left out."""
+"""Models from the user's settings extend the catalog; an invalid entry is reported and left out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model is found by every name it goes by, and never by one that only resembles it."""
+"""A model is found by each of its names, and never by a name that only resembles them."""
 
 import ast
 import importlib.util

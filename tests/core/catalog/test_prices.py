@@ -1,4 +1,4 @@
-"""Prices are exact, have dates, know long prompts, and are None where nobody knows them."""
+"""Prices are exact and dated, depend on the prompt's length, and are None if unknown."""
 
 from decimal import Decimal
 

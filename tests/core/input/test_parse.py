@@ -1,4 +1,4 @@
-"""What a line of input is, and which files it names."""
+"""How a line of input is classified, and which files it names."""
 
 import pytest
 from hypothesis import given

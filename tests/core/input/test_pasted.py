@@ -1,4 +1,4 @@
-"""What was pasted: told by its first bytes, put in its place in the prompt."""
+"""Pasted content: recognized by its first bytes, and inserted at its place in the prompt."""
 
 import pytest
 

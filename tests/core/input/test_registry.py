@@ -1,4 +1,4 @@
-"""Commands by name: found, added, nearly typed."""
+"""Commands by name: found, added, and suggested for a misspelled name."""
 
 from clew.core.input import Outcome, Registry, Show, SlashCommand
 

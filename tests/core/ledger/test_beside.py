@@ -1,4 +1,4 @@
-"""What a conversation beside a session changes in its state and its ledger."""
+"""How requests outside the conversation change the session's state and ledger."""
 
 from typing import Any
 

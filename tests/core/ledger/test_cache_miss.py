@@ -1,4 +1,7 @@
-"""Why the prompt cache missed: by the usage, the service's diagnostics, the time and clew's comparison."""
+"""Why the prompt cache missed.
+
+From usage, the service's diagnostics, the time, and clew's comparison.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -29,7 +32,7 @@ def said(kind: str | None, **more: Any) -> dict[str, Any]:
 
 
 def test_what_was_read_is_no_miss_whatever_the_service_compares() -> None:
-    """Diagnostics compare requests; whether the cache was read, the usage alone says."""
+    """Diagnostics compare requests; only the usage tells whether the cache was read."""
     whole = TokenCounts(cache_read=40_000, cache_write_5m=900)
     assert find_miss(CACHED, whole, said("messages_changed")) is None
     almost = TokenCounts(cache_read=39_900, cache_write_5m=900)

@@ -1,4 +1,4 @@
-"""Tokens before they are counted: anchored on the last answer, corrected by what was seen."""
+"""Token estimates: based on the last response, and corrected by what was counted."""
 
 from typing import Any
 

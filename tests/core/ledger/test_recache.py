@@ -1,4 +1,4 @@
-"""What a request costs whose beginning is no longer the cached one."""
+"""The cost of a request whose beginning is no longer cached."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""A session's state changes by events alone, and each is told."""
+"""A session's state changes only by events, and each is sent to the listeners."""
 
 from decimal import Decimal
 from typing import Any

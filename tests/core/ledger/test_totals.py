@@ -1,4 +1,4 @@
-"""The totals a session leaves behind: written, taken up, and never counted twice."""
+"""The totals that a session saves: restored by the next run, and never counted twice."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether keeping the prompt cache warm pays: by prices, by what waits usually take, within a budget."""
+"""Whether keeping the prompt cache warm saves money: by prices, by usual waits, within a budget."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""A conversation changes in three ways and in no other; what is recorded stays as it is."""
+"""A conversation changes in three ways only; recorded messages are never changed."""
 
 import ast
 import copy
@@ -112,7 +112,7 @@ MUTATORS = {
 
 
 def member_of_a_message(node: ast.AST) -> bool:
-    """`x["content"]`, `x.get("content")`, or anything below."""
+    """Return whether an expression is `x["content"]`, `x.get("content")`, or anything below."""
     if isinstance(node, ast.Subscript):
         named = isinstance(node.slice, ast.Constant) and node.slice.value in OF_A_MESSAGE
         return named or member_of_a_message(node.value)
@@ -127,7 +127,7 @@ def member_of_a_message(node: ast.AST) -> bool:
 
 
 def is_new(value: ast.AST) -> bool:
-    """An object that its expression makes: `{...}`, `dict(...)`, `a | b`."""
+    """Return whether an expression creates an object: `{...}`, `dict(...)`, `a | b`."""
     called = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
     return (
         isinstance(value, ast.Dict)
@@ -137,7 +137,7 @@ def is_new(value: ast.AST) -> bool:
 
 
 def made_here(tree: ast.AST) -> set[tuple[str, int]]:
-    """Names that a function gives to nothing but objects it makes, by the function's lines."""
+    """Return the names to which a function assigns only objects that it creates."""
     made: set[tuple[str, int]] = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -153,7 +153,7 @@ def made_here(tree: ast.AST) -> set[tuple[str, int]]:
 
 
 def writes(tree: ast.AST) -> list[int]:
-    """Lines that write into a member of a message which they did not make themselves."""
+    """Yield the lines that write into a member of a message that the function did not create."""
     found: list[tuple[ast.AST, int]] = []
     for node in ast.walk(tree):
         targets: list[ast.AST] = []
@@ -208,7 +208,7 @@ def test_messages_are_changed_at_three_points_and_nowhere_else() -> None:
 
 
 class Message(dict[str, Any]):
-    """A message that can be watched."""
+    """A message that reports writes."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""How many of something, in words."""
+"""Counts in words."""
 
 import pytest
 

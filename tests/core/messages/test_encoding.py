@@ -1,4 +1,4 @@
-"""JSON of any writer is read; what is written can be read by any reader."""
+"""JSON of any writer can be read, and every reader can read what clew writes."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Factories make whole messages that keep their invariants."""
+"""Factories make complete messages that keep their invariants."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tags of clew's own in text of others: found however they are spelled, and given back byte for byte."""
+"""clew's own tags in text from elsewhere: found in any spelling, and restored byte for byte."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is wrong with a message is said, and nothing is said of one that a factory made."""
+"""Faults of messages are found, and messages from factories have none."""
 
 import itertools
 from typing import Any

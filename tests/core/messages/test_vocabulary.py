@@ -1,4 +1,4 @@
-"""Views name what is there, are total over anything, and change nothing."""
+"""Views name the fields of any object, never raise, and change nothing."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ VIEWS += list(blocks.BLOCKS.values())
 
 
 def read_everything(view: View) -> dict[str, Any]:
-    """Every public name of a view, read."""
+    """Read every public name of a view."""
     names = [n for n in dir(type(view)) if not n.startswith("_") and n not in ("tag", "roles")]
     read = {name: getattr(view, name) for name in names}
     return {name: list(v()) if callable(v) else v for name, v in read.items()}

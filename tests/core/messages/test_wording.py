@@ -1,4 +1,4 @@
-"""What a person is shown of words that were written for the model."""
+"""What the user sees of text that was written for the model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Short words for histories in tests."""
+"""Short constructors for histories in tests."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def attachment(*rendered: Any, role: str = "user", uuid: str = "t", **payload: A
 
 
 def as_entries(messages: list[dict[str, Any]], model: str = "claude-x") -> list[Entry]:
-    """The messages of a request as a history that says the same."""
+    """Return a history that is equivalent to the messages of a request."""
     entries: list[Entry] = []
     for number, message in enumerate(messages):
         role, content = message["role"], message["content"]
@@ -67,7 +67,7 @@ def as_entries(messages: list[dict[str, Any]], model: str = "claude-x") -> list[
 
 
 def told(messages: list[dict[str, Any]]) -> list[str]:
-    """A request in short: who says what, `?id` a call, `!id` a result."""
+    """Return a request in short form: `?id` is a call, `!id` a result."""
     return [f"{m['role'][0]}: {' '.join(map(_short, m['content']))}" for m in messages]
 
 

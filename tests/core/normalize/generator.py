@@ -1,7 +1,8 @@
-"""Hostile histories from a seed: conversations as they happen, then damaged in every way we could name.
+"""Damaged histories from a seed: realistic conversations with every kind of damage we know of.
 
-`history(random)` gives the entries of one chain. About a third are ordinary talk with tools, attachments,
-interruptions and compactions; the rest are cut, shuffled, doubled, stripped and filled with junk.
+`history(random)` returns the entries of one chain. About a third are ordinary conversations with
+tools, attachments, interruptions and compactions; the others are cut, shuffled, duplicated,
+stripped and filled with junk.
 """
 
 import base64
@@ -407,7 +408,7 @@ def _odd_entry(w: _Writer) -> None:
 
 
 def _damage(random: Random, entries: list[Entry]) -> list[Entry]:
-    """Crashes, lost lines, lines out of order, doubled lines, fields gone."""
+    """Damage entries: crashes, lost lines, lines out of order, duplicates, missing fields."""
     for _ in range(random.randrange(4)):
         if not entries:
             break

@@ -1,4 +1,4 @@
-"""What a person takes out of a conversation: whatever the range, the request is one the API takes."""
+"""Edits of the context: whatever the range, the request stays valid."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ DEEP = [range(start, start + 2_500) for start in range(2_000_000, 2_020_000, 2_5
 
 
 def edited(entries: list[dict[str, Any]], random: Random) -> Edits:
-    """Some edits of any ranges of a history, as a person may name them."""
+    """Return a history with edits of random ranges, as a user may name them."""
     edits = NO_EDITS
     for _ in range(random.randint(0, 4)):
         if not entries:

@@ -1,4 +1,4 @@
-"""What each thing that happens to a conversation makes of the next request."""
+"""The next request after each thing that can happen to a conversation."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a screen is given: every block once, calls with what belongs to them."""
+"""Items for the screen: every block once, and calls with their results and hooks."""
 
 from random import Random
 from typing import Any

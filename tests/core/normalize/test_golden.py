@@ -1,7 +1,7 @@
-"""One conversation as each family of models is sent it, compared with the files in `golden/`.
+"""One conversation in the requests to each family of models, compared with the files in `golden/`.
 
-After a wanted change: `CLEW_GOLDEN=write python -m pytest tests/core/normalize/test_golden.py`, and read the
-difference before you keep it.
+After an intended change: `CLEW_GOLDEN=write python -m pytest tests/core/normalize/test_golden.py`,
+and review the difference.
 """
 
 import json

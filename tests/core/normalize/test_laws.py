@@ -1,4 +1,7 @@
-"""The laws of requests, over seeded hostile histories: every request valid, every prefix stable."""
+"""The laws of requests, over seeded damaged histories.
+
+Each request is valid, each prefix is stable.
+"""
 
 from random import Random
 from typing import Any
@@ -47,7 +50,7 @@ def _hold_the_laws(seed: int) -> None:
 
 
 def _as_judged(messages: list[dict[str, Any]], tools: Any) -> dict[str, Any]:
-    """A body for the loopback service's judge, which knows fewer kinds of block than may be sent."""
+    """Return a body for the loopback service, which knows fewer block kinds than may be sent."""
 
     def known(block: dict[str, Any]) -> dict[str, Any]:
         if block["type"] == "mcp_tool_use":
@@ -89,7 +92,7 @@ def _growing_is_the_same(
 def _the_prefix_stays(
     entries: list[Entry], target: Target, tools: Any, random: Random, seed: int
 ) -> None:
-    """What an answered request said stands at the beginning of every later one."""
+    """Check that an answered request is the beginning of every later one."""
     answered = [at for at in range(len(entries)) if _answers(entries, at)]
     if not answered:
         return

@@ -1,4 +1,4 @@
-"""Results of tools in a request hold no tag of clew's own, and clew's own tags bear the conversation's nonce."""
+"""Tool results in a request contain none of clew's tags, and clew's own tags have the nonce."""
 
 from typing import Any
 

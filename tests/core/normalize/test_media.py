@@ -1,4 +1,4 @@
-"""Pictures are told apart and measured by their first bytes."""
+"""Images are recognized and measured by their first bytes."""
 
 import base64
 import struct

@@ -1,4 +1,4 @@
-"""Which tools a request offers, with receivers that know deferred definitions and with others."""
+"""The tools that a request offers, for services with and without deferred definitions."""
 
 from typing import Any
 

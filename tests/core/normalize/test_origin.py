@@ -1,4 +1,4 @@
-"""What a service wrote goes back to it alone, and in the form that it accepts."""
+"""A service's own items return only to that service, in the form that it accepts."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""The rule on preserved thinking, case by case: what a thought is bound to, and what becomes of it."""
+"""The rule on preserved thinking, case by case.
+
+What a block is bound to, and when it is omitted.
+"""
 
 from typing import Any
 

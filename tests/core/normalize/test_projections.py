@@ -1,4 +1,4 @@
-"""The same history for Bedrock's Converse and for chat completions, and back again without loss."""
+"""The same history for Bedrock's Converse and for chat completions, and back without loss."""
 
 import base64
 import copy
@@ -268,7 +268,7 @@ def test_every_history_is_valid_for_both_at_depth(start: int, record_property: A
 
 
 def test_a_conversation_moves_to_another_model_and_back_without_loss() -> None:
-    """A's thinking waits in the log while B answers, and goes back to A as it was."""
+    """A's thinking stays in the log while B answers, and returns to A unchanged."""
     home = Target()
     said = [user("hi"), answer("m1", thought(), call("toolu_1")), user(result("toolu_1"))]
     first = for_api(said, home).messages

@@ -1,4 +1,4 @@
-"""What a history needed, in words that a person can read."""
+"""Repairs of a history, described for the user."""
 
 from clew.core.normalize.repairs import Repair, describe_repairs
 

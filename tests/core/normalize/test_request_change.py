@@ -1,4 +1,4 @@
-"""What of a request's beginning changed, in words."""
+"""Descriptions of changes at the beginning of a request."""
 
 from typing import Any
 

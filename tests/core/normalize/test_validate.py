@@ -1,4 +1,4 @@
-"""The validator names each thing the service would refuse, with its rule and place, and never raises."""
+"""The validator reports what the service would reject, with rule and place, and never raises."""
 
 from typing import Any
 

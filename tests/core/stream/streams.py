@@ -1,4 +1,4 @@
-"""Streams to test with: builders in a line each, and generated answers of every shape."""
+"""Streams for tests: short constructors, and generated answers of every shape."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -87,7 +87,7 @@ def accumulator(taken: Iterable[str] = ()) -> Accumulator:
 
 
 def run(events: Iterable[Json | StreamFault], taken: Iterable[str] = ()) -> list[AnswerEvent]:
-    """All that one answer's accumulator says, the end of the stream included."""
+    """Return all events of an answer's accumulator, including those at the end of the stream."""
     machine = accumulator(taken)
     out = [out for event in events for out in machine.feed(event)]
     return out + machine.close()
@@ -103,7 +103,7 @@ def faults(events: Iterable[Any]) -> list[str]:
 
 
 def judged(told: list[AnswerEvent]) -> list[str]:
-    """The ids of the calls on which there is a verdict, in the order of their blocks."""
+    """Return the IDs of the calls with a verdict, in the order of their blocks."""
     verdicts = [e for e in told if isinstance(e, ToolUseReady | ToolUseUnusable)]
     return [e.block["id"] for e in sorted(verdicts, key=lambda e: e.index)]
 

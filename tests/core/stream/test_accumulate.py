@@ -1,4 +1,4 @@
-"""From events to the finished message: what is complete, what was wrong, what may run."""
+"""From events to the finished message: what is complete, what is invalid, which calls may run."""
 
 from decimal import Decimal
 from typing import Any

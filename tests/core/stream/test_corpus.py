@@ -1,8 +1,8 @@
-"""Streams as they break in the field: each file of `corpus/` and what must come of it.
+"""Streams that broke in practice: each file of `corpus/`, and the expected outcome.
 
-`corpus/outcomes.json` says for each file which faults are told, what the message keeps, which calls
-may run. After a wanted change of behaviour: `python -m tests.core.stream.test_corpus` writes it anew, to
-be read before it is committed.
+`corpus/outcomes.json` has, for each file, the reported faults, the blocks that are kept, and the
+calls that may run. After an intended change, `python -m tests.core.stream.test_corpus` writes it
+again; review the difference before you commit it.
 """
 
 import json
@@ -39,7 +39,7 @@ def told(chunks: Iterable[bytes], *, merge: bool) -> list[AnswerEvent]:
 
 
 def outcome(events: list[AnswerEvent]) -> dict[str, Any]:
-    """What a person would want to know about the answer."""
+    """Return the facts about an answer that a user would want to know."""
     kept: dict[str, Any] = {"faults": [], "ready": {}, "unusable": {}, "dropped": []}
     for event in events:
         match event:

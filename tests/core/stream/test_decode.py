@@ -1,4 +1,4 @@
-"""From bytes to event dicts: nothing lost, nothing invented, any cut the same."""
+"""From bytes to event dicts: nothing is lost or invented, however the bytes are split."""
 
 import json
 from decimal import Decimal

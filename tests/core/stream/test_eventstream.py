@@ -1,4 +1,7 @@
-"""AWS event-stream frames: equal to botocore's reading, from any cuts; a frame that lies is a value."""
+"""AWS event-stream frames.
+
+The same result as botocore, for any split; an invalid frame is a value.
+"""
 
 import struct
 from binascii import crc32

@@ -1,4 +1,4 @@
-"""What a model has no business to send becomes a text; the whole of it is kept beside the words."""
+"""Blocks that a model must not send become text; the complete block is kept next to it."""
 
 from typing import Any
 

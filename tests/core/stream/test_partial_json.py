@@ -1,4 +1,4 @@
-"""Tool input in pieces: strict where it may run, tolerant where it is only looked at."""
+"""Tool input in pieces: parsed strictly before a call runs, leniently for display."""
 
 import json
 import subprocess

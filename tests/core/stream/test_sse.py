@@ -1,4 +1,4 @@
-"""Server-sent events by the letter, whole or byte by byte."""
+"""Server-sent events according to the specification, whole or byte by byte."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A whole message goes the same way as a streamed one."""
+"""A complete message has the same result as a streamed one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Frames fit: what is too long is shortened where it is longest, and a frame stays readable."""
+"""Frames within the limit: the longest texts are shortened, and the frame stays valid."""
 
 import json
 

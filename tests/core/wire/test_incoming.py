@@ -1,4 +1,4 @@
-"""Every line of a host is a value: understood, ignored, or malformed with the reason."""
+"""Every line of a host is a value: understood, ignored, or malformed with a reason."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The frame that tells a host how far a call is."""
+"""The frame that reports a call's progress to a host."""
 
 from clew.core import wire
 

@@ -1,4 +1,4 @@
-"""A host's answer to the question for permission: yes, no, or of no use."""
+"""A host's answer to a permission request: allow, deny, or unusable."""
 
 from typing import Any
 

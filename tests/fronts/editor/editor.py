@@ -1,4 +1,7 @@
-"""An editor in a few lines: starts `clew acp`, asks, answers what it is asked, keeps what it is told."""
+"""A small editor for tests.
+
+Starts `clew acp`, sends requests, answers clew's, and keeps the updates.
+"""
 
 import json
 from collections.abc import Callable
@@ -13,7 +16,7 @@ Answerer: TypeAlias = Callable[[Json], Json]
 
 
 class Editor(Piped):
-    """A running `clew acp`. `told` are the updates that came so far, `asked` the requests."""
+    """A running `clew acp`. `told` are the updates so far, `asked` the requests."""
 
     def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
         super().__init__(home, url, "acp", *args, environ=environ)
@@ -30,13 +33,13 @@ class Editor(Piped):
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def begin(self, method: str, /, **params: Any) -> int:
-        """Sends a request and does not wait for its answer."""
+        """Send a request without waiting for its answer."""
         self._last_id += 1
         self.send(id=self._last_id, method=method, params=params)
         return self._last_id
 
     def ask(self, method: str, /, **params: Any) -> Json:
-        """The result of a request; an error is one of the test."""
+        """Return the result of a request; an error fails the test."""
         answer = self.answer(self.begin(method, **params))
         assert "result" in answer, answer
         result: Json = answer["result"]
@@ -65,13 +68,13 @@ class Editor(Piped):
     # -- what it hears
 
     def answer(self, identity: int) -> Json:
-        """Reads until the answer to a request came; answers what is asked meanwhile."""
+        """Read until the answer to a request arrives; answer clew's requests in the meantime."""
         while identity not in self._results:
             self._read()
         return self._results.pop(identity)
 
     def until(self, holds: Callable[[Json], Any]) -> Json:
-        """Reads until an update came for which it holds."""
+        """Read until an update for which the condition is true."""
         before = len(self.told)
         while True:
             for update in self.told[before:]:
@@ -102,7 +105,7 @@ class Editor(Piped):
             self.asked.append(message)
 
     def end(self) -> int:
-        """Says nothing more and waits for the exit."""
+        """Close the input and wait for the exit."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
@@ -126,7 +129,7 @@ def words(text: str) -> Json:
 
 
 def chosen(option: str) -> Answerer:
-    """Answers a question for permission with the first option of a kind, or of that id."""
+    """Answer a permission request with the first option of a kind, or with that ID."""
 
     def answer(params: Json) -> Json:
         found = next(o for o in params["options"] if option in (o["kind"], o["optionId"]))

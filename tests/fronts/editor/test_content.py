@@ -1,4 +1,4 @@
-"""Content on its way in and out of an editor, and calls as it shows them."""
+"""Content from and to an editor, and how it shows calls."""
 
 import base64
 

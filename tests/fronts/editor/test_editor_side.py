@@ -81,7 +81,7 @@ def test_a_file_the_editor_does_not_know_is_read_from_the_disk(tmp_path: Path) -
 
 
 class Terminals:
-    """An editor's terminals; not `ends`: the turn is cancelled while a command runs."""
+    """An editor's terminals. Without `ends`, the turn is cancelled while a command runs."""
 
     def __init__(self, editor: Editor, *, ends: bool = True) -> None:
         self.editor = editor
@@ -179,7 +179,7 @@ def test_an_editor_that_opens_no_terminal_is_told_to_the_model(tmp_path: Path) -
 def test_a_command_that_nobody_was_asked_about_does_not_run_in_the_editors_terminal(
     tmp_path: Path,
 ) -> None:
-    """Behind it are no walls."""
+    """It runs without a sandbox."""
     with serving(running("echo hi"), strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize(terminal=True)
         terminals = Terminals(editor)

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Person:
-    """The client's side: keeps the updates, and answers what it is asked with one kind of option."""
+    """The client: keeps the updates, and answers requests with one kind of option."""
 
     def __init__(self, kind: str = "allow_once") -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""MCP servers that an editor brings along: programs, and servers in the editor itself."""
+"""MCP servers from an editor: programs, and servers in the editor itself."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def test_a_program_is_started_as_the_editor_describes_it(tmp_path: Path) -> None
 
 
 class Buffers:
-    """A server in the editor. `before` is asked of clew in the middle of a call."""
+    """A server in the editor. In the middle of a call, it sends `before` to clew."""
 
     def __init__(self, editor: Editor) -> None:
         self.editor = editor

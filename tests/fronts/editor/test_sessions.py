@@ -1,4 +1,4 @@
-"""Sessions of an editor: begun, listed, loaded, resumed, forked, closed; what may be set of one."""
+"""Sessions of an editor: created, listed, loaded, resumed, forked, closed, and their options."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""clew in an editor: sessions, prompts, permission, and the way a turn ends, through the real process."""
+"""clew in an editor, as a real process: sessions, prompts, permissions, and how a turn ends."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A model that answers each conversation by what was asked in it: the session's, and its agents'."""
+"""A model that answers each conversation by its prompt: the session's, and its subagents'."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ Answer: TypeAlias = Json | Callable[[Json], Json]
 
 
 def by_prompt(answers: Mapping[str, list[Answer]]) -> Callable[[Json], Json]:
-    """The n-th answer for the last prompt that begins so; a prompt nobody expected is told back."""
+    """Return the n-th answer for a prompt that begins this way; an unexpected prompt is echoed."""
 
     def answer(body: Json) -> Json:
         prompt, rounds = asked(body["messages"])
@@ -23,7 +23,7 @@ def by_prompt(answers: Mapping[str, list[Answer]]) -> Callable[[Json], Json]:
 
 
 def asked(messages: list[Json]) -> tuple[str, int]:
-    """The last prompt, and how many answers stand behind it."""
+    """Return the last prompt, and how many answers follow it."""
     rounds = 0
     for message in reversed(messages):
         if message["role"] == "assistant":
@@ -48,7 +48,7 @@ def uses(*calls: Json) -> Json:
 
 
 def once_heard(words: str, answer: Json) -> Answer:
-    """Answers when it has been told `words`, however many steps that takes."""
+    """Answer once the conversation contains `words`, however many steps that takes."""
 
     def look(body: Json) -> Json:
         if words in json.dumps(body["messages"], ensure_ascii=False):
@@ -61,7 +61,7 @@ def once_heard(words: str, answer: Json) -> Answer:
 
 
 def results(body: Json) -> list[str]:
-    """What the results of the last message say, as text."""
+    """Return the results in the last message as text."""
     blocks = body["messages"][-1]["content"]
     return [
         content

@@ -1,4 +1,4 @@
-"""A loopback service that speaks chat completions, and refuses what OpenAI's would refuse."""
+"""A loopback service for chat completions, which rejects what OpenAI's service would reject."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def words(text: str) -> list[Json]:
 
 
 def calls(*wanted: tuple[str, str, Json], saying: str = "") -> list[Json]:
-    """Calls whose arguments come in pieces, side by side."""
+    """Calls whose arguments arrive in interleaved pieces."""
     begun = [
         {"index": i, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
         for i, (call_id, name, _) in enumerate(wanted)
@@ -73,7 +73,7 @@ def calls(*wanted: tuple[str, str, Json], saying: str = "") -> list[Json]:
 
 
 def refusal(body: Json) -> str:
-    """What the service would find wrong with a request."""
+    """Return what the service would reject in a request."""
     wrong = [str(one) for one in openai_faults(body)]
     known = {
         "model",

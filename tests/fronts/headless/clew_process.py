@@ -38,7 +38,7 @@ def clew(
     environ: dict[str, str] | None = None,
     **more: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """One run of `clew ARGS` in `home/work`, to its end."""
+    """Run `clew ARGS` in `home/work` to its end."""
     work = home / "work"
     work.mkdir(exist_ok=True)
     variables = environment(home, url) | (environ or {})
@@ -53,7 +53,7 @@ def clew(
 
 
 def until(holds: Callable[[], bool], *, within_s: float = 30) -> None:
-    """Waits for a condition, bounded; looks again as soon as another process had its turn."""
+    """Wait for a condition, within limits; check again whenever another process has run."""
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "the condition did not come about"

@@ -1,4 +1,4 @@
-"""The disks of tests/record/transcript/disk.py below the real program: its log writes to one of them, and nothing else differs."""
+"""The disks of tests/record/transcript/disk.py, to which the real program's log writes."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ clew.record.transcript.log.Files = partial(disks.{kind}, *{args!r}, **{more!r})
 
 
 class Cut(Powered):
-    """What a power cut would leave of each file at any moment lies in a folder, under the file's name."""
+    """A folder that contains, for each file, what a power cut would leave of it at the moment."""
 
     def __init__(self, left: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Cut(Powered):
 
 
 class Failing(Faulty):
-    """Fails at a call as `Faulty` does, and leaves how many calls there were in a file."""
+    """Fails at a call, as `Faulty` does, and writes the number of calls to a file."""
 
     def __init__(self, n: int, under: str, calls: str, **more: Any) -> None:
         super().__init__(n, under=Path(under), **more)
@@ -58,7 +58,7 @@ class Failing(Faulty):
 
 
 class Slow(Files):
-    """Nothing is durable for as long as a file is there; another says that somebody waits."""
+    """Makes nothing durable while a file exists; another file reports that a caller waits."""
 
     def __init__(self, while_there: str) -> None:
         self._held = Path(while_there)
@@ -77,7 +77,7 @@ def laid_below(
     *args: Any,
     **more: Any,
 ) -> None:
-    """Every clew that begins from here on has such a disk."""
+    """Let every clew that starts from now on use such a disk."""
     folder.mkdir(exist_ok=True)
     before = _BEFORE.format(kind=kind.__name__, args=args, more=more)
     (folder / "sitecustomize.py").write_text(before, "utf-8")

@@ -1,4 +1,4 @@
-"""A host program in a few lines: starts clew, writes lines of JSON, reads frames."""
+"""A small host program: starts clew, writes lines of JSON, reads frames."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ BASE = ("--output-format", "stream-json", "--verbose", "--input-format", "stream
 
 
 class Hosted(Piped):
-    """A running clew. `frames` are all that came so far, in their order."""
+    """A running clew. `frames` are all frames so far, in order."""
 
     def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
         super().__init__(home, url, *BASE, *args, environ=environ)
@@ -25,7 +25,7 @@ class Hosted(Piped):
         self.send(type="user", message={"role": "user", "content": content}, **fields)
 
     def ask(self, subtype: str, **fields: Any) -> Json:
-        """Sends a control request and waits for its answer."""
+        """Send a control request and wait for its answer."""
         request_id = f"req_{len(self.frames)}_{subtype}"
         request = {"subtype": subtype, **fields}
         self.send(type="control_request", request_id=request_id, request=request)
@@ -44,7 +44,7 @@ class Hosted(Piped):
         self.send(type="control_response", response=held)
 
     def until(self, holds: Callable[[Json], Any]) -> Json:
-        """Reads frames up to the first for which it holds; what ends before is an error."""
+        """Read frames up to the first for which the condition is true; fail if clew ends before."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             frame: Json = json.loads(line)
@@ -57,13 +57,13 @@ class Hosted(Piped):
         return self.until(lambda f: f["type"] == "result")
 
     def request(self, subtype: str) -> Json:
-        """The next control request of clew's."""
+        """Return the next control request from clew."""
         return self.until(
             lambda f: f["type"] == "control_request" and f["request"]["subtype"] == subtype
         )
 
     def end(self) -> int:
-        """Says nothing more and waits for the exit; the rest of the frames is read."""
+        """Close the input, read the remaining frames, and wait for the exit."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()

@@ -1,4 +1,4 @@
-"""A clew that is spoken to through its pipes: started, written to, killed if a test leaves it."""
+"""A clew process with pipes: started, written to, and killed if a test leaves it running."""
 
 import contextlib
 import subprocess
@@ -12,7 +12,7 @@ from tests.fronts.headless.forked import Forked
 
 
 class Piped:
-    """One `clew ARGS` in `HOME/work`; what it says of itself is in a file of its own."""
+    """A running `clew ARGS` in `HOME/work`; its standard error goes to a file."""
 
     def __init__(self, home: Path, url: str, *args: str, environ: Mapping[str, str]) -> None:
         self.work = home / "work"

@@ -1,4 +1,4 @@
-"""clew as somebody whom the rights of files bind, whoever runs the tests: root without what root may do."""
+"""Runs clew as a user to whom file permissions apply, even if root runs the tests."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ if os.geteuid() == 0:
 
 
 def binding(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Every clew that begins from here on may do no more than the rights say."""
+    """Apply file permissions to every clew that starts from now on."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_BEFORE, "utf-8")
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{_REPOSITORY}")

@@ -1,8 +1,8 @@
-"""Sessions that are left and gone on with: thirty and more ways, each through the real program.
+"""Sessions that are left and resumed in more than thirty ways, each with the real program.
 
-A sitting runs `clew -p` in a folder of its own against a scripted model and keeps every request. What
+A sitting runs `clew -p` in its own folder against a scripted model and records every request. What
 counts is the beginning of a request as the service caches it: system, tools and messages, block by
-block. `python -m tests.fronts.headless.sittings` writes the golden logs of those that have none yet.
+block. `python -m tests.fronts.headless.sittings` writes the golden logs that do not exist yet.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ NEWER = (
 
 
 def beginning(body: Json) -> list[str]:
-    """A request as the service caches it, in pieces: the shorter one of two must begin the longer."""
+    """Return a request in the pieces that the service caches, to compare the beginnings."""
     pieces = [*(body.get("tools") or []), *(body.get("system") or [])]
     said = ""
     for message in body["messages"]:
@@ -59,7 +59,10 @@ def digest(pieces: list[str]) -> str:
 
 
 class Sitting:
-    """One session in one folder; `expected` names, for a request, the earlier one it begins as."""
+    """One session in one folder.
+
+    `expected` maps a request to the earlier one that it must begin like.
+    """
 
     def __init__(self, home: Path, server: LoopbackServer) -> None:
         self.home = home
@@ -72,7 +75,7 @@ class Sitting:
         self.environ = environment(home, server.url)
 
     def say(self, prompt: str, *args: str, stdin: bytes | None = None) -> str:
-        """The session's first prompt."""
+        """Send the session's first prompt."""
         return self.run("-p", prompt, *FREE, "--session-id", self.session, *args, stdin=stdin)
 
     def go_on(self, prompt: str, *args: str, cwd: Path | None = None) -> str:
@@ -93,7 +96,7 @@ class Sitting:
         return done.stdout.decode()
 
     def run_newer(self, *args: str) -> None:
-        """The same with a clew of another version, which has other instructions."""
+        """Run a clew of another version, which has other instructions."""
         subprocess.run(
             [sys.executable, "-c", NEWER, *args],
             cwd=self.work,
@@ -105,7 +108,7 @@ class Sitting:
         )
 
     def stopped(self, prompt: str, number: int, when: Callable[[], bool], *args: str) -> None:
-        """A run that is ended by a signal once `when` holds."""
+        """Run clew and end it with a signal once `when` is true."""
         process = forked.Forked(
             ("-p", prompt, *FREE, *args),
             cwd=self.work,
@@ -144,7 +147,7 @@ class Sitting:
         return [r.body for r in self.server.requests if isinstance(r.body, dict)]
 
     def broken_prefixes(self) -> list[str]:
-        """Every request that does not begin as the one before it, but for those expected to."""
+        """Return the requests that do not begin like the one before, except the expected ones."""
         told = []
         all_pieces = [beginning(body) for body in self.bodies]
         for n in range(1, len(all_pieces)):
@@ -161,7 +164,7 @@ class Sitting:
 
 
 class Told:
-    """One way a session is left: what the model says, and what happens up to the last prompt."""
+    """One way to leave a session: the model's script, and the steps up to the last prompt."""
 
     def __init__(self, play: Callable[[Sitting], None], answers: list[Any]) -> None:
         self.play = play
@@ -521,7 +524,7 @@ def compacted(it: Sitting) -> None:
 
 @sitting()
 def of_another_program(it: Sitting) -> None:
-    """A log without one line of clew's own; from its first prompt here on it stands."""
+    """A log without any line of clew's; its prefix is stable from its first prompt here on."""
     it.say("Hello")
     kept = [e for e in it.entries() if e["type"] in ("user", "assistant")]
     kept[0]["parentUuid"] = None
@@ -554,7 +557,7 @@ PNG = bytes.fromhex(
 
 
 def go_on_golden(name: str, home: Path, server: LoopbackServer) -> tuple[Sitting, str]:
-    """The golden log of a sitting, resumed by this clew; the digest of the request that it made."""
+    """Resume the golden log of a sitting with this clew, and return a digest of the request."""
     it = Sitting(home, server)
     folder = home / "config" / "projects" / "-home-ada-work"
     prompts = home / "config" / "clew" / "prompts"
@@ -572,14 +575,14 @@ def go_on_golden(name: str, home: Path, server: LoopbackServer) -> tuple[Sitting
 
 
 def arguments() -> dict[str, tuple[str, ...]]:
-    """What some of them are always started with."""
+    """Return the arguments that some sittings are always started with."""
     rhymes = ("--append-system-prompt", "Answer in rhymes.")
     always = dict.fromkeys(SITTINGS, ()) | {"words_of_the_command_line": rhymes}
     return always | {"a_call_that_is_denied": ("--disallowed-tools", "Bash(touch *)")}
 
 
 def write_golden(name: str) -> str:
-    """Plays a sitting up to its last prompt and keeps its log, without the names of this machine."""
+    """Play a sitting up to its last prompt, and keep its log without names of this machine."""
     told = SITTINGS[name]
     with TemporaryDirectory() as folder, told.serving() as server:
         it = Sitting(Path(folder), server)

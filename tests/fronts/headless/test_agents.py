@@ -1,4 +1,4 @@
-"""Agents through the real program: a conversation of their own, told to hosts, kept on disk."""
+"""Subagents in the real program: separate conversations, reported to hosts and stored on disk."""
 
 import contextlib
 import json
@@ -101,7 +101,7 @@ def test_what_agents_cost_is_the_sessions(tmp_path: Path) -> None:
 
 
 def test_a_budget_holds_what_agents_spend(tmp_path: Path) -> None:
-    """What an agent spent ends its own conversation and the session's, at the next request."""
+    """A subagent's costs end its own conversation and the session's, at the next request."""
     dear = {"input_tokens": 1_000_000, "output_tokens": 1}
     says = LOOKS | {
         "look around": [
@@ -484,7 +484,7 @@ def test_a_call_that_nobody_can_approve_is_denied_to_an_agent_in_words_of_its_ow
 
 
 def heard(text: str) -> Callable[[Json], Json]:
-    """An answer that says whether the conversation holds a text by now."""
+    """Return an answer that says whether the conversation contains a text by now."""
     return lambda body: {"text": f"{text}: {text in json.dumps(body['messages'])}"}
 
 
@@ -864,7 +864,7 @@ def test_an_agent_begins_with_its_skills_and_its_notes(tmp_path: Path) -> None:
 
 
 def test_agents_that_work_at_once_share_what_is_left_of_the_budget(tmp_path: Path) -> None:
-    """Each response is as long as the request allows, so not all three agents get one."""
+    """Each response may be as long as the request allows, so not all three agents get one."""
 
     def longest(body: Json) -> Json:
         return {"text": "gold", "usage": {"input_tokens": 9, "output_tokens": body["max_tokens"]}}

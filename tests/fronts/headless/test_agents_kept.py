@@ -1,4 +1,7 @@
-"""Agents outlive the process in what is known of them: after a kill, by name, as what they were."""
+"""Subagents after a restart of clew.
+
+After a kill, they are continued by name, with the same type.
+"""
 
 import json
 import os
@@ -94,7 +97,7 @@ def first_run(home: Path, *args: str, **given: Any) -> Path:
 
 
 def resumed(home: Path, path: Path) -> tuple[str, list[Json]]:
-    """What comes of a call that lets the agent of a file go on, and the requests of that."""
+    """Return the result of a call that continues the agent of a file, and its requests."""
     agent_id = path.stem.removeprefix("agent-")
     asked = {
         "more": [
@@ -703,7 +706,7 @@ def test_one_that_went_on_and_was_cut_off_is_not_said_to_have_ended(tmp_path: Pa
 
 
 def gone_on(home: Path, agent_id: str) -> str:
-    """The result of words to an agent."""
+    """Return the result of a message to an agent."""
     call = uses({"tool": "SendMessage", "input": {"to": agent_id, "message": "deeper"}})
     asked = {
         "more": [call, lambda body: {"text": results(body)[0]}],

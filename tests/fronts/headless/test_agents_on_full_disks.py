@@ -1,4 +1,7 @@
-"""What a disk does not take of an agent is not lost: it goes on from the emergency copy as from its file."""
+"""A full disk loses nothing of a subagent.
+
+It continues from its recovery file as from its transcript.
+"""
 
 import json
 import subprocess
@@ -32,7 +35,7 @@ def plan(words: str) -> dict[str, list[Any]]:
 
 
 def answered(home: Path, words: str, run: Callable[[str, str], Any]) -> Json:
-    """The agent is told to dig; what it is asked then."""
+    """Send the agent a message; return its next request."""
     with serving(by_prompt(plan(words)), strict=True) as server:
         done = run(server.url, f"send {words}")
         assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
@@ -97,7 +100,7 @@ def ran(home: Path, url: str, words: list[str], **environ: str) -> subprocess.Co
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> dict[str, str]:
-    """A config home below which nothing can be made, and another place for passing things."""
+    """Return a config home in which nothing can be created, and a folder for temporary files."""
     (tmp_path / "work").mkdir()
     (tmp_path / "spare").mkdir()
     (tmp_path / "config").write_text("no folder can be made here", "utf-8")

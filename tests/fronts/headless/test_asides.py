@@ -1,4 +1,4 @@
-"""A question beside the conversation: shown and kept, and never sent with the conversation."""
+"""A question outside the conversation: shown and recorded, and never sent with the conversation."""
 
 import json
 from pathlib import Path

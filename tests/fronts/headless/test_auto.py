@@ -1,4 +1,4 @@
-"""Mode auto through the real program: reviewed, refused, broken, switched off; each time on record."""
+"""Mode auto in the real program: reviewed, denied, failing, turned off; recorded each time."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def auto(home: Path, *answers: dict[str, Any], more: dict[str, Any] | None = Non
 
 
 def review(home: Path) -> Any:
-    """What the log says of the review."""
+    """Return the log's record of the review."""
     lines = transcripts(home)[0].read_text("utf-8").splitlines()
     return next(json.loads(x)["permissionReview"] for x in lines if "permissionReview" in x)
 

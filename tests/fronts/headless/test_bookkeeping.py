@@ -132,7 +132,7 @@ def test_a_schedule_that_fires_is_named_before_its_prompt(tmp_path: Path) -> Non
 
 
 def endless() -> Any:
-    """Works until it is stopped; never the same call twice."""
+    """Work until stopped; never make the same call twice."""
 
     def answer(body: Json) -> Json:
         command = f"sleep 0.2; : {len(body['messages'])}"
@@ -214,7 +214,7 @@ git -C . commit -qm 'one; git commit'; ./gh pr create --title x; git commit -q -
 
 @requirement("R281", "R298", "R106", "R107")
 def test_commits_and_the_state_of_a_session_are_counted_and_shown(tmp_path: Path) -> None:
-    """At the end the model is overloaded, so that another answers."""
+    """At the end the model is overloaded, so another one answers."""
     calls = [
         uses({"tool": "Bash", "input": {"command": SHIPS}}),
         uses({"tool": "Bash", "input": {"command": "git commit -m none; true"}}),

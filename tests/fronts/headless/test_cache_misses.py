@@ -1,4 +1,7 @@
-"""Why the prompt cache missed: asked for, recorded with the answer, and told by the real program."""
+"""Why the prompt cache missed.
+
+Requested, recorded with the answer, and reported by the real program.
+"""
 
 import json
 from collections.abc import Callable

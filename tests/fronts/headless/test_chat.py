@@ -1,4 +1,4 @@
-"""A service that speaks chat completions, driven by the real program from prompt to tool and back."""
+"""A chat completions service, used by the real program from the prompt to tool calls and back."""
 
 import json
 import subprocess

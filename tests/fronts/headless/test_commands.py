@@ -1,4 +1,4 @@
-"""Slash commands through the real process: each answers without a model, in a session that goes on."""
+"""Slash commands in the real process: each answers without a model, and the session continues."""
 
 import json
 import subprocess

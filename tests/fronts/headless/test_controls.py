@@ -1,4 +1,4 @@
-"""What a host asks of a session that runs: settings, rules, hooks, files, servers."""
+"""Requests of a host to a running session: settings, rules, hooks, files, servers."""
 
 import base64
 import json

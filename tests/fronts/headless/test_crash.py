@@ -1,7 +1,7 @@
-"""The real `clew -p` is killed by SIGKILL, again and again, and resumed: nothing that counts is lost.
+"""The real `clew -p` is killed repeatedly with SIGKILL and resumed: no acknowledged data is lost.
 
-What counts is judged from outside: the prompts and results that the service was sent, and the traces
-that tools left on the disk. A small run stands in the quick suite; `make crash` kills a hundred times.
+This is judged from outside: by the prompts and results that the service received, and by the files
+that tools wrote. A short run is part of the quick suite; `make crash` kills a hundred times.
 """
 
 import random
@@ -30,7 +30,7 @@ ROUNDS = 5
 
 
 class Figures(Struct, kw_only=True):
-    """What a run of kills came to; all that is named a loss or a refusal must be 0."""
+    """The results of a run of kills; every loss and refusal counted must be 0."""
 
     kills: int = 0
     within_60_ms_of_a_request: int = 0
@@ -49,7 +49,7 @@ FIGURES = [name for name in Figures.__struct_fields__ if name != "said"]
 
 
 class Known(Struct):
-    """What the world outside has seen of one session."""
+    """What the outside has seen of one session."""
 
     prompts: set[str]
     results: set[str]
@@ -72,7 +72,7 @@ def blocks(body: Any) -> list[dict[str, Any]]:
 
 
 def busy(run: str) -> dict[str, Any]:
-    """A model that calls tools in every round, alone and in groups; each leaves a trace of its own."""
+    """A model that calls tools in every round, alone and in groups; each call leaves a file."""
     rounds = []
     for n in range(ROUNDS):
         a, b, c = (f"trace-{run}-{n}-{letter}" for letter in "abc")
@@ -93,7 +93,7 @@ def busy(run: str) -> dict[str, Any]:
 
 
 class Sightings:
-    """When each request was seen by the service, as it comes."""
+    """The times at which the service received each request."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -108,7 +108,7 @@ class Sightings:
 
 
 class Run(Struct):
-    """One run of the real program while it lives."""
+    """A run of the real program."""
 
     child: "subprocess.Popen[bytes]"
     seen: Sightings
@@ -126,21 +126,21 @@ def wait(seconds: float) -> None:
 
 
 def after_a_request(chance: random.Random, run: Run) -> None:
-    """Within moments of the k-th request leaving."""
+    """Wait until shortly after the k-th request was sent."""
     for _ in range(chance.randrange(1, ROUNDS)):
         left_at = run.seen.next()
     wait(left_at + chance.random() * 0.05 - time.monotonic())
 
 
 def after_a_trace(chance: random.Random, run: Run) -> None:
-    """At once when the k-th tool has done something that lasts."""
+    """Wait until the k-th tool has had a lasting effect."""
     wanted = len(run.traces()) + chance.randrange(1, ROUNDS * 2)
     while len(run.traces()) < wanted and run.child.poll() is None:
         wait(0.001)
 
 
 def at_any_time(chance: random.Random, run: Run) -> None:
-    """Start-up, talk, tools, ending: whatever it is doing."""
+    """Wait for a random time: start-up, response, tools, exit."""
     wait(chance.random() * 1.2)
 
 
@@ -148,7 +148,7 @@ MOMENTS: tuple[Moment, ...] = (after_a_request, after_a_request, after_a_trace, 
 
 
 class Session:
-    """One session that is killed and gone on with; `home` is its own."""
+    """One session that is killed and resumed; it has its own `home`."""
 
     def __init__(self, home: Path, figures: Figures) -> None:
         self.home = home
@@ -160,12 +160,12 @@ class Session:
         self.known = Known(set(), set())
 
     def args(self) -> tuple[str, str]:
-        """Nobody was promised a session before its first prompt left."""
+        """Return the arguments; before its first prompt was sent, a session need not exist."""
         started = list((self.home / "config" / "projects").glob(f"*/{self.id}.jsonl"))
         return ("--resume" if self.known.prompts or started else "--session-id", self.id)
 
     def killed(self, name: str, moment: Moment, chance: random.Random) -> None:
-        """One run with its tools, ended by SIGKILL at `moment`; what ended before counts as no kill."""
+        """Run once and kill the run at `moment`; a run that ended before does not count."""
         seen = Sightings()
         with serving(busy(name), strict=True, on_request=seen.note) as server:
             child = subprocess.Popen(
@@ -190,7 +190,7 @@ class Session:
         self._heard(server.requests)
 
     def gone_on(self) -> None:
-        """Resumes to the end, and compares what it then sends with all that was ever seen."""
+        """Resume to the end, and compare the requests with everything seen before."""
         figures, known, traces = self.figures, self.known, sorted(self.work.glob("trace-*"))
         before = Known(set(known.prompts), set(known.results))
         with serving(DONE, strict=True) as server:
@@ -223,7 +223,7 @@ class Session:
 
 
 def kill_again_and_again(home: Path, kills: int, seed: int) -> Figures:
-    """Sessions that are each killed twice, the second time while they go on, and then read."""
+    """Kill each session twice, the second time while it is being resumed, and then read it."""
     chance, figures, number = random.Random(seed), Figures(), 0
     while figures.kills < kills:
         session = Session(home / str(number), figures)

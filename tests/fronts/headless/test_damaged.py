@@ -1,7 +1,7 @@
-"""Damaged and odd files gone on with by the real program: valid requests, nothing live lost, no byte changed.
+"""Damaged and odd files, resumed by the real program: valid requests, and no live byte lost.
 
-A few in the quick suite; `make crash` takes every row of the table of damage, and cuts a session's file at and around
-each end of a line and in the middle of each.
+A few are in the quick suite; `make crash` takes every row of the table of damage, and cuts a
+session's file at and around each line end and in the middle of each line.
 """
 
 import json
@@ -39,7 +39,7 @@ FEW = (
 
 
 def said(messages: Iterable[Json]) -> set[str]:
-    """What must be in a request: texts, and the ids of calls and results."""
+    """Return what a request must contain: texts, and the IDs of calls and results."""
     found: set[str] = set()
     for message in messages:
         inner = message.get("message")
@@ -54,7 +54,10 @@ def said(messages: Iterable[Json]) -> set[str]:
 
 
 def goes_on(home: Path, server: LoopbackServer, path: Path, *, is_said: bool = True) -> None:
-    """Resumes what is at `path` with the real program, and compares what it sends with what is live."""
+    """Resume the session at `path` with the real program.
+
+    Compare its request with the live part.
+    """
     before, live = path.read_bytes(), load(path)
     asked = len(server.requests)
     done = clew(home, server.url, "-p", "What next?", "--resume", path.stem)
@@ -98,7 +101,7 @@ def test_damage_of_every_kind_is_gone_on_with(row: str, tmp_path: Path) -> None:
 
 
 def begun(home: Path) -> Path:
-    """A session with calls side by side and a way on, as the program writes it."""
+    """A session with parallel calls and a branch, written by the program."""
     look = {"tool": "Bash", "input": {"command": "echo seen"}}
     asked = {
         "go": [uses(look, look), {"text": "Done."}],
@@ -113,7 +116,7 @@ def begun(home: Path) -> Path:
 
 
 def cut(home: Path, places: Iterable[int] | None) -> int:
-    """The session cut there, or around each end of a line, each time gone on with; how often."""
+    """Cut the session there, or around each line end, and resume it each time; return how often."""
     path = begun(home)
     whole = path.read_bytes()
     if places is None:

@@ -1,4 +1,4 @@
-"""What a run writes down for whoever looks for a fault, and a run that reads nothing of anybody's."""
+"""The debug log of a run, and a run that reads nothing of the user's."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The real program on disks that lose what was not synced, and on disks that fail at any call."""
+"""The real program on disks that lose unsynced data, and on disks that fail at any call."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 
 
 class Power:
-    """Looks at each request: whether what it says would be there if the power failed now."""
+    """Checks for each request whether its content would survive a power cut now."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         self.left = home / "left"
@@ -48,7 +48,7 @@ class Power:
 
 
 def sign_of(block: Json) -> str:
-    """What a line that says this block has in it."""
+    """Return text that occurs in a line with this block."""
     match block["type"]:
         case "text":
             said = re.sub(r"\A<system-reminder[^>]*>\n", "", block["text"])
@@ -89,7 +89,7 @@ def test_what_is_sent_and_what_runs_would_survive_a_power_cut(
     power = Power(monkeypatch, tmp_path)
 
     def looks(name: str) -> Json:
-        """A call that takes a picture of what the power would leave when it runs."""
+        """A call that records what a power cut would leave when it runs."""
         return {"tool": "Bash", "input": {"command": f"cat {power.left}/*.jsonl > {name}.seen"}}
 
     answers = {
@@ -145,7 +145,7 @@ SAID = ("go", "said a", "said b", "Gold.", "All done.", "and on")
 def goes_on_though(
     monkeypatch: pytest.MonkeyPatch, home: Path, n: int, *, short: int | None, is_lasting: bool
 ) -> int:
-    """One session whose disk fails at its n-th call, and the next on one that is well; how many calls there were."""
+    """Run a session whose disk fails at the n-th call, and one on a good disk; return the calls."""
     home.mkdir()
     calls, projects = home / "calls", home / "config" / "projects"
     failing = {"is_lasting": is_lasting, "short_bytes": short}

@@ -1,4 +1,4 @@
-"""Commands in the background that end before clew does, and of whose end nobody was told yet."""
+"""Background commands that end before clew does, and whose end was not reported yet."""
 
 import json
 import signal
@@ -47,7 +47,7 @@ def ended(home: Path) -> list[Json]:
 
 
 def begun(screen: OnScreen, home: Path, *gates: str) -> None:
-    """Has the commands begun and ended, and nobody told of it."""
+    """Start and end the commands without reporting it."""
     screen.expect("default")
     screen.type("go\r")
     screen.expect("begun")
@@ -61,7 +61,7 @@ def begun(screen: OnScreen, home: Path, *gates: str) -> None:
 
 
 def asked(home: Path, *args: str) -> str:
-    """What the model hears with a prompt in a session that goes on."""
+    """Return what the model receives with a prompt in a resumed session."""
     with serving(by_prompt(answers()), strict=True) as server:
         done = clew(home, server.url, "-p", *args, "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr

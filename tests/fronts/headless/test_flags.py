@@ -1,4 +1,4 @@
-"""Flags that make a session another one: an agent of a kind, in a checkout of its own, told a budget."""
+"""Flags that change the kind of session: an agent type, a worktree, a token budget."""
 
 import json
 import subprocess

@@ -1,4 +1,7 @@
-"""A copy of a session has what its messages speak of: agents, their tasks, long outputs, numbered tasks."""
+"""A copy of a session has what its messages refer to.
+
+Subagents, tasks, long outputs, numbered tasks.
+"""
 
 import json
 from collections.abc import Callable
@@ -28,7 +31,7 @@ LONG = {"tool": "Bash", "input": {"command": "seq 1 20000; echo the end"}}
 
 
 def goes_on(name: str) -> dict[str, list[Any]]:
-    """A prompt has the agent of that name go on; the answer is whether it knew what it had said."""
+    """Continue the agent with this name; the answer says whether it remembers its text."""
     return {
         "on": [tells(name, "deeper"), {"text": "sent"}],
         "deeper": [heard("gold")],
@@ -60,7 +63,7 @@ def copy_by_command(home: Path, session: Path) -> None:
 
 
 def begun(home: Path) -> Path:
-    """A session whose agent began another, with a numbered task, and a result that is too long."""
+    """A session whose agent started another, with a numbered task and a result that is too long."""
     task = {"tool": "TaskCreate", "input": {"subject": "Dig here", "description": "deep"}}
     plan = {
         "go": [uses(agent("dig", name="mole"), task, LONG), {"text": "done"}],

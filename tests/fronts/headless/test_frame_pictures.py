@@ -1,4 +1,4 @@
-"""Pictures and documents in frames: whole, or named as left out, and never cut."""
+"""Images and documents in frames: complete, or reported as omitted, and never cut."""
 
 import base64
 import json

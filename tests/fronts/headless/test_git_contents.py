@@ -1,4 +1,4 @@
-"""Files that rules deny, and git that keeps them: what a session shows of them unasked."""
+"""Files that rules deny and git stores: what a session shows of them without asking."""
 
 import json
 import subprocess

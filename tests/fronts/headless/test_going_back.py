@@ -1,4 +1,4 @@
-"""A host keeps a copy of the transcript, and goes on from an earlier place: through the real process."""
+"""A host with a copy of the transcript continues from an earlier message, with the real process."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def said(server: Any) -> list[str]:
-    """The texts of the last request's messages that the persons and the model typed."""
+    """Return the prompts and responses in the last request."""
     blocks = [b for m in server.requests[-1].body["messages"] for b in m["content"]]
     texts = (b if isinstance(b, str) else b.get("text", "") for b in blocks)
     return [text for text in texts if text in ("one", "two", "three", "Fine.", "else")]

@@ -1,4 +1,4 @@
-"""What a handshake brings beyond hooks and servers: other names for tools, and how to plan."""
+"""Members of the handshake other than hooks and servers: tool aliases and planning instructions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Events that are no part of a turn, through the real clew: what is told, and what a hook may do about it."""
+"""Events outside turns, in the real clew: what hooks receive, and what they may do about it."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def of_event(home: Path, name: str) -> list[Json]:
 @requirement("R224")
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: e.name)
 def test_every_event_happens_in_a_test_through_a_real_session(event: Any) -> None:
-    """A row of the table is kept only with a test that has settings name it and clew call it."""
+    """Each row of the table needs a test in which clew calls a hook of the settings."""
     fronts = [
         *(TESTS / "fronts" / "headless").glob("test_*.py"),
         TESTS / "agent/compaction/test_in_headless.py",
@@ -449,7 +449,7 @@ def test_a_prompt_of_a_server_is_an_expansion_too(tmp_path: Path) -> None:
 
 
 def elicited(home: Path) -> Json:
-    """What the server hears of its question where nobody can be asked."""
+    """Return what the server receives if no user can be asked."""
     call = {"content": [{"tool": "mcp__memo__elicit", "input": {}}]}
     _, messages = run(home, plan(call), "--mcp-config", FORM, "--allowedTools", "mcp__memo")
     (result,) = [

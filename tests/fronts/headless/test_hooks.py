@@ -1,4 +1,4 @@
-"""Hooks in a running session: configurations as they are published, programs that behave and that do not."""
+"""Hooks in a running session: published configurations, well-behaved and misbehaving programs."""
 
 import json
 import signal
@@ -63,7 +63,7 @@ def bash(text: str) -> Json:
 
 
 def run(home: Path, answers: Json | Rule, *args: str, prompt: str = "go") -> tuple[Any, list[Json]]:
-    """What became of the run, and the messages of the last request."""
+    """Return the result of the run, and the messages of the last request."""
     with serving(answers, strict=True) as server:
         done = clew(home, server.url, "-p", prompt, *args)
         bodies = [request.body for request in server.requests]
@@ -83,13 +83,13 @@ def attachments(home: Path) -> list[Json]:
 
 
 def inputs(home: Path) -> list[Json]:
-    """Every input that the `note` hook was given."""
+    """Return every input that the `note` hook received."""
     lines = (home / "noted").read_text("utf-8").split("\n")
     return [json.loads(line) for line in lines if line]
 
 
 def note(home: Path) -> Json:
-    """Writes its input down at one stroke: others may do so at the same moment."""
+    """Write the input in a single write, because other hooks may write at the same time."""
     return command(f"""given=$(cat); printf '%s\\n' "$given" >> {home}/noted""")
 
 
@@ -698,7 +698,7 @@ def listening() -> Iterator[tuple[str, Received]]:
             self.wfile.write(said)
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Print nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""What host programs read of sessions and write to them by themselves, with the published SDK's own functions."""
+"""Host programs read and write sessions with the published SDK's own functions."""
 
 import json
 from collections.abc import Iterator

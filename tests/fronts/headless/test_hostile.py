@@ -1,4 +1,4 @@
-"""Sessions that something else got at: resumed all the same, or refused in one line, and never hung."""
+"""Sessions that were tampered with: resumed anyway or refused in one line, and never stuck."""
 
 import json
 import os
@@ -24,7 +24,7 @@ SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 
 @pytest.fixture(autouse=True)
 def own_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has a session of its own: what no disk took is kept for it beside all homes."""
+    """Return a session of the test's own, because recovery files are outside its home."""
     monkeypatch.setattr(sys.modules[__name__], "SESSION", str(uuid4()))
 
 

@@ -1,4 +1,4 @@
-"""Folders, files and streams that mean harm: they cost a line on standard error, not the session."""
+"""Malicious folders, files and streams cost a line on standard error, not the session."""
 
 import json
 import subprocess
@@ -161,7 +161,7 @@ def test_a_closed_input_says_nothing(tmp_path: Path, words: tuple[str, ...]) -> 
 
 
 def counted(usage: dict[str, Any], stop: Any = "end_turn") -> dict[str, Any]:
-    """An answer whose figures are what no service says."""
+    """An answer with token counts that no service reports."""
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     events = [
         {"type": "message_start", "message": message | {"usage": usage}},

@@ -1,4 +1,4 @@
-"""What can be said to `clew -p` besides a prompt, through the real process."""
+"""Input to `clew -p` other than prompts, with the real process."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Answers of a given shape, through the real process."""
+"""Answers that match a schema, with the real process."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Commands that a person keeps: they go on when clew ends, however it ends, and nothing else does."""
+"""Commands that the user keeps.
+
+They continue after clew ends, however it ends, and nothing else does.
+"""
 
 import fcntl
 import json
@@ -45,7 +48,7 @@ def in_background(command: str, **given: Any) -> Json:
 
 
 def waits(name: str, then: str = "exit 3") -> str:
-    """A command that prints, says its process, and goes on when it is let through the gate `name`."""
+    """A command that prints its process ID and continues once the gate `name` opens."""
     return f"mkfifo {name}; echo up; echo $$ > {name}.pid; read x < {name}; echo after; {then}"
 
 
@@ -563,7 +566,7 @@ def test_what_has_printed_nothing_yet_is_kept_with_its_file(tmp_path: Path) -> N
 
 
 def recorded(home: Path, session: str, task: str, file: str) -> Path:
-    """A record as an earlier run might have left it."""
+    """A record such as an earlier run might have left."""
     about = {
         **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId"), "x"),
         **dict.fromkeys(("pid", "since", "keptAt"), 1),

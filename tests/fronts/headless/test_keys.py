@@ -1,4 +1,4 @@
-"""Whose key a session uses: what the environment, a helper or `clew login` kept, and where it goes."""
+"""Which key a session uses (environment, helper, `clew login`), and where it is sent."""
 
 import asyncio
 import json

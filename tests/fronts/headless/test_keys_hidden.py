@@ -1,4 +1,4 @@
-"""The keys that clew was started with are out of reach of what it starts."""
+"""Programs that clew starts can't read the keys that clew was started with."""
 
 import os
 import subprocess

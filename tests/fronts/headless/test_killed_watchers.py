@@ -1,4 +1,4 @@
-"""Keeper and watchers of the commands are killed under a running clew: nothing hangs, lies or is left."""
+"""Keeper and watchers are killed while clew runs: nothing hangs, is misreported or left behind."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def nothing_is_left(tmp_path: Path) -> Iterator[None]:
 
 
 def kill_all_that_watch(*pids: int) -> None:
-    """In this order and at once: a turn that waited for the last must not end before the others."""
+    """Kill them in this order and at once: a turn that waits for the last must not end before."""
     watchers = [read_parent(pid) for pid in pids]
     (keeper,) = {read_parent(watcher) for watcher in watchers}
     for pid in (keeper, *watchers):
@@ -94,7 +94,7 @@ def test_a_command_that_is_waited_for_and_one_beside_it_end_and_are_told_of(tmp_
 
 
 def kept(host: Hosted, home: Path) -> int:
-    """A command that a person keeps, and nobody watches any more; the model has heard of that."""
+    """A kept command without a watcher; the model was notified of that."""
     begun(host, CALL)
     pid = pid_of(home, "a")
     host.ask("keep_task", task_id="s1")

@@ -1,4 +1,4 @@
-"""Interrupted turns and a SIGKILL of the real program: no process and no temporary file is left."""
+"""Interrupted turns and a SIGKILL of the real program leave no process and no temporary file."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ class Place:
         return [int(word) for word in path.read_text("ascii").split()] if path.exists() else []
 
     def stopped(self, server: LoopbackServer, number: signal.Signals) -> tuple[int, list[int]]:
-        """Runs a turn until its command and what that started live, then sends the signal."""
+        """Run a turn until its command and the command's children run, then send the signal."""
         known = len(self.pids())
         child = subprocess.Popen(
             command("-p", "go", "--allowedTools", "Bash"),
@@ -85,7 +85,7 @@ def test_each_signal_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def held_by(pid: int) -> tuple[int, int, int]:
-    """How many files, threads and children a process has."""
+    """Return how many files, threads and children a process has."""
     folder = Path(f"/proc/{pid}")
     files, threads = (len(list((folder / part).iterdir())) for part in ("fd", "task"))
     return files, threads, len(children_of(pid))

@@ -1,4 +1,4 @@
-"""The session's own turn in the background, and prompts that are worked on beside it."""
+"""The session's own turn in the background, and prompts that run there."""
 
 import json
 import signal
@@ -44,7 +44,7 @@ def asked() -> dict[str, list[Any]]:
 
 @contextmanager
 def left(home: Path) -> Iterator[tuple[LoopbackServer, OnScreen]]:
-    """A session on a terminal whose turn has just gone on in the background."""
+    """A session on a terminal whose turn has just moved to the background."""
     with (
         serving(by_prompt(asked()), strict=True) as server,
         OnScreen(home, server.url, "--allowedTools", "Bash") as screen,

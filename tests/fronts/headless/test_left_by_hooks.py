@@ -1,6 +1,6 @@
-"""What programs of hooks and servers leave running after clew: daemons, and background hooks for a while.
+"""What hooks and servers leave running after clew: daemons, and background hooks for a while.
 
-Nothing else: what only was put in the background ends with clew, however clew ends.
+Everything else ends with clew, however clew ends, even if it was put in the background.
 """
 
 import contextlib

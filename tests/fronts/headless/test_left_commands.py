@@ -1,4 +1,7 @@
-"""A command that a turn waits for, left to the background: the turn goes on, and so does the command."""
+"""A command that a turn waits for, moved to the background.
+
+The turn continues, and so does the command.
+"""
 
 import json
 import signal
@@ -165,7 +168,7 @@ def test_an_exit_from_line_mode_asks_about_what_still_runs(tmp_path: Path) -> No
 
 
 def something_runs(picture: str) -> bool:
-    """By the screen's last line, where that is there."""
+    """Return whether something runs, according to the last line of the screen."""
     last = picture.rstrip().rpartition("\n")[2]
     return "Sonnet 5.5" not in last or "running: " in last
 
@@ -206,7 +209,7 @@ def test_a_host_leaves_one_command_of_several_and_stops_it(tmp_path: Path) -> No
 
 
 def leave(host: Hosted, call: str) -> Json:
-    """Asks until the command has begun: its call is told of before it runs."""
+    """Ask until the command has started, because its call is announced before it runs."""
     while True:
         said: Json = host.ask("background_tasks", tool_use_id=call)["response"]
         if said["backgrounded"]:

@@ -1,4 +1,4 @@
-"""What agents and the session tell each other is not lost with clew: it is heard later, and once."""
+"""Messages between agents and the session survive clew: they are delivered later, and once."""
 
 import signal
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_what_an_agent_told_the_session_before_a_crash_is_heard_once(
 
 
 def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> None:
-    """A turn that went on in the background begins with the session's steps, and counts its own."""
+    """A turn that moved to the background begins with the session's steps, and counts its own."""
     answers = {
         "go": [uses(gated("first"))],
         GO_ON: [{"content": ["I go on.", gated("second")]}],

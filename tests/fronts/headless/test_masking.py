@@ -1,4 +1,4 @@
-"""What a run writes for others to read holds no secret, in whatever format it came."""
+"""What a run writes for other readers contains no secret, in whatever format it came."""
 
 from pathlib import Path
 

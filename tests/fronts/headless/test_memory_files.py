@@ -17,7 +17,7 @@ YES = {"text": "Yes.", "times": "always"}
 
 
 def sent(home: Path, *args: str, below: bool = False) -> tuple[str, str]:
-    """All that a prompt sends, and what is said on standard error."""
+    """Return everything that a prompt sends, and the text on standard error."""
     reads = [call("Read", file_path="below/a.txt")] if below else []
     with serving({"scenario": 1, "answers": [*reads, YES]}, strict=True) as server:
         done = clew(home, server.url, "-p", "go", *args)

@@ -1,5 +1,7 @@
-"""Message threads through the real program: what it sends, what a session is with them, and how it goes on
-after each refusal."""
+"""Message threads in the real program.
+
+What is sent, how a session uses them, and what follows each rejection.
+"""
 
 import json
 import time
@@ -45,7 +47,7 @@ def holding(rule: Any = works, **more: Any) -> Holding:
 
 
 class Refusing(Holding):
-    """Refuses the second request, and every later one where `always` is set, in the way of `refusal`."""
+    """Rejects the second request, or every later one with `always`, in the way of `refusal`."""
 
     refusal: ThreadRefusal
     always = False
@@ -88,7 +90,7 @@ def test_a_turn_with_tools_sends_what_is_new_and_is_the_same_turn(tmp_path: Path
 
 
 def recorded(home: Path) -> list[Json]:
-    """What a transcript says of the answers: their words and what the service counted."""
+    """Return the answers in a transcript: their text and the service's token counts."""
     (path,) = transcripts(home)
     entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     answers = [entry["message"] for entry in entries if entry["type"] == "assistant"]

@@ -1,4 +1,4 @@
-"""A session that is to leave nothing: no word of it is on disk when it has ended, whoever asked for it."""
+"""A session that is not saved leaves nothing on disk when it has ended."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_no_word_of_a_session_that_is_not_kept_is_there_when_it_has_ended(
     kept: list[Path] = []
 
     def model(body: dict[str, Any]) -> dict[str, Any]:
-        """The file that the answer to the call names is there while the session lasts."""
+        """The file that the call's result names exists while the session lasts."""
         if len(body["messages"]) < 3:
             return {"content": [MUCH, PLANS]}
         kept.extend(path for path in spare.rglob("*.txt") if WORD in path.read_text("utf-8"))

@@ -1,4 +1,7 @@
-"""docs/internals/life-of-a-prompt.md tells the order in which things are called; a real run is traced and compared."""
+"""docs/internals/life-of-a-prompt.md describes the order of calls.
+
+A real run is traced and compared.
+"""
 
 import json
 import re
@@ -35,7 +38,7 @@ finally:
 
 
 def traced(home: Path) -> list[str]:
-    """Every function of one run, `module name`, in the order of first calls."""
+    """Return every function of one run as `module name`, in the order of first calls."""
     plan = {
         "scenario": 1,
         "answers": [

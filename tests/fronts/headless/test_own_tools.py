@@ -17,7 +17,7 @@ def call(tool: str, **given: Any) -> Json:
 
 
 def run(home: Path, answers: list[Json], *args: str) -> tuple[Any, list[Json], list[Json]]:
-    """The run, what was sent, and every result a tool gave."""
+    """Return the run, the requests, and every tool result."""
     plan = {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
     with serving(plan, strict=True) as server:
         done = clew(home, server.url, "-p", "go", *args)

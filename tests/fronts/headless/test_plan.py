@@ -1,4 +1,4 @@
-"""Plan mode through the real program: it looks, it writes its plan and nothing else, and it says so."""
+"""Plan mode in the real program: it reads, writes only its plan, and says so."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ ID = "11111111-1111-4111-8111-111111111111"
 
 
 def planned(home: Path, plan_file: Path, *args: str, **lists: Any) -> list[dict[str, Any]]:
-    """The results of a plan and of what plan mode must refuse, and where nothing may have changed."""
+    """Return the results of a plan and of calls that plan mode denies, and the unchanged folder."""
     plan = calls(
         ("Write", {"file_path": str(plan_file), "content": "1. Look.\n"}),
         ("Bash", {"command": f"echo '2. Mend.' >> {plan_file}"}),

@@ -53,7 +53,7 @@ def test_it_allows_nothing_else(tmp_path: Path, rule: str) -> None:
 
 
 def test_without_a_plugin_its_folder_is_no_root_of_the_system(tmp_path: Path) -> None:
-    """The variable of a skill that is in no plugin must not vanish from its rules."""
+    """In a skill without a plugin, the variable must not disappear from its rules."""
     skill = tmp_path / "config" / "commands" / "begin.md"
     skill.parent.mkdir(parents=True)
     rule = "${CLAUDE_PLUGIN_ROOT}/usr/bin/touch"

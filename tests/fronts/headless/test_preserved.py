@@ -1,5 +1,7 @@
-"""Sessions that preserved thinking would have made a brick: through the real program, with a service that
-binds each thought to all that stood before it."""
+"""Sessions that preserved thinking could have made unusable, in the real program.
+
+The service binds each thinking block to everything before it.
+"""
 
 import json
 from pathlib import Path
@@ -25,14 +27,14 @@ BOUND = "The block is bound to a different conversation"
 
 
 def lost(count: int, why: str) -> str:
-    """The notice about thinking blocks that the model does not see."""
+    """Return the notice about thinking blocks that the model does not see."""
     return describe_repairs(
         [Repair(kind="thought_unbound", uuid=str(n), detail=why) for n in range(count)]
     )
 
 
 def thinks(body: Json) -> Json:
-    """A model that thinks, looks around once a prompt, thinks again and answers."""
+    """A model that thinks, looks around once per prompt, thinks again and answers."""
     last = body["messages"][-1]
     answered = isinstance(last["content"], list) and any(
         block["type"] == "tool_result" for block in last["content"]
@@ -144,7 +146,7 @@ def test_a_gateway_that_speaks_in_front_of_every_request_is_no_end(
 
 
 def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
-    """What its thoughts are bound to is recorded nowhere; its instructions were others for sure."""
+    """What its thinking is bound to is recorded nowhere, and its instructions were different."""
     service = Preserving(thinks)
     asked = {"model": "claude-opus-5-5", "system": "Theirs.", "messages": [
         {"role": "user", "content": "look"}]}  # fmt: skip
@@ -247,7 +249,7 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
 
 
 class Elsewhere:
-    """A service that knows none of the thoughts it is sent: it signed none of them."""
+    """A service that signed none of the thinking blocks that it receives."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -288,7 +290,7 @@ def test_thoughts_that_another_service_signed_are_refused_once_and_never_sent_ag
 
 
 def overloaded(model: str) -> Any:
-    """The rule of a service at which one model has no room."""
+    """The rule of a service at which one model is overloaded."""
 
     def answers(body: Json) -> Json:
         if body["model"] == model:
@@ -300,7 +302,7 @@ def overloaded(model: str) -> Any:
 
 
 def test_a_fallback_model_is_judged_as_itself(tmp_path: Path) -> None:
-    """The model that is asked first binds nothing; the one that answers in its place does."""
+    """The first model binds nothing; the one that answers in its place does."""
     with serving(Preserving(thinks), strict=True) as server:
         say(tmp_path, server, "one", "--model", "claude-fable-5-1")
     service = Preserving(overloaded("claude-opus-5"))

@@ -1,4 +1,7 @@
-"""`clew -p`, as a process: the answer, the result, the exit code, and what is on disk afterwards."""
+"""`clew -p` as a process.
+
+The answer, the result, the exit code, and the files on disk afterward.
+"""
 
 import json
 import os

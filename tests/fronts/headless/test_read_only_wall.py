@@ -1,6 +1,7 @@
-"""The read-only wall in a session: which commands run behind it, what it blocks, and who is asked then.
+"""The read-only sandbox in a session: which commands run in it, what it blocks, who is asked.
 
-The commands are readers by their names, replaced by programs that do more: as if clew had misread them.
+The commands are readers by their names, replaced by programs that do more: as if clew had misread
+them.
 """
 
 import json
@@ -31,7 +32,7 @@ SENTENCE = "in the read-only sandbox, which blocked writing"
 
 
 def reader(home: Path, script: str, *, name: str = "wc") -> str:
-    """Puts a program in the place of a reader; the PATH with it."""
+    """Replace a reader with another program; return the PATH with it."""
     path = write(home / "bin" / name, f"#!/bin/bash\n{script}\n")
     path.chmod(0o755)
     return f"{path.parent}{os.pathsep}{os.environ['PATH']}"
@@ -235,7 +236,7 @@ def test_where_no_wall_can_be_had_the_start_says_so(tmp_path: Path) -> None:
 
 
 def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> None:
-    """A bwrap that cannot work, and no Landlock: the first command finds out, and is judged again."""
+    """With a broken bwrap and no Landlock, the first command finds out, and is judged again."""
     path = reader(tmp_path, "echo 'not permitted' >&2; exit 1", name="bwrap")
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "notes").write_text("some words\n", "utf-8")
@@ -259,7 +260,7 @@ def test_of_the_variables_that_hooks_left_it_finds_those_that_are_passed(tmp_pat
 
 
 def test_a_yes_to_a_search_does_not_show_what_a_rule_denies(tmp_path: Path) -> None:
-    """The sandbox is off: the read-only wall stands around it all the same."""
+    """The sandbox is off, but the read-only sandbox confines it anyway."""
     rules = {"permissions": {"deny": ["Read(.env)"]}}
     write(tmp_path / "config" / "settings.json", json.dumps(rules))
     write(tmp_path / "work" / ".env", "plum=hunter2\n")

@@ -1,4 +1,4 @@
-"""What documents say of recording and of reading back, read from the files of runs."""
+"""Requirements about recording and loading, checked in the files of real runs."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_each_run_adds_only_its_own_lines_to_the_end_of_the_chain(tmp_path: Path
 
 @requirement("R177", "R240", "W27")
 def test_of_a_huge_file_two_ends_are_read_for_a_list(tmp_path: Path) -> None:
-    """Its middle, which nothing could read in time, is a hole."""
+    """Its middle, which could not be read in time, is a hole."""
     words = 'Say "Grüße"\nand \\n'
     prompt = [{"type": "text", "text": words}, {"type": "text", "text": "y" * 200_000}]
     path = left(tmp_path, said("user", 1, prompt), said("assistant", 2, "one"))
@@ -75,7 +75,7 @@ def test_of_a_huge_file_two_ends_are_read_for_a_list(tmp_path: Path) -> None:
 def test_the_place_in_the_file_and_the_chain_are_an_order_and_times_are_none(
     tmp_path: Path,
 ) -> None:
-    """Clocks went backwards, and one line has no time."""
+    """Clocks ran backward, and one line has no time."""
     at = ["2026-03-01T10:00:00.000Z", "2026-01-01T10:00:00.000Z", "2026-02-01T10:00:00.000Z", ""]
     kinds = ("user", "assistant", "user", "assistant")
     texts = ("ALPHA", "one", "BETA", "two")

@@ -1,4 +1,4 @@
-"""What documents say of entries, requests and frames, read from one sitting of the real program."""
+"""Requirements about entries, requests and frames, checked in one session of the real program."""
 
 import json
 import re
@@ -40,7 +40,7 @@ ANSWERS = [
 
 @dataclass
 class Told:
-    """Everything that one sitting left: its lines, its requests and its frames."""
+    """Everything that the session left: its lines, its requests and its frames."""
 
     path: Path
     lines: list[Json]

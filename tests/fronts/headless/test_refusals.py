@@ -1,6 +1,6 @@
-"""What services say in place of an answer, through the real program: the session goes on, or says why not.
+"""Errors of services, in the real program: the session continues, or says why not.
 
-The decisions themselves are the table of `tests/providers/refused.py`.
+The decisions themselves are in the table of `tests/providers/refused.py`.
 """
 
 import base64
@@ -51,19 +51,19 @@ def entries(home: Path) -> list[Json]:
 
 
 def failure(home: Path) -> Json:
-    """The last failure that the transcript tells of."""
+    """Return the last failure in the transcript."""
     return [e for e in entries(home) if e.get("isApiErrorMessage")][-1]
 
 
 def said(row: Refused) -> Any:
-    """What the chat server answers for a row of the table."""
+    """Return the chat server's answer for a row of the table."""
     if row.stream:
         return list(row.stream)
     return row.status, row.body, row.headers
 
 
 def asked_for(body: Json) -> str | None:
-    """What is answered to a request for a summary, and to the prompt that fills the window."""
+    """Return the answers to a request for a summary, and to the prompt that fills the window."""
     *_, last = (json.dumps(m["content"]) for m in body["messages"] if m["role"] == "user")
     if "</summary>" in last:
         return SUMMARY
@@ -83,7 +83,7 @@ FULL_WINDOWS = [
 
 @requirement("W8")
 def test_a_full_window_is_compacted_however_the_service_says_it(tmp_path: Path) -> None:
-    """One session that is refused with each wording, and answers after each."""
+    """One session is rejected with each wording, and continues after each."""
     row = BY_NAME[FULL_WINDOWS[0]]
 
     def service_says(body: Json) -> Any:
@@ -219,7 +219,7 @@ def test_a_wait_beyond_the_budget_ends_the_turn_with_the_time_to_come_back(
 
 
 def overloaded(times: int) -> Callable[[Json], Json]:
-    """A service that is overloaded so often, and asks for no pause."""
+    """A service that is overloaded this many times, and requests no pause."""
     left = [times]
 
     def says(_: Json) -> Json:

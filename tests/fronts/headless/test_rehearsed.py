@@ -1,4 +1,4 @@
-"""Calls that would fail whatever is answered: nobody is asked about them."""
+"""Calls that would fail whatever the user answers: the user is not asked about them."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def calls(*inputs: tuple[str, Json]) -> Json:
-    """One answer after another, each with one call; then words."""
+    """Return answers with one call each, and then a text."""
     answers: list[Json] = [{"content": [{"tool": n, "input": given}]} for n, given in inputs]
     return {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
 
@@ -32,7 +32,7 @@ def project(home: Path) -> Path:
 
 
 def results(requests: Any) -> list[str]:
-    """What each call came to, in their order."""
+    """Return the result of each call, in order."""
     return [
         str(block["content"])
         for message in requests[-1].body["messages"]

@@ -1,4 +1,7 @@
-"""Plugins that change or go while their parts are at work: nothing hangs, and the session goes on."""
+"""Plugins that change or disappear while their parts are in use.
+
+Nothing hangs, and the session continues.
+"""
 
 import json
 import shutil
@@ -56,13 +59,13 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
 
 
 def last_result(body: Json) -> Json:
-    """The answer to the last call, told back; what is told of the reload may stand behind it."""
+    """Return the result of the last call; a note about the reload may follow it."""
     found = [said for message in body["messages"] for said in results({"messages": [message]})]
     return {"text": found[-1]}
 
 
 def until_both(host: Hosted) -> None:
-    """The turn ends, and the host has its answer, whichever comes first."""
+    """Wait for the end of the turn and for the host's answer, in any order."""
     host.until(lambda frame: frame["type"] == "result" or is_answer(frame))
     host.until(lambda frame: frame["type"] == "result" or is_answer(frame))
     (result,) = [f for f in host.frames if f["type"] == "result"]

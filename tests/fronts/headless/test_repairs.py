@@ -1,6 +1,6 @@
-"""Ten small repairs from beginning to end: a broken project, the real program, a check that then holds.
+"""Ten small repairs: a broken project, the real program, and a check that passes at the end.
 
-The model is a script that goes on only when a tool's result says what it must (`repairs/*.yaml`).
+The scripted model continues only if a tool's result contains what it must (`repairs/*.yaml`).
 """
 
 import codecs
@@ -34,7 +34,10 @@ def holds(check: str, work: Path) -> bool:
 
 
 def results_folder(home: Path) -> Path:
-    """Where the session will keep long results; known before, because its id is given."""
+    """Return where the session will save long results.
+
+    Known in advance, because its ID is given.
+    """
     name = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(home / "work"))
     return home / "config" / "projects" / name / SESSION / "tool-results"
 

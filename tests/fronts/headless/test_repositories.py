@@ -1,4 +1,4 @@
-"""Repositories that name programs of their own, in the real process: nothing of them runs unasked."""
+"""Repositories that configure programs, in the real process: none of them runs without asking."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Way = Callable[[Path, Path], Path]
 
 
 def repository(home: Path) -> Path:
-    """`home/work`, with one commit; beside it a program that leaves a file named `ran`."""
+    """Create `home/work` with one commit, and a program that leaves a file named `ran`."""
     work = home / "work"
     work.mkdir()
     run_git(work, "init", "-q")
@@ -41,7 +41,7 @@ def repository(home: Path) -> Path:
 
 
 def bare(home: Path) -> Path:
-    """`home/work` as a folder that git takes for a repository, with settings that start a program."""
+    """Make `home/work` a bare repository, with settings that start a program."""
     repository(home)
     (home / "work").rename(home / "plain")
     run_git(home, "clone", "-q", "--bare", "plain", "work")

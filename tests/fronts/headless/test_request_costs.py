@@ -1,4 +1,7 @@
-"""What a request needs before it may leave, as a person is told of it: mended, doubted, counted, charged."""
+"""What happens before a request is sent, as reported to the user.
+
+Repairs, doubts, counts, charges.
+"""
 
 import json
 import re
@@ -80,7 +83,7 @@ def test_what_a_history_needed_is_said_once_and_recorded_with_its_entries(tmp_pa
 
 
 def test_a_line_says_what_was_mended_since_the_one_before(tmp_path: Path) -> None:
-    """Else a log that needs one repair an answer would grow with the square of its answers."""
+    """Otherwise, a log with one repair per answer would grow with the square of its answers."""
     rounds = [
         {"content": [{"tool": "Bash", "input": {"command": f"echo {n}"}}, "Said behind it."]}
         for n in range(3)
@@ -109,7 +112,7 @@ def test_a_terminal_says_what_was_mended(tmp_path: Path) -> None:
 
 
 def too_large(home: Path) -> None:
-    """A history that no request holds, in a folder where clew may not compact by itself."""
+    """A history that fits no request, in a folder where automatic compaction is off."""
     (home / "config").mkdir(exist_ok=True)
     settings = json.dumps({"autoCompactEnabled": False})
     (home / "config" / "settings.json").write_text(settings, "utf-8")
@@ -276,7 +279,10 @@ def test_what_a_change_costs_in_cache_is_said_before_it_is_sent(tmp_path: Path) 
 
 
 def test_where_no_prompt_can_be_kept_the_model_is_not_said_to_be_another(tmp_path: Path) -> None:
-    """The log of such a session names no instructions; who signs the answers is not who was asked."""
+    """The log of such a session has no instructions.
+
+    The answers name another model than requested.
+    """
     usage = {"input_tokens": 10_000, "output_tokens": 10}
     answer = {"text": "Fine.", "usage": usage, "model": "corp-large", "times": "always"}
     own = tmp_path / "config" / "clew"

@@ -1,4 +1,4 @@
-"""What documents say of requests, displays and counts, shown by a session of another program."""
+"""Requirements about requests, displays and counts, checked with a session of another program."""
 
 import json
 from base64 import b64encode

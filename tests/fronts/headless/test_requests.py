@@ -1,4 +1,7 @@
-"""What leaves the machine, and when: the whole history each time, and no prompt before it is on disk."""
+"""What leaves the machine, and when.
+
+The complete history each time, and no prompt before it is on disk.
+"""
 
 import json
 import subprocess
@@ -18,7 +21,7 @@ LOOK = {"content": [{"tool": "Bash", "input": {"command": "echo looked"}}]}
 
 
 def texts(body: dict[str, Any]) -> list[str]:
-    """Everything a request says, in its order, without marks for the cache."""
+    """Return all text of a request in order, without cache marks."""
     found = []
     for message in body["messages"]:
         content = message["content"]

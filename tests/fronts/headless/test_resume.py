@@ -1,7 +1,7 @@
-"""Sessions gone on with through the real program: the request begins, byte for byte, as the last one did.
+"""Sessions resumed by the real program: the request begins, byte for byte, like the last one.
 
-The golden logs were written by the clew of their day and stay as they are: whatever is changed in
-clew, a session from then makes the request it made then. `make e2e` also plays each sitting anew.
+The golden logs were written by earlier versions of clew and never change: whatever changes in clew,
+such a session makes the same request. `make e2e` also plays each sitting again.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Sessions in folders and files that their owner may not read or write: nothing is lost, and it is said."""
+"""Sessions in folders and files without read or write permission.
+
+Nothing is lost, and it is reported.
+"""
 
 import json
 import subprocess
@@ -37,7 +40,7 @@ class Home:
         return err
 
     def is_refused(self, *words: str) -> str:
-        """In one line, with nothing asked and nothing written."""
+        """Check that clew refuses in one line, and neither asks nor writes anything."""
         asked, there = len(self.server.requests), self.copies
         code, out, err = self.run(*words)
         assert (code, out, err.count("\n")) == (1, "", 1), err
@@ -49,7 +52,7 @@ class Home:
         return sorted((self.folder / "config" / "clew").glob("unsaved/*"))
 
     def heard(self) -> str:
-        """The last request of a conversation."""
+        """Return the last request of a conversation."""
         asked = [request.body for request in self.server.requests if request.body]
         return json.dumps(asked[-1]["messages"])
 
@@ -80,7 +83,7 @@ def test_a_folder_that_cannot_be_read_ends_continue_and_begins_nothing(
 
 @pytest.mark.parametrize("is_loop", [False, True])
 def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool) -> None:
-    """As one to another disk is, while that is away."""
+    """Such as a link to a disk that is not mounted."""
     away = home.folder / "away"
     home.sessions.rename(away)
     home.sessions.symlink_to(home.sessions if is_loop else home.folder / "nowhere")
@@ -251,7 +254,7 @@ def test_a_copy_comes_home_to_its_own_folder_from_wherever_it_is_resumed(home: H
 def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_is_whole(
     home: Home,
 ) -> None:
-    """Else what its copy holds would come back behind it, or be left behind."""
+    """Otherwise, the content of its recovery file would return later, or be left out."""
     home.says("second SECRETWORD", "-p", "--continue")
     session = home.saved.stem
     home.saved.chmod(0o400)

@@ -1,4 +1,4 @@
-"""Rules, settings and keys in a running session: a hostile model, and settings that change."""
+"""Rules, settings and keys in a running session: a malicious model, and settings that change."""
 
 import json
 import os

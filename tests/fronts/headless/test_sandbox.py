@@ -1,4 +1,4 @@
-"""The sandbox in a session: settings, modes, the switch out of reach, and what is said."""
+"""The sandbox in a session: settings, modes, no way to turn it off, and its messages."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ def run(
     without_walls: bool = False,
     prompt: str = "go",
 ) -> tuple[subprocess.CompletedProcess[str], list[Json]]:
-    """One run, and the results that the model read."""
+    """Return one run, and the results that the model read."""
     plan = {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
     (home / "work").mkdir(exist_ok=True)
     with serving(plan, strict=True) as server:
@@ -219,7 +219,7 @@ def test_mode_auto_has_walls_by_itself(tmp_path: Path, mode: str) -> None:
 
 
 def test_the_model_has_no_switch(tmp_path: Path) -> None:
-    """By an input of the call, by the settings that it may write, by what is started for it later."""
+    """Not by a call's input, by settings that it may write, or by what is started for it later."""
     settings(tmp_path, ON)
     outside = tmp_path / "outside"
     off = json.dumps(

@@ -1,4 +1,4 @@
-"""What variables and settings ask of the service holds in a session of the real program."""
+"""Variables and settings about the service apply in a session of the real program."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What documents say of limits and attempts, read from what the program sends and says."""
+"""Requirements about limits and attempts, checked in requests and messages of the program."""
 
 import json
 from base64 import b64encode

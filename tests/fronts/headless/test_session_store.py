@@ -1,4 +1,7 @@
-"""A store in the settings: sessions go there while they run, and come home from there, by the real program."""
+"""A store in the settings.
+
+The real program sends sessions there while they run, and fetches them.
+"""
 
 import asyncio
 import json

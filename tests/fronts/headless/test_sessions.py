@@ -1,4 +1,4 @@
-"""`clew -p` and its sessions, as processes: held, killed, without a disk, named in every way."""
+"""`clew -p` and its sessions as processes: locked, killed, without a disk, named in every way."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def server() -> Iterator[LoopbackServer]:
 
 @pytest.fixture
 def waiting(tmp_path: Path, server: LoopbackServer) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs a call of the session and goes on with it until it is ended."""
+    """A process that runs a call of the session and continues it until it is killed."""
     (tmp_path / "work").mkdir()
     process = subprocess.Popen(
         command("-p", "wait", FREE, "--session-id", SESSION),
@@ -238,7 +238,7 @@ def ran(
 
 
 def said(server: LoopbackServer) -> list[str]:
-    """The prompts that the last request holds."""
+    """Return the prompts in the last request."""
     blocks = [b for m in server.requests[-1].body["messages"] for b in m["content"]]
     texts = [block if isinstance(block, str) else block.get("text", "") for block in blocks]
     return [text for text in texts if text in ("one", "two", "three", "four")]

@@ -1,4 +1,4 @@
-"""Sessions that somebody else wrote: what their files say grants nothing and reaches nowhere."""
+"""Sessions from someone else: their files grant nothing and reach no other files."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def reads(file: Path) -> Json:
 
 
 def resume_agent(home: Path, path: Path, *steps: Json) -> str:
-    """What comes of a call that lets the agent of a file go on."""
+    """Return the result of a call that continues the agent of a file."""
     agent_id = path.stem.removeprefix("agent-")
     asked = {
         "more": [
@@ -47,7 +47,7 @@ def resume_agent(home: Path, path: Path, *steps: Json) -> str:
 
 
 def claim(path: Path, **fields: str) -> None:
-    """Lets the record of an agent claim something else."""
+    """Make the record of an agent claim something else."""
     record = path.with_suffix(".meta.json")
     record.write_text(json.dumps(json.loads(record.read_bytes()) | fields), "utf-8")
 

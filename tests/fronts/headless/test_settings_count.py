@@ -1,4 +1,4 @@
-"""Settings that change what is asked of a model, in the real program: each is seen in the requests."""
+"""Settings that change requests, in the real program: each is checked in the requests."""
 
 import json
 from pathlib import Path

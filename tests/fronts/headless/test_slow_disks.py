@@ -1,4 +1,4 @@
-"""A disk that takes its time: nothing leaves before it has what leaves, and meanwhile everybody is heard."""
+"""A slow disk: nothing is sent before it is saved, and input is handled in the meantime."""
 
 import signal
 import subprocess

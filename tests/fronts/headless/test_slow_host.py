@@ -1,4 +1,4 @@
-"""Whoever reads slowly gets everything; whoever reads nothing holds nobody who was told to end."""
+"""A slow reader receives everything; a stopped reader delays no process that has to end."""
 
 import fcntl
 import json
@@ -30,7 +30,7 @@ def unread_bytes(pipe: IO[bytes] | None) -> int:
 
 
 def until_full(process: "subprocess.Popen[bytes]") -> None:
-    """Until the program has more to say than fits into the pipe."""
+    """Wait until the program has more output than fits into the pipe."""
     assert process.stdout is not None
     size = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ)
     until(lambda: unread_bytes(process.stdout) > size - 8 * PIECE_BYTES)

@@ -1,7 +1,7 @@
-"""Headless runs with something that goes wrong in each: every one ends by itself, with a result or with an
-exit code that is documented, and leaves no process.
+"""Headless runs with a fault in each: every run ends by itself and leaves no process.
 
-A small run stands in the quick suite; `make crash` does five hundred.
+It ends with a result, or with a documented exit code. A short run is part of the quick suite; `make
+crash` does five hundred.
 """
 
 import contextlib
@@ -62,7 +62,10 @@ HARMS = ("signal",) if HEARD else ()
 
 
 class Tally(Struct, kw_only=True):
-    """How runs ended: with a result, or by a signal or a pipe with the code that stands for it."""
+    """How runs ended.
+
+    With a result, or after a signal or a closed pipe with the matching exit code.
+    """
 
     results: int = 0
     documented: int = 0
@@ -111,7 +114,7 @@ def one(rng: random.Random, folder: Path, tally: Tally) -> None:
 
 
 class Started:
-    """One `clew -p`, with a mark in the environment that all it starts will carry."""
+    """A running `clew -p`, with a mark in the environment that its children inherit."""
 
     def __init__(
         self,
@@ -135,7 +138,7 @@ class Started:
             )
 
     def ended(self, *, after_bytes: int | None = None) -> bytes:
-        """What it wrote until it ended; nobody reads on after so many bytes."""
+        """Return the output until the end; after a number of bytes, reading stops."""
         assert self.child.stdout is not None
         if after_bytes is None:
             return self.child.communicate(timeout=MOST_S)[0]
@@ -168,7 +171,7 @@ def has_result(form: str, out: bytes, code: int) -> bool:
 
 
 def left(mark: str) -> list[int]:
-    """The processes that a run has left behind."""
+    """Return the processes that a run has left behind."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What documents say of a session's state, its counts and its limits, as a host is told them."""
+"""Requirements about a session's state, counts and limits, checked in what a host receives."""
 
 import json
 from base64 import b64encode

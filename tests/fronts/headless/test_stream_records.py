@@ -1,4 +1,4 @@
-"""What documents say of the stream of an answer, shown by a run whose service sends odd ones."""
+"""Requirements about the stream of an answer, checked in a run whose service sends odd ones."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Told:
     made: list[str]
 
     def odd(self) -> list[Json]:
-        """The recorded parts of the first answer."""
+        """Return the recorded parts of the first answer."""
         return [m for m in (line.get("message", {}) for line in self.lines)
             if m.get("id") == MESSAGE["id"]]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""One session over five wires, from each to each: everybody's own state goes back to them alone."""
+"""One session over five wires, from each to each: each service gets only its own state back."""
 
 import json
 from contextlib import ExitStack

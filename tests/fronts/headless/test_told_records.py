@@ -1,4 +1,4 @@
-"""What documents say of the first request, of paths and of old files, shown by runs of the program."""
+"""Requirements about the first request, paths and old files, checked in runs of the program."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def said(kind: str, number: int, content: Any, **fields: Any) -> Json:
 
 
 def left(home: Path, *lines: Json) -> Path:
-    """Writes a session of another program into the folder of `home/work`."""
+    """Write the session of another program into the folder of `home/work`."""
     work = home / "work"
     work.mkdir()
     name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.realpath(work))

@@ -1,4 +1,4 @@
-"""What documents say of tools: what a call touches, what it knows, and how it ends, shown by runs."""
+"""Requirements about tools, checked in runs: what calls access, what they know, how they end."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def results(body: Json) -> list[Json]:
 
 @requirement("R131", "W25")
 def test_what_a_call_may_do_depends_on_its_input_and_its_file(tmp_path: Path) -> None:
-    """Only what reads runs unasked, and a rule for a file is for each tool that touches it."""
+    """Only reads run without asking, and a rule for a file applies to each tool that uses it."""
     work = tmp_path / "work"
     work.mkdir()
     for name in ("open.txt", "shut.txt"):
@@ -102,7 +102,7 @@ def test_an_interrupt_reaches_every_tool_that_runs(tmp_path: Path) -> None:
 
 @requirement("R136")
 def test_a_call_knows_the_models_tools_and_servers_of_its_session(tmp_path: Path) -> None:
-    """An agent works as the session that it belongs to: with its model, tools and permissions."""
+    """A subagent works like its session: with the same model, tools and permissions."""
     config = json.dumps({"mcpServers": {"memo": entry("honest")}})
     script: Mapping[str, list[Json]] = {
         "go": [uses(agent("dig", subagent_type="general-purpose")), {"text": "Done."}],
@@ -136,7 +136,7 @@ def test_a_call_knows_the_models_tools_and_servers_of_its_session(tmp_path: Path
 
 
 def peak_bytes(home: Path, count: int) -> int:
-    """The most memory of a run that reads so many large files and then edits the first."""
+    """Return the peak memory of a run that reads this many large files and then edits the first."""
     work = home / "work"
     work.mkdir(parents=True)
     text = "first\n" + "wool\n" * (FILE_BYTES // 5)

@@ -1,6 +1,6 @@
-"""Every tool through the real program: what the model gets back, in requests a strict service takes.
+"""Every tool in the real program: what the model receives, with requests to a strict service.
 
-One row for each tool that a session offers, or a test beside this one that drives it; a tool that has
+There is one row for each tool that a session offers, or a separate test that uses it; a tool with
 neither fails a test here.
 """
 
@@ -68,7 +68,7 @@ def project(home: Path) -> Path:
 def played(
     home: Path, calls: list[tuple[str, dict[str, Any]]], **more: Any
 ) -> list[dict[str, Any]]:
-    """The results that the model got, in order; the turn must have ended well."""
+    """Return the results that the model received, in order; the turn must have succeeded."""
     steps = [{"content": [{"tool": tool, "input": given}]} for tool, given in calls]
     with serving(scenario(*steps, {"text": "Done."}), strict=True) as server:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Words said to a turn that ends without them are the next turn, whatever began the one that ended."""
+"""Messages sent to a turn that ends without receiving them start the next turn."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ WITHIN_S = 20
 
 
 class Model:
-    """Answers the turn in question, a summary or what an agent came to, when it is let."""
+    """A model that answers the turn, a summary or a subagent's result once the test allows it."""
 
     def __init__(self) -> None:
         self._begun, self._may_answer = threading.Event(), threading.Event()

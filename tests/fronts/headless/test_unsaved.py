@@ -1,4 +1,4 @@
-"""A disk that takes no more, seen by people: said once, there for as long as it is so, and its end is said."""
+"""A full disk, as users see it: reported once, shown while it lasts, and its end is reported."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def server() -> Iterator[LoopbackServer]:
 
 
 class Projects:
-    """The folder of all transcripts, which can be put where nothing of its name can be made."""
+    """The folder of all transcripts, which can be moved where nothing can be created."""
 
     def __init__(self, home: Path) -> None:
         self._place = home / "config" / "projects"
@@ -57,7 +57,7 @@ def rescued(home: Path) -> Path:
 
 
 def unbroken(text: str) -> str:
-    """However the lines are broken."""
+    """Return the text with its lines joined."""
     return "".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""Folders that nobody trusts: clew itself runs none of their programs and shows no other folder."""
+"""Untrusted folders: clew runs none of their programs and shows no other folder."""
 
 import json
 import os
@@ -26,7 +26,7 @@ CALLS = (
 
 
 def ask(home: Path, *calls: Json, **more: Any) -> tuple[str, str]:
-    """The answer, which is the results of calls, and the first request."""
+    """Return the answer, which repeats the results of calls, and the first request."""
     asked = {"go": [uses(*calls), lambda body: {"text": "\n".join(results(body))}]}
     with serving(by_prompt(asked), strict=True) as server:
         ran = clew(home, server.url, "-p", "go", **more)

@@ -1,5 +1,7 @@
-"""Text that says it is clew's, in the real process: in requests it is visibly the words of a file or a program,
-on disk and in files it stays as it was."""
+"""Text that claims to be clew's, in the real process.
+
+In requests it is visibly the text of a file or a program; on disk and in files it is unchanged.
+"""
 
 import json
 import re

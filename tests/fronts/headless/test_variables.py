@@ -1,4 +1,4 @@
-"""Every variable of the table is asked for by the program that runs, and none is asked for in vain."""
+"""The program reads every variable of the table, and no other."""
 
 import json
 import subprocess

@@ -49,7 +49,7 @@ def piped(home: Path) -> Path:
 
 
 def when_warmed(act: Callable[[], object]) -> Callable[[RecordedRequest], None]:
-    """Acts beside the server once a warming request has come."""
+    """Run something once a warming request has arrived."""
 
     def look(request: RecordedRequest) -> None:
         if request.body["max_tokens"] == 0:

@@ -21,7 +21,7 @@ def call(tool: str, **given: Any) -> Json:
 
 
 def run(home: Path, answers: list[Json], *args: str, **more: Any) -> tuple[list[Json], list[Json]]:
-    """The bodies that were sent, and the results in the last."""
+    """Return the request bodies, and the results in the last one."""
     with serving({"scenario": 1, "answers": answers}, strict=True) as server:
         done = clew(home, server.url, "-p", "go", *args, **more)
         assert done.returncode == 0, done.stderr
@@ -272,7 +272,7 @@ def test_what_is_no_address_runs_nowhere(tmp_path: Path, url: str) -> None:
 
 
 def test_a_tool_that_hangs_is_given_up_after_the_time_of_the_settings(tmp_path: Path) -> None:
-    """A site that takes the connection and says nothing, ever."""
+    """A site that accepts the connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         _, results = run(

@@ -1,4 +1,4 @@
-"""Each wire, driven by the real program: thoughts, calls side by side, images, a kill, and another service."""
+"""Each wire in the real program: thinking, parallel calls, images, a kill, and another service."""
 
 import json
 import subprocess

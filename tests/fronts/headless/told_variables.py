@@ -1,4 +1,4 @@
-"""clew, noting in the file named first which variables of its table it asks for."""
+"""A clew that writes to the first file which variables of its table it reads."""
 
 import sys
 from pathlib import Path

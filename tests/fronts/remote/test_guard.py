@@ -1,4 +1,4 @@
-"""What viewers may say: a prompt, an answer to what was asked, and nothing that allows more."""
+"""What viewers may send: prompts, answers to open questions, and nothing that allows more."""
 
 from typing import Any
 

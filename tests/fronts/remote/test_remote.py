@@ -140,7 +140,7 @@ def unmarked(messages: list[Json]) -> list[str]:
 
 
 def test_attach_shows_each_call_with_its_result(tmp_path: Path) -> None:
-    """A running call is not an interrupted one, and words for the model are not shown."""
+    """A running call is not shown as interrupted, and text for the model is not shown."""
     wanted = ("touch made; ls", "touch not-made", "ls", "sleep 60; ls")
     plan = calls(*(("Bash", {"command": command}) for command in wanted))
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:

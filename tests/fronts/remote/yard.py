@@ -39,7 +39,7 @@ class Running:
         self._queue.put(None)
 
     def until(self, holds: Callable[[str], Any]) -> str:
-        """Return the next line for which it holds."""
+        """Return the next line for which the condition is true."""
         while True:
             line = self._queue.get(timeout=WAIT_S)
             assert line is not None, f"ended first: {self.lines[-20:]}"
@@ -80,7 +80,7 @@ class Watching(Running):
         self.events: list[Json] = []
 
     def event(self, holds: Callable[[Json], Any]) -> Json:
-        """Return the payload of the next event for which it holds."""
+        """Return the payload of the next event for which the condition is true."""
 
         def matches(line: str) -> bool:
             about = json.loads(line)

@@ -1,4 +1,4 @@
-"""What a session in this process holds of its conversation: once, and not what a summary replaced."""
+"""Memory of a session in this process: the conversation once, and not what a summary replaced."""
 
 import gc
 import tracemalloc

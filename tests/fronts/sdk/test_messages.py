@@ -1,4 +1,4 @@
-"""Frames as typed values; what has no type stays whole."""
+"""Frames as typed values; a frame of an unknown type keeps all of its data."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The real `clew` on a terminal that is a table of characters: type, wait for words, look at the whole."""
+"""The real `clew` on a terminal emulator: type, wait for text, look at the whole screen."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ BEGIN_FRAME, END_FRAME = b"\x1b[?2026h", b"\x1b[?2026l"
 
 
 class Glass(pyte.HistoryScreen):
-    """A terminal with a scrollback; the cursor keys and titles that clew sends are kept apart."""
+    """A terminal with a scrollback; cursor key modes and titles are recorded separately."""
 
     def __init__(self, columns: int, rows: int) -> None:
         super().__init__(columns, rows, history=100_000)
@@ -40,7 +40,7 @@ class Glass(pyte.HistoryScreen):
 
 
 class OnScreen(OnTerminal):
-    """One `clew ARGS` with a terminal of its own; `raw` is everything it wrote."""
+    """A `clew ARGS` with its own terminal; `raw` is its complete output."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class OnScreen(OnTerminal):
 
     @property
     def text(self) -> str:
-        """Everything that was said, from the top of the scrollback to the bottom of the terminal."""
+        """Return all text, from the top of the scrollback to the bottom of the screen."""
         return "\n".join([*self.glass.scrolled, *self.rows])
 
     @property
     def picture(self) -> str:
-        """The terminal as a snapshot holds it: without the empty rows below."""
+        """Return the screen as a snapshot contains it: without the empty rows at the bottom."""
         return "\n".join(self.rows).rstrip("\n") + "\n"
 
     def expect(self, words: str | Callable[[str], bool], *, within_s: float = 30) -> None:
-        """Waits until words stand on the terminal, or until what stands there is as wished."""
+        """Wait until a text is on the terminal, or until a condition on its text is true."""
         is_there = words if callable(words) else (lambda text: words in text)
         deadline = time.monotonic() + within_s
         while not is_there(self.picture):
@@ -115,13 +115,13 @@ class OnScreen(OnTerminal):
         self.expect(lambda text: words not in text)
 
     def expect_rest(self) -> None:
-        """Waits until no turn runs, and says so in a whole frame."""
+        """Wait until no turn runs, and a complete frame shows it."""
         self.expect_gone("to interrupt)")
         self.settle()
         self.expect_gone("to interrupt)")
 
     def settle(self) -> None:
-        """Waits until nothing was written for a moment."""
+        """Wait until there was no output for a moment."""
         while self._take(0.15):
             pass
 

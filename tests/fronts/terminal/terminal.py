@@ -1,4 +1,4 @@
-"""The real `clew` in a pseudo-terminal: type, look, wait for words with a bound."""
+"""The real `clew` in a pseudo-terminal: type, and wait for text within limits."""
 
 import fcntl
 import os
@@ -17,13 +17,13 @@ from tests.fronts.headless.forked import Forked
 
 
 def began_before(home: Path) -> None:
-    """At the first start of all, a sandbox is offered (see `test_sandbox_offer`)."""
+    """Make this not the very first start, which offers a sandbox (see `test_sandbox_offer`)."""
     if (home / "config").is_dir() or not (home / "config").exists():
         (home / "config" / "clew").mkdir(parents=True, exist_ok=True)
 
 
 class OnTerminal:
-    """A child that is the leader of a terminal's session, killed if a test leaves it."""
+    """A child that leads a terminal's session, killed if a test leaves it running."""
 
     child: subprocess.Popen[bytes]
     _fd: int
@@ -43,15 +43,17 @@ class OnTerminal:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """The terminal is closed; what it runs is not told by a signal."""
+        """Close the terminal; the test sends no signal to its processes."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
 
 class Terminal(OnTerminal):
-    """One `clew ARGS` with a terminal of its own; `seen` is what it wrote and nobody expected yet, `all`
-    everything."""
+    """A `clew ARGS` with its own terminal.
+
+    `seen` is the output that no test has expected yet, `all` is all output.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Terminal(OnTerminal):
         os.write(self._fd, keys.encode())
 
     def expect(self, words: str, *, within_s: float = 30) -> None:
-        """Waits until `words` were written; everything up to them is seen and done with."""
+        """Wait for `words` in the output; everything up to them is consumed."""
         deadline = time.monotonic() + within_s
         begin = 0
         while words not in self.seen[begin:]:
@@ -104,7 +106,7 @@ class Terminal(OnTerminal):
         return read
 
     def end(self, *, within_s: float = 30) -> int:
-        """The exit code, once everything it wrote was read."""
+        """Return the exit code, after reading all output."""
         deadline = time.monotonic() + within_s
         while self.child.poll() is None:
             assert time.monotonic() < deadline, f"clew did not end; seen: {self.seen!r}"

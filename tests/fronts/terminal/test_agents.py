@@ -1,4 +1,4 @@
-"""Agents in a terminal: seen while they work, heard of when they have ended, their questions asked."""
+"""Subagents in a terminal: shown while they work, reported when they end, their questions asked."""
 
 from pathlib import Path
 from typing import Any

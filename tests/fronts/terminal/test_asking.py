@@ -1,4 +1,4 @@
-"""Questions and plans, answered by a person in a real terminal."""
+"""Questions and plans, answered in a real terminal."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,7 @@
-"""Background tasks in a terminal: they outlive a turn, also a stopped one, and are told of with the next."""
+"""Background tasks in a terminal.
+
+They outlive a turn, even an interrupted one, and are reported later.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What each command shows on a terminal, held against a picture that somebody looked at."""
+"""What each command shows on a terminal, compared with a reviewed golden screen."""
 
 import re
 from pathlib import Path
@@ -21,13 +21,13 @@ COLUMNS, ROWS = 320, 100
 
 
 def shown(text: str, line: str) -> str:
-    """What stands between a command's line, once it is done, and the prompt."""
+    """Return the rows between a finished command's line and the prompt."""
     _, _, said = text.partition(f"\n> {line}\n")
     return re.split(r"\n─{20,}", said)[0].strip("\n") + "\n"
 
 
 def told(text: str, line: str) -> str:
-    """What a command shows. An error is one line, however long the folder that it names."""
+    """Return what a command shows. An error is one line, however long its folder is."""
     rows = re.sub(r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:PORT", shown(text, line))
     return f"{' '.join(rows.split())}\n" if rows.startswith("!") else rows
 

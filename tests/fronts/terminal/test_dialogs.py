@@ -1,4 +1,4 @@
-"""What a session asks a person, on the screen: questions, plans, trust, servers, lists."""
+"""Dialogs on the screen: questions, plans, trust, servers, lists."""
 
 import json
 import subprocess

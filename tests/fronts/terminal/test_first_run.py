@@ -1,4 +1,4 @@
-"""The first start without a key: what is missing is said, and a model on this machine is used."""
+"""The first start without a key: instructions, and the use of a model on this machine."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""From one session to another and back on one screen: each line is in its own file, and hooks are told which."""
+"""From one session to another and back on one screen.
+
+Each has its own file, and hooks get the right one.
+"""
 
 import json
 from pathlib import Path

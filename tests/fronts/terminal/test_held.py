@@ -1,4 +1,4 @@
-"""A session that another process has, asked for from within one: said, and one's own goes on."""
+"""Resuming a session that another process has open: reported, and the current session continues."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ TALK: dict[str, Any] = {
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LoopbackServer]:
-    """Another process has a session while this is there."""
+    """Keep the session open in another process while the fixture exists."""
     with (
         serving(TALK, strict=True) as served,
         Hosted(tmp_path, served.url, "--session-id", SESSION) as host,
@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[LoopbackServer]:
 
 
 def refused(words: str) -> bool:
-    """However the lines are broken."""
+    """Return the text with its lines joined."""
     said = "".join(words.split())
     return f"session{SESSION}isopeninprocess" in said and f"--resume{SESSION}--fork" in said
 

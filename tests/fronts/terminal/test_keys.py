@@ -1,4 +1,4 @@
-"""A person's own keys: what they may say, and what is wrong with it."""
+"""The user's own key bindings: what they may contain, and which errors are reported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""clew line by line, in a real terminal: prompt, stream, permission, interrupt, the way back."""
+"""Line mode in a real terminal: prompt, stream, permissions, interrupts, resuming."""
 
 import json
 import os
@@ -394,7 +394,7 @@ def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -
 
 
 def touches(*names: str, together: bool = False) -> dict[str, object]:
-    """A model that makes empty files, one call after the other or all in one answer."""
+    """A model that creates empty files, one call after the other or all in one response."""
     uses = [{"tool": "Bash", "input": {"command": f"touch {name}"}} for name in names]
     rounds = [uses] if together else [[use] for use in uses]
     done = {"text": "Done.", "times": "always"}

@@ -1,4 +1,4 @@
-"""The first request waits for MCP servers: what the terminal says meanwhile, and Escape."""
+"""The first request waits for MCP servers: the terminal says so, and Escape ends the wait."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A project that was moved: its sessions come along after one question, or stay for good."""
+"""A moved project: one question moves its sessions, or leaves them permanently."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is painted by difference stands on a terminal as if it had been painted whole."""
+"""The screen that is painted by differences equals the screen that is painted completely."""
 
 import pyte
 from hypothesis import given
@@ -85,7 +85,7 @@ def test_a_hidden_cursor_waits_where_wrapping_does_not_move_it() -> None:
 
 
 def test_a_delta_costs_few_bytes_however_long_the_answer_is() -> None:
-    """A frame with each delta, below it a prompt: no more is written than what changed."""
+    """A frame per delta, with a prompt below it: only the changes are written."""
     shown, painter, text = Transcript(80, DARK), Painter(), f"{ANSWER}\n\n" * 30
     below = ("─" * 80, "> ", "─" * 80, "  a model  a mode")
     costs = []

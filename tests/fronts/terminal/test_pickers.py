@@ -1,4 +1,4 @@
-"""What a person chooses from, as it looks: sessions, messages, models, and the ways to get going."""
+"""Lists to choose from: sessions, messages, models, and the options at the first start."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_sessions_of_this_folder_and_of_every_one_from_within_a_session(tmp_path
 
 
 def talk(*turns: tuple[str, str]) -> dict[str, object]:
-    """A model that says this to that."""
+    """A model with these answers to these prompts."""
     answers = [
         {"when": {"user": {"contains": asked}}, "text": said, "times": "always"}
         for asked, said in turns
@@ -141,7 +141,7 @@ def test_every_session_can_be_found_however_many_there_are(tmp_path: Path) -> No
 
 
 def branched(home: Path, url: str) -> None:
-    """One session with two branches, and where it stands."""
+    """A session with two branches, and its current leaf."""
     with OnScreen(home, url) as screen:
         screen.expect(READY)
         for prompt, answer in (("begin", "Begun."), ("to the left", "Left it is.")):

@@ -1,4 +1,4 @@
-"""`clew --resume` without a session: the newest are listed, and one is gone on with."""
+"""`clew --resume` without a session: the newest are listed, and one is resumed."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a person can do with the prompt: paste, go back, complete, write in an editor, queue."""
+"""Editing the prompt: paste, history, completion, the editor, the queue."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ WAITS = {
 
 
 def said(server: LoopbackServer, number: int = -1) -> str:
-    """What a request says."""
+    """Return the text of a request."""
     return json.dumps(server.requests[number].body["messages"])
 
 

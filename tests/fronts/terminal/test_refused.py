@@ -1,4 +1,4 @@
-"""On the terminal: a refused request is told, and the session goes on."""
+"""A rejected request on the terminal: reported, and the session continues."""
 
 import json
 from pathlib import Path

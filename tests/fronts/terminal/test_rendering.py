@@ -1,4 +1,4 @@
-"""What is said, on the real screen: painted as it comes, once, harmless, and whole where it was folded."""
+"""Output on the real screen: painted as it arrives, once, harmless, and complete when expanded."""
 
 import json
 from pathlib import Path

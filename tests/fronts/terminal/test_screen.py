@@ -1,4 +1,4 @@
-"""clew on a terminal: type, stream, permission, interrupt, the way back."""
+"""clew on a terminal: typing, streaming, permissions, interrupts, resuming."""
 
 import re
 import signal

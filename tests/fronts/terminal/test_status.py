@@ -1,4 +1,4 @@
-"""The status line: what it always shows, what gives way to a narrow terminal, and hints beside it."""
+"""The status line: what is always shown, what a narrow terminal omits, and notices next to it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A store that fails, seen from a terminal: it is said, it stays to be read, and the session goes on."""
+"""A failing store, as seen on a terminal: reported, kept visible, and the session continues."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The terminal around the screen: status line, title, signals, clipboard, size, scrollback, keyboards."""
+"""The terminal: status line, title, signals, clipboard, size, scrollback, keyboard protocols."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""clew in a real tmux: a terminal that breaks lines anew when its size changes, and a shell that stops jobs."""
+"""clew in a real tmux: a terminal that rewraps lines when resized, and a shell with job control."""
 
 import os
 import re

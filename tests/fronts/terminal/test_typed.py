@@ -1,4 +1,4 @@
-"""From bytes of a terminal to keys, under every cut of them."""
+"""From terminal input to keys, however the bytes are split."""
 
 import pytest
 from prompt_toolkit.key_binding.key_processor import KeyPress

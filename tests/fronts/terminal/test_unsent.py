@@ -38,7 +38,7 @@ def said(server: LoopbackServer) -> str:
 
 
 def waits(screen: OnScreen, *messages: str) -> None:
-    """Begins a turn that never ends, and sends it messages: to the turn, or with a tab, after it."""
+    """Begin a turn that never ends, and send it messages: to the turn, or with a tab, after it."""
     screen.expect(READY)
     screen.type("go\r")
     screen.expect("A whole thought.")

@@ -1,4 +1,4 @@
-"""The page over the prompt: it reads as much as it shows, and finds what it has not read yet."""
+"""The page over the prompt: it reads as much as it shows, and searches what it has not read yet."""
 
 import asyncio
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ def browser() -> Iterator["Browser"]:
 
 
 class Desk:
-    """The machine of a test: its folder, its runs of clew."""
+    """The machine of a test: its folder, and its runs of clew."""
 
     def __init__(self, home: Path, model_url: str) -> None:
         self.home = home

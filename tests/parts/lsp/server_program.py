@@ -1,6 +1,6 @@
-"""A language server of a few lines, for tests: honest by default, and as bad as it is told to be.
+"""A small language server for tests: well-behaved by default, or misbehaving as requested.
 
-    python server_program.py [MODE] [LOG]
+python server_program.py [MODE] [LOG]
 
 Every word BAD in a file is an error, every ODD a warning. Must run in a bare interpreter.
 """

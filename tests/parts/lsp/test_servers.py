@@ -1,4 +1,4 @@
-"""Language servers in a session, through the real process: the tool, and what they say after edits."""
+"""Language servers in a session, with the real process: the tool, and diagnostics after edits."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def asking(*calls: Json) -> Json:
 
 
 def results(server: Any) -> list[str]:
-    """What the model was told of its calls, in their order."""
+    """Return the results that the model received, in order."""
     last = server.requests[-1].body["messages"][-1]["content"]
     return [block["content"] for block in last if block["type"] == "tool_result"]
 
@@ -115,7 +115,7 @@ def editing(new: str) -> Json:
 
 
 def edited(home: Path, new: str, mode: str = "honest") -> str:
-    """All that the model was sent last, after an edit."""
+    """Return everything that the model was last sent after an edit."""
     log = world(home)
     with serving(editing(new), strict=True) as server:
         mode_of = ("--permission-mode", "acceptEdits")

@@ -1,4 +1,4 @@
-"""Entries of language servers, places and columns, and what is newly wrong: without a server."""
+"""Entries of language servers, positions and columns, and new problems: without a server."""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
-"""An MCP server behind a login, and the authorisation server of it, on one loopback port; strict, and
-able to lie. It is its own browser too: `visit` follows a login's address as a person would."""
+"""An MCP server that requires a login, with its authorization server, on one loopback port.
+
+It is strict, and can lie. It is its own browser too: `visit` follows a login URL as a user would.
+"""
 
 import asyncio
 import json
@@ -17,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Authority:
-    """`lies` change what is said; `seen` is what was asked, tokens included."""
+    """`lies` change the responses; `seen` are the requests, including tokens."""
 
     def __init__(self, **lies: Any) -> None:
         self.lies = lies
@@ -56,7 +58,7 @@ class Authority:
         return {"client_id": "client-1", "redirect_uris": given["redirect_uris"]}
 
     def authorize(self, query: Json) -> str:
-        """Where the browser is sent: a person's yes."""
+        """Return where the browser is sent after the user's consent."""
         assert query["response_type"] == "code"
         assert query["code_challenge_method"] == "S256"
         assert query["resource"] == f"{self.url}/mcp"
@@ -170,7 +172,7 @@ def authority(**lies: Any) -> Iterator[Authority]:
 
 
 def visit(url: str) -> None:
-    """A person's browser: follows the way through, and reads the page at its end."""
+    """Act as the user's browser: follow the redirects, and read the final page."""
     with urllib.request.urlopen(url, timeout=20) as page:
         page.read()
 

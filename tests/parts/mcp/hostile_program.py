@@ -1,4 +1,4 @@
-"""An MCP server that says what no server should: one way of it per NAME, all else in order.
+"""An MCP server that violates the protocol: in one way per NAME, otherwise correct.
 
 python hostile_program.py NAME
 """

@@ -1,8 +1,8 @@
-"""An MCP server of a few lines, for tests: honest by default, and as bad as it is told to be.
+"""A small MCP server for tests: well-behaved by default, or misbehaving as requested.
 
-    python server_program.py MODE [FILE]
+python server_program.py MODE [FILE]
 
-Must run in a bare interpreter: what it costs to start is part of what tests measure.
+Must run in a bare interpreter: the time that it needs to start is part of what tests measure.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Servers that ask: forms for a person, questions to the model, prompts, resources; and what they may not."""
+"""Requests from servers.
+
+Forms for the user, questions to the model, prompts, resources; and their limits.
+"""
 
 import asyncio
 import json
@@ -119,7 +122,7 @@ def test_what_may_be_asked_is() -> None:
 
 
 class Person:
-    """Answers what it is asked; `asked` is what it saw."""
+    """Answers requests; `asked` is what it saw."""
 
     def __init__(self, *answers: Any, verdict: Verdict | None = None) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""Servers that lie, hang, flood, print garbage, die, change and offer nonsense: the session goes on."""
+"""Servers that lie, hang, flood, print garbage, die or change: the session continues."""
 
 import asyncio
 from pathlib import Path

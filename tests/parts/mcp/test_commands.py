@@ -1,4 +1,4 @@
-"""`clew mcp` as a person types it, and what comes of it in the files and in sessions."""
+"""`clew mcp` as a user types it, and its effect on files and sessions."""
 
 import json
 import stat

@@ -1,4 +1,7 @@
-"""The client against servers that others wrote: the official SDK in both eras, and published servers."""
+"""The client against servers by others.
+
+The official SDK in both variants, and published servers.
+"""
 
 import json
 import os

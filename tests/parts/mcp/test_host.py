@@ -1,4 +1,4 @@
-"""Servers that live in the program that started clew, over that program's own channel."""
+"""Servers in the program that started clew, over that program's channel."""
 
 import json
 import socket
@@ -220,7 +220,7 @@ def test_a_hosts_own_server_says_that_its_tools_are_others_now(tmp_path: Path) -
 
 
 def test_a_host_hears_at_once_of_a_server_that_clew_tries_again(tmp_path: Path) -> None:
-    """Nothing listens at the address, so clew goes on trying; the host does not wait for that."""
+    """Nothing listens at the URL, so clew keeps trying; the host does not wait for that."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"

@@ -1,4 +1,4 @@
-"""Servers that say what no server should: the session goes on, and what is said of it is plain."""
+"""Servers that violate the protocol: the session continues and reports the problem plainly."""
 
 import json
 import sys

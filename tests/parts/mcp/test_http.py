@@ -1,4 +1,4 @@
-"""Servers behind URLs: what is said with each request, and what becomes of every odd answer."""
+"""Servers at URLs: what each request contains, and what follows every odd response."""
 
 import json
 import sys

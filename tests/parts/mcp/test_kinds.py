@@ -1,4 +1,4 @@
-"""The kind of a server's configuration, as it is shown."""
+"""The type of a server's configuration, as displayed."""
 
 from clew.parts.mcp.config import IdeServer, ServerConfig
 

@@ -1,4 +1,4 @@
-"""A server's life over real pipes: begun, used, lost, begun again, closed with all it started."""
+"""The life cycle of a server over real pipes: started, used, lost, restarted, closed."""
 
 import asyncio
 import json

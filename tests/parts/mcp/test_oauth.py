@@ -1,4 +1,4 @@
-"""Logins against a loopback authorisation server: the whole way, its refusals, and its lies."""
+"""Logins with a loopback authorization server: the complete login, its refusals, and its lies."""
 
 import asyncio
 import json

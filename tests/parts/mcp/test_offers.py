@@ -1,4 +1,4 @@
-"""What servers offer and give back: whatever it is, what goes on is what the service takes."""
+"""What servers offer and return: whatever it is, only what the service accepts is passed on."""
 
 from base64 import b64encode
 from typing import Any

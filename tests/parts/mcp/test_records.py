@@ -1,4 +1,4 @@
-"""What documents say of servers of tools, read from what a run says to one and records of it."""
+"""Requirements about MCP servers, checked in the messages and records of a run."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ASKS = ("structured", "progress", "stranger", "lie", "die", "echo")
 
 
 class Told:
-    """What one sitting said to a server, to its host and to its file."""
+    """What one session sent to a server and to its host, and wrote to its file."""
 
     def __init__(self, home: Path, host: Hosted, bodies: list[Json]) -> None:
         said = (home / "said").read_text("utf-8").splitlines()

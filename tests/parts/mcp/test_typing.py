@@ -1,4 +1,4 @@
-"""What is offered while somebody types, by the word of MCP servers; on a real screen."""
+"""Completions from MCP servers while the user types, on a real screen."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def memo(mode: str = "honest") -> tuple[str, str]:
 
 
 def ready(screen: OnScreen) -> None:
-    """Waits until the server is there; it begins beside the typing."""
+    """Wait until the server is ready; it starts while the user types."""
     screen.expect(READY)
     screen.type("/mcp reconnect memo\r")
     screen.expect("memo: ready")

@@ -1,4 +1,4 @@
-"""Names, states, versions, entries and rules of servers: what is decided without any IO."""
+"""Names, states, versions, entries and rules of servers: everything decided without IO."""
 
 from typing import Any
 

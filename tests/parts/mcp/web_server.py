@@ -1,4 +1,7 @@
-"""A server behind a URL for tests: answers as it is told to, one request at a time. Strict about headers."""
+"""A server at a URL for tests.
+
+Answers as requested, one request at a time. Strict about headers.
+"""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,7 @@
-"""Real servers for tests of the client: `server_program.py` in one of its moods, over real pipes."""
+"""Real servers for tests of the client.
+
+`server_program.py` in one of its modes, over real pipes.
+"""
 
 import asyncio
 import os
@@ -41,7 +44,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 class Yard:
-    """`servers` and what a session would have around them."""
+    """`servers`, and what a session has around them."""
 
     def __init__(self, servers: Servers, folder: Path, launcher: Launcher) -> None:
         self.servers = servers
@@ -86,7 +89,7 @@ class Yard:
 
 @asynccontextmanager
 async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncIterator[Yard]:
-    """The servers of `entries`, begun and waited for."""
+    """Start the servers of `entries` and wait for them."""
     launcher = Launcher()
     helpers = more.pop("helpers", None) or Helpers(roots=lambda: [str(folder)])
     settle = more.pop("settle", True)

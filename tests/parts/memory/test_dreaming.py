@@ -1,4 +1,4 @@
-"""Memories are tidied while nobody works, as proposals, and nothing goes before a person accepts."""
+"""Memories are tidied while the session is idle, as proposals that the user must accept."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def notebook(folder: Path) -> MemoryNotebook:
 
 
 class Quiet:
-    """A session of which nothing is heard; time is what is slept."""
+    """An idle session; time passes only by sleeping."""
 
     def __init__(self, book: MemoryNotebook, answer: Any) -> None:
         self.tasks = Tasks()
@@ -57,7 +57,7 @@ class Quiet:
         await asyncio.sleep(0)
 
     async def dream(self) -> str:
-        """How the task ended; empty if there was none."""
+        """Return how the task ended; empty if there was none."""
         self.dreamer.begin(60)
         for _ in range(100):
             await asyncio.sleep(0)

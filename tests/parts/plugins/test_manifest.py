@@ -1,4 +1,4 @@
-"""What plugins and marketplaces say of themselves, read strictly and without guessing."""
+"""Manifests of plugins and marketplaces, parsed strictly and without guessing."""
 
 from typing import Any
 

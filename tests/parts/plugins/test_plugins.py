@@ -535,7 +535,10 @@ def simple(home: Path, name: str, files: int = 1) -> Path:
 
 
 def at_once(home: Path, *lines: tuple[str, ...]) -> list[tuple[int, str]]:
-    """How each of these `clew plugin ...` ended, and what it said; all ran at the same time."""
+    """Run these `clew plugin ...` commands at the same time.
+
+    Return how each ended and what it printed.
+    """
     running = [
         subprocess.Popen(
             command("plugin", *line),

@@ -1,4 +1,7 @@
-"""Schedules come when they should, end when they must, and never pile up; the clock is the test's."""
+"""Schedules are due when they should be, end when they must, and never accumulate.
+
+Tests own the clock.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +18,7 @@ BEGAN = datetime(2026, 11, 20, 12, 0)
 
 
 class Clock:
-    """Stands still but for `go`, which lets everybody run as it goes."""
+    """A clock that advances only by `go`, which lets everything run meanwhile."""
 
     def __init__(self) -> None:
         self.now = BEGAN
@@ -36,7 +39,7 @@ class Clock:
         await self._settle()
 
     def set_back(self, hours: int) -> None:
-        """Who sleeps does so for as long as before."""
+        """Set the clock back; sleepers sleep as long as before."""
         by = timedelta(hours=hours)
         self.now -= by
         self._asleep = [(end - by, woken) for end, woken in self._asleep]

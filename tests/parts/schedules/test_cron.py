@@ -1,4 +1,4 @@
-"""Cron expressions come when every cron would have them come, and spans are read as written."""
+"""Cron expressions match as in every cron, and durations are parsed as written."""
 
 from datetime import datetime
 

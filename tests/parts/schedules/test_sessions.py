@@ -1,4 +1,4 @@
-"""Schedules, loops and goals through a host: turns that nobody typed, with an end."""
+"""Schedules, loops and goals with a host: automatic turns that end."""
 
 import json
 import re

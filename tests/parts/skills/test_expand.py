@@ -1,4 +1,4 @@
-"""Arguments go where the text wants them, and bring nothing but themselves."""
+"""Arguments are inserted where the text says, and are never expanded again."""
 
 from collections.abc import Sequence
 

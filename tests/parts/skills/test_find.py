@@ -1,4 +1,4 @@
-"""Folders of any state are read: what cannot be is named, and nothing is followed for ever."""
+"""Folders in any state are searched: errors are reported, and no cycle is followed."""
 
 from pathlib import Path
 

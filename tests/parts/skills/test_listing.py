@@ -1,4 +1,4 @@
-"""The model is told of skills once, within a budget; what is at work can be told again."""
+"""Skills are listed for the model once, within a budget; active ones can be repeated."""
 
 from typing import Any
 

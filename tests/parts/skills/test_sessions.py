@@ -44,7 +44,7 @@ def run(home: Path, *args: str, plan: Any = FINE) -> tuple[Any, list[Json]]:
 
 
 def said(body: Json) -> str:
-    """All that a request tells, but for its tools and its instructions."""
+    """Return all text of a request, except its tools and instructions."""
     return json.dumps(body["messages"], ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""A head says what a skill is, what it takes, what it brings and who may call it."""
+"""The front matter says what a skill is, its arguments, its effects and who may call it."""
 
 from clew.parts.skills.skill import Origin, Skill, make_skill, rank_skills
 from clew.system.config import frontmatter

@@ -1,4 +1,7 @@
-"""A rewind over a boundary: what a compaction closed stands again, and a redo closes it again."""
+"""A rewind past a compaction boundary.
+
+Compacted messages are live again, and a redo hides them again.
+"""
 
 import json
 from pathlib import Path

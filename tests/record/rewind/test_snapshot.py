@@ -1,4 +1,4 @@
-"""What commands change without naming it comes back: copied before, or had by git, or said to be lost."""
+"""Changes by commands that don't name the file: undone from a copy or git, or reported as lost."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Files and conversation back to any message, and back again, through the real program."""
+"""Rewind files and conversation to any message, and redo, with the real program."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real turns of the real program whose calls change files, and the way back through the real command."""
+"""Real turns of the real program whose calls change files, and rewinds with the real command."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Stores keep what they are given; what comes home loses nothing, whatever the store does."""
+"""Stores keep what they receive; a pull loses nothing, whatever the store does."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Small sessions for tests: entries as the format has them, one call a line."""
+"""Small sessions for tests: entries in the format of the transcript, one call per line."""
 
 import json
 from collections.abc import Iterable

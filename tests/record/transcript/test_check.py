@@ -1,4 +1,4 @@
-"""The numbered rules: each broken once, each named once; a sound file breaks none."""
+"""The numbered rules: each is broken once and reported once; a valid file breaks none."""
 
 import json
 from pathlib import Path

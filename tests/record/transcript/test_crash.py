@@ -1,6 +1,6 @@
-"""Cuts, kills, failing disks, lost power, two writers: what was acknowledged is there, and it loads.
+"""Cuts, kills, failing disks, lost power, two writers: acknowledged data is kept, and it loads.
 
-Small runs stand in the quick suite; `make crash` runs the same at depth.
+Short runs are part of the quick suite; `make crash` runs the same at depth.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The writer's thread: order, group commit, answers, locks, the end of a process."""
+"""The writer's thread: order, group commit, results, locks, the end of a process."""
 
 import asyncio
 import subprocess

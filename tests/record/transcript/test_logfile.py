@@ -1,4 +1,4 @@
-"""One file and its unsaved tail: what a failing disk can and cannot take away."""
+"""One file and its unsaved tail: what a failing disk can and cannot lose."""
 
 import errno
 import os

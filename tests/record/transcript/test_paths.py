@@ -1,4 +1,4 @@
-"""Where a session lies: the folder's name, the id's form, the switch of a running session."""
+"""The paths of a session: the folder's name, the ID's form, switching to another session."""
 
 import os
 from pathlib import Path

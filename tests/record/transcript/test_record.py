@@ -1,4 +1,4 @@
-"""Recording: each message once, on the right parent, in the right file; what stands beside."""
+"""Recording: each message once, with the right parent, in the right file; and the side lines."""
 
 import asyncio
 import json

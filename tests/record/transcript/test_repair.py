@@ -1,4 +1,4 @@
-"""Repair: every odd file becomes one that every reader reads whole; the original stays."""
+"""Repair: every damaged file becomes one that every reader reads completely; the original stays."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,7 @@
-"""Opening a session again: as its writer, or beside another as a reader or a fork."""
+"""Opening a session again.
+
+As its writer, or as a reader or fork while another process has it open.
+"""
 
 from pathlib import Path
 

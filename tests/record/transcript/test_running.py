@@ -1,4 +1,4 @@
-"""The registry of running sessions: written, renamed, cleaned; who lives is the kernel's word."""
+"""The registry of running sessions: written, renamed, cleaned; the kernel tells which are alive."""
 
 import os
 import signal

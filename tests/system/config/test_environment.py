@@ -1,4 +1,4 @@
-"""The variables, in both spellings, frozen; and the one function that hides secrets."""
+"""The variables, in both spellings, frozen."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Heads are read as people write them; what is wrong is named, and costs no more than itself."""
+"""Front matter as authors write it; errors are reported, and affect only their own member."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the key comes from, in which order, and that nothing tells it."""
+"""The sources of the key, in order, and that no message reveals it."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pipes and devices where a folder's files are looked for: said, and never waited for."""
+"""Pipes and devices among a folder's files: reported, and never waited for."""
 
 import json
 import os

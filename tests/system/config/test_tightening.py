@@ -1,4 +1,4 @@
-"""Handed settings: what of them counts, beside whom, and what is told of the rest."""
+"""Settings passed by a parent program: which apply, and what is reported about the others."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Messages out of bytes, whatever the pieces they come in, and whatever else comes between them."""
+"""Messages from bytes, however they are split, and whatever else is between them."""
 
 from collections.abc import Callable
 from itertools import pairwise

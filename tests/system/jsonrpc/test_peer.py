@@ -1,4 +1,4 @@
-"""One side of a conversation: every request ends once, and nothing the peer does can end it twice."""
+"""One side of a connection: every request ends exactly once, whatever the peer does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The keeper stays small: its size is what every fork of it costs."""
+"""The keeper stays small, because its size determines the cost of every fork."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A driver of commands is killed by SIGKILL: nothing it started lives on, however it hid."""
+"""A process that runs commands is killed by SIGKILL: nothing that it started survives."""
 
 import os
 import signal

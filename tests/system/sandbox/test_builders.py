@@ -1,4 +1,4 @@
-"""The walls of each kind are built from the same one policy."""
+"""The restrictions of each backend are built from the same policy."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Git behind walls: commits work in every kind of checkout, and nobody leads git elsewhere."""
+"""Git in the sandbox: commits work in every kind of checkout, and git can't be led elsewhere."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
-"""Every line of the corpus straight behind the read-only wall, as if clew had misread all of them.
+"""Every line of the corpus in the read-only sandbox, as if clew had misread all of them.
 
-The programs that such a line must not start are there, and each tries to write, to connect and to show a
-denied file. No reading of command lines takes part.
+The programs that such a line must not start exist, and each tries to write, to connect and to show
+a denied file. No reading of command lines takes part.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""While commands are behind walls, what they could write into a folder's settings opens nothing."""
+"""While commands run in the sandbox, what they write to a folder's settings weakens nothing."""
 
 import json
 import os

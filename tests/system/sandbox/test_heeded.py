@@ -1,4 +1,7 @@
-"""What a command behind walls makes or changes that programs heed unasked: moved aside, or told."""
+"""New or changed files that programs run automatically, made by sandboxed commands.
+
+Moved or reported.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The way out: which requests pass, and that hostile ones do not."""
+"""The proxy of the sandbox: which requests pass, and that malicious ones do not."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
-"""Dangerous lines straight behind the read-only wall, as if clew had misread every one of them.
+"""Dangerous lines in the read-only sandbox, as if clew had misread every one of them.
 
-Each runs behind each kind of wall that the system lets stand, as this user and, for root, as another; the
-world is looked at after each. No reading of command lines takes part.
+Each runs in every backend that the system supports, as this user and, for root, as another; the
+world is checked after each. No reading of command lines takes part.
 """
 
 import asyncio

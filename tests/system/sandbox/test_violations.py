@@ -1,4 +1,4 @@
-"""What a command ran into, out of what it printed."""
+"""What the sandbox blocked, found in the output of a command."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""Commands that try to get out, behind each kind of walls that this machine can have.
+"""Commands that try to escape, in each backend that this machine supports.
 
-Where the system lets no such walls stand, the same tests hold that nothing ran and that it was said why:
-what may be expected is asked of the system, not of clew.
+Where the system does not support a backend, the same tests check that nothing ran and that the
+reason was reported: what to expect is asked of the system, not of clew.
 """
 
 import http.server

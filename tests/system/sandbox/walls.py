@@ -1,4 +1,4 @@
-"""Which walls this machine can have, found out without clew's own code, and a box to try them in."""
+"""Finds the backends that this machine supports, without clew's own code; a box to try them in."""
 
 import asyncio
 import ctypes

@@ -1,4 +1,4 @@
-"""Where a body ends: every cut of the bytes, every fault, and h11 beside it as the judge."""
+"""Where a body ends: for every split of the bytes and every fault, with h11 as the judge."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Bodies as text: by their mark, their header, their own word."""
+"""Bodies as text: by byte order mark, header, or declaration."""
 
 import pytest
 

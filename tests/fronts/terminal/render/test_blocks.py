@@ -1,4 +1,4 @@
-"""Blocks as they come, held against an independent reader of Markdown."""
+"""Blocks of Markdown, compared with an independent parser."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Seen = tuple[str, str, Any]
 
 
 class Kept:
-    """What a sink was told, in the shape that the reader's tokens have."""
+    """What the sink received, in the form of the other parser's tokens."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -60,7 +60,7 @@ def _trimmed(text: str) -> str:
 
 
 def _even(code: str) -> str:
-    """Code without what shows as nothing: spaces on lines of their own, empty lines at its end."""
+    """Return code without invisible differences: lines of spaces, and empty lines at its end."""
     return "\n".join(line.rstrip() for line in code.expandtabs(4).split("\n")).rstrip("\n")
 
 
@@ -69,7 +69,7 @@ def _fitted(cells: list[str], wide: int) -> list[str]:
 
 
 def read(text: str) -> list[Seen]:
-    """What the independent reader sees."""
+    """Return what the independent parser reads."""
     seen: list[Seen] = []
     path: list[str] = []
     shown: list[bool] = []

@@ -1,4 +1,4 @@
-"""Words of a stream, under every cut of it, as lines that end between words."""
+"""Streaming text, however it is split, as lines that end between words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands goes out once, whatever the pieces; what is seen before is what will go out."""
+"""Finished rows are returned once, for any split of the text, and match what was shown before."""
 
 import re
 

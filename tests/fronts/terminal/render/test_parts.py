@@ -1,4 +1,4 @@
-"""Themes, abilities, colours of code, pictures, folds: each by itself."""
+"""Themes, terminal features, colors of code, images and collapsed output, each on its own."""
 
 import re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""A turn as it goes by: what stays goes out once and in its order, what changes is bounded."""
+"""A turn as it is shown: finished lines once and in order, live lines within limits."""
 
 from base64 import b64encode
 from decimal import Decimal
@@ -886,7 +886,7 @@ def test_a_call_of_long_ago_has_the_title_that_it_had() -> None:
 
 @pytest.mark.parametrize("width", [24, 33, 60])
 def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
-    """A row that is too wide is broken by the terminal, and what is painted below it stands wrong."""
+    """The terminal breaks a row that is too wide, which displaces everything below it."""
     long = "every word of this stands in one line that is longer than any of the screens here " * 2
     todo = {"content": long, "status": "in_progress", "activeForm": long}
     background = {"status": "async_launched", "agentId": "ab15677c5b5954c65"}
