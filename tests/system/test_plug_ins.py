@@ -91,6 +91,19 @@ class Late(clew.PackagePart):
     async def open(self, session):
         raise OSError("too late")
 
+class Wrong(clew.PackagePart):
+    def __init__(self, options):
+        self.offers = options
+
+    def functions(self):
+        return self.offers.get("functions", [])
+
+    def commands(self):
+        return self.offers.get("commands", {"plain": lambda arguments: "plain"})
+
+    def notices(self):
+        return self.offers.get("notices", [])
+
 class Blocks(clew.PackagePart):
     def on_event(self, event):
         return {}
@@ -109,6 +122,7 @@ audit = echo_package:Audit
 late = echo_package:Late
 odd = echo_package:Odd
 blocks = echo_package:Blocks
+wrong = echo_package:Wrong
 stranger = builtins:dict
 """
 PROGRAM = """
@@ -280,7 +294,7 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
     log = tmp_path / "log"
 
     def type_line(line: str) -> subprocess.CompletedProcess[str]:
-        settings = json.dumps({"parts": {"audit": {"file": str(log)}}})
+        settings = json.dumps({"parts": {"audit": {"file": str(log)}, "wrong": True}})
         return clew(
             tmp_path,
             "http://127.0.0.1:9",
@@ -292,6 +306,8 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
     failed = type_line("/audit loudly")
     assert "not loudly" in failed.stdout + failed.stderr
     assert "Traceback" not in failed.stderr
+    failed = type_line("/plain")
+    assert "must be an async function; it returned 'plain'" in failed.stdout + failed.stderr
     assert "Show what was written (audit)" in type_line("/help").stdout
 
 
@@ -306,6 +322,12 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
         ({"stranger": True}, "parts.stranger: dict is not a clew.PackagePart"),
         ({"a/b": True}, "parts.a/b: use up to 64 letters"),
         ({"blocks": True}, "parts.blocks: on_event must be an async function"),
+        ({"wrong": {"functions": ["weigh"]}}, "functions made with clew.tool, got ['weigh']"),
+        ({"wrong": {"functions": None}}, "parts.wrong: functions: 'NoneType' object"),
+        ({"wrong": {"commands": 3}}, "parts.wrong: commands: 'int' object"),
+        ({"wrong": {"commands": {"a b": 3}}}, "parts.wrong: commands: invalid name 'a b'"),
+        ({"wrong": {"commands": {"a": 3}}}, "parts.wrong: commands: a: expected an async function"),
+        ({"wrong": {"notices": "abc"}}, "parts.wrong: notices: expected a list of texts"),
         (["audit"], "parts: "),
         ("audit", "parts: "),
     ],

@@ -6,10 +6,11 @@ process, with the part's name, so that permission rules apply to them as to ever
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,9 @@ from clew.parts.part import Part, PartContext
 from clew.system.config.settings import read_object
 from clew.system.plug_ins import PARTS, load_plug_in
 
+Item = TypeVar("Item")
+
+COMMAND_NAME = re.compile(r"[\w:.-]+")
 # The methods of a part that have to be async.
 ASYNC = ("open", "aclose", "on_event")
 
@@ -108,6 +112,7 @@ class PackageParts(Part):
                 await part.open(session)
             except Exception as error:  # The package may raise anything.
                 raise UserError(f"parts.{name}: can't start: {why(error)}") from error
+            read_commands(name, part)
 
     async def aclose(self) -> None:
         for name, part in reversed([*self._parts.items()]):
@@ -120,7 +125,7 @@ class PackageParts(Part):
 
     def commands(self) -> Iterable[SlashCommand[Any]]:
         for name, part in self._parts.items():
-            for command, function in part.commands().items():
+            for command, function in read_commands(name, part).items():
                 yield SlashCommand(
                     name=command,
                     description=f"{first_line(function) or command} ({name})",
@@ -129,12 +134,18 @@ class PackageParts(Part):
 
     def notices(self) -> Iterable[str]:
         return [
-            f"{name}: {notice}" for name, part in self._parts.items() for notice in part.notices()
+            f"{name}: {notice}"
+            for name, part in self._parts.items()
+            for notice in read_items(name, part, "notices", str, "a list of texts")
         ]
 
     def beside(self, brought: HostParts) -> HostParts:
         """Return the additions of the host together with the functions and hooks of these parts."""
-        functions = {name: tuple(part.functions()) for name, part in self._parts.items()}
+        expected = "a list of functions made with clew.tool"
+        functions: dict[str, tuple[Function, ...]] = {
+            name: read_items(name, part, "functions", Function, expected)
+            for name, part in self._parts.items()
+        }
         functions = {name: offered for name, offered in functions.items() if offered}
         to_host = brought.to_host
 
@@ -199,6 +210,33 @@ def load_part(name: str, options: Any) -> PackagePart:
     return part
 
 
+def read_items(
+    name: str, part: PackagePart, method: str, kind: type[Item], expected: str
+) -> tuple[Item, ...]:
+    """Return what a method of a part offers. Raise `UserError` if it fails or returns others."""
+    try:
+        offered = getattr(part, method)()
+        items = tuple(offered)
+        if isinstance(offered, str) or not all(isinstance(item, kind) for item in items):
+            raise TypeError(f"expected {expected}, got {offered!r:.60}")
+    except Exception as error:  # The package may raise anything.
+        raise UserError(f"parts.{name}: {method}: {why(error)}") from error
+    return items
+
+
+def read_commands(name: str, part: PackagePart) -> Mapping[str, CommandFunction]:
+    try:
+        commands: dict[Any, Any] = dict(part.commands())
+        for command, function in commands.items():
+            if not isinstance(command, str) or COMMAND_NAME.fullmatch(command) is None:
+                raise ValueError(f"invalid name {command!r}")
+            if not callable(function):
+                raise TypeError(f"{command}: expected an async function, got {function!r:.60}")
+    except Exception as error:  # The package may raise anything.
+        raise UserError(f"parts.{name}: commands: {why(error)}") from error
+    return commands
+
+
 def hooks_of(name: str, part: PackagePart) -> Iterable[Hook]:
     async def call(event: Json, _tool_use_id: str | None) -> Json:
         answer: object = await part.on_event(event)
@@ -222,7 +260,10 @@ def hooks_of(name: str, part: PackagePart) -> Iterable[Hook]:
 
 async def run_command(function: CommandFunction, _scene: Any, arguments: str) -> Show:
     try:
-        return Show(text=str(await function(arguments)))
+        answer: Any = function(arguments)
+        if not inspect.isawaitable(answer):
+            raise TypeError(f"the command must be an async function; it returned {answer!r:.60}")
+        return Show(text=str(await answer))
     except Exception as error:  # The package may raise anything.
         raise UserError(why(error)) from error
 
