@@ -10,6 +10,7 @@ from pathspec import GitIgnoreSpec, PathSpec
 from clew.permissions.patterns import (
     compile_ignore_rules,
     compile_path_rules,
+    find_original,
     make_command_regex,
     make_domain_regex,
     make_path_regex,
@@ -77,3 +78,19 @@ def test_a_path_rule_of_many_stars_comes_to_an_end() -> None:
         assert rule.fullmatch("/x" + "/a" * 60) is None
     assert may_meet(("**", "*a*") * 100, ("**", "*b*") * 100)
     assert not may_meet(("**", "a") * 100 + ("c",), ("**", "a") * 100 + ("d",))
+
+
+@pytest.mark.parametrize(
+    ("path", "original"),
+    [
+        ("/r/.claude/worktrees/agent-1/src/a", "/r/src/a"),
+        ("/r/.claude/worktrees/agent-1", "/r"),
+        ("/.claude/worktrees/x", "/"),
+        ("/r/.claude/worktrees/a/.claude/worktrees/b/f", "/r/.claude/worktrees/a/f"),
+        ("/r/.claude/worktrees/", ""),
+        ("/r/.claude/worktrees", ""),
+        ("/r/src/a", ""),
+    ],
+)
+def test_a_file_of_a_worktree_is_a_copy_of_one_in_the_repository(path: str, original: str) -> None:
+    assert find_original(path) == original

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from clew.permissions.index import place
-from clew.permissions.patterns import GLOB, expand_braces, make_path_regex
+from clew.permissions.patterns import GLOB, expand_braces, find_original, make_path_regex
 from clew.permissions.rules import PermissionRule, RuleSet
 from clew.permissions.session_rules import CurrentRules
 from clew.system.sandbox.protected_paths import Listing
@@ -55,12 +55,29 @@ class DeniedFiles:
             self._sought[access] = cached
         wanted = cached[1]
         paths = [path for path in wanted.paths if os.path.lexists(path)]
+        for tree in self._worktrees(standing):
+            original = find_original(tree)
+            inner = (path for path in wanted.paths if path.startswith(f"{original}/"))
+            copies = (tree + path[len(original) :] for path in inner)
+            paths += filter(os.path.lexists, copies)
+            if wanted.names is not None:
+                paths += self._listing.named(tree, wanted.names, original=original)
         if wanted.names is not None:
             for root in standing.context.roots:
                 paths += self._listing.named(root, wanted.names)
             for top in wanted.tops:
                 paths += self._listing.named(top, wanted.names, most=ELSEWHERE_ENTRIES)
         return paths
+
+    def _worktrees(self, standing: CurrentRules) -> Iterator[str]:
+        """Yield the worktrees that clew made below the session's folders, or in which they are."""
+        for root in dict.fromkeys((*standing.context.roots, str(standing.places.root))):
+            if find_original(root):
+                yield root
+            folder = f"{root.rstrip('/')}/.claude/worktrees"
+            for name, kind in self._listing.entries(folder):
+                if kind == "folder":
+                    yield f"{folder}/{name}"
 
 
 def sought(standing: CurrentRules, access: Access) -> Sought:

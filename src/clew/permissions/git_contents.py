@@ -14,7 +14,7 @@ from clew.permissions.decision import Finding
 from clew.permissions.files import Bench, could_touch, guard, reaches
 from clew.permissions.git import row_of, split_git
 from clew.permissions.index import PathEntry
-from clew.permissions.patterns import GLOB
+from clew.permissions.patterns import GLOB, find_original
 from clew.permissions.programs import Arguments, read_arguments
 from clew.permissions.request import HeldByGit, ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
@@ -161,7 +161,8 @@ def why_met(
 
 def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
     """Return a rule that denies reading a path or asks about it. The case of letters is ignored."""
-    resolved = ResolvedPath(names=(path,), folds_case=True)
+    names = tuple(filter(None, (find_original(path), path)))
+    resolved = ResolvedPath(names=names, folds_case=True)
     for behavior in RESTRAINING:
         rule = rules.paths[behavior, "read"].find(resolved, "", untrusted=True)
         if rule is not None:

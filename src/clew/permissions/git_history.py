@@ -16,6 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.permissions.git_contents import find_restraining_rule, make_pathspecs
+from clew.permissions.patterns import find_original
 from clew.permissions.request import HeldByGit
 from clew.permissions.rules import RuleSet
 from clew.system.config.git_guard import OWN_GIT, WITHOUT_FETCHING, prepare_git_reading
@@ -127,9 +128,11 @@ class GitHistory:
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
-        specs = make_pathspecs(rules, top)
-        if specs is None:
+        # Rules for a file of the repository also hold for its copy in a worktree.
+        own, others = make_pathspecs(rules, top), make_pathspecs(rules, find_original(top) or top)
+        if own is None or others is None:
             return unknown
+        specs = tuple(dict.fromkeys((*own, *others)))
         if not specs:
             holdings = HeldByGit(is_known=True, top=top)
             return Searched(held=holdings, folders=folders, stamp=stamp, at_ns=at_ns)

@@ -242,6 +242,20 @@ def read_literal_head(pattern: str) -> str:
     return head.partition("*")[0]
 
 
+# A folder that clew made as a worktree of a repository.
+WORKTREE = lazy_pattern(r"(.*)/\.claude/worktrees/[^/]+((?:/.*)?)", re.S)
+
+
+def find_original(path: str) -> str:
+    """Return where a path in a worktree that clew made is in the repository, or an empty string.
+
+    A worktree is a copy of the repository, and the model gets one without asking. What a rule says
+    about a file, it says about the copy.
+    """
+    match = WORKTREE.fullmatch(path) if "/.claude/worktrees/" in path else None
+    return (f"{match[1]}{match[2]}" or "/") if match else ""
+
+
 def make_domain_regex(pattern: str) -> re.Pattern[str]:
     """Compile the pattern of a domain rule.
 

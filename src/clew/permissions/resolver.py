@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from clew.core.regex import lazy_pattern
+from clew.permissions.patterns import find_original
 from clew.permissions.request import ResolvedPath
 
 MAX_HOPS = 40
@@ -158,6 +159,7 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
         pending = [*parts_of(target), *pending]
         names.append(whole(done, pending))
     real = done or "/"
+    names += [original for name in (*names, real) if (original := find_original(name))]
     # The last name must be the real one, even if it is equal to an earlier one.
     unique = (real,) if names == [real] else (*dict.fromkeys(n for n in names if n != real), real)
     is_known = not any(map(is_open_file, unique))

@@ -57,12 +57,21 @@ class Listing:
             self._known[folder] = (stamp, entries)
         return entries
 
-    def named(self, top: str, names: re.Pattern[str], *, most: int | None = None) -> Iterator[str]:
+    def named(
+        self,
+        top: str,
+        names: re.Pattern[str],
+        *,
+        most: int | None = None,
+        original: str | None = None,
+    ) -> Iterator[str]:
         """Yield the paths at or below `top` that match a pattern.
 
-        Folders that match are not searched further.
+        Folders that match are not searched further. If `top` is a copy of the folder `original`,
+        the paths there are compared.
         """
-        if names.fullmatch(top):
+        spelled = top if original is None else original
+        if names.fullmatch(spelled):
             yield top
             return
         waiting, seen = [top], 0
@@ -72,7 +81,7 @@ class Listing:
             seen += len(entries)
             for name, what in entries:
                 path = f"{folder.rstrip('/')}/{name}"
-                if names.fullmatch(path):
+                if names.fullmatch(spelled + path[len(top) :]):
                     yield path
                 elif what == "folder":
                     waiting.append(path)
