@@ -217,11 +217,13 @@ def test_an_allow_rule_of_a_folder_counts_once_the_folder_is_trusted(terminal: T
 
 @requirement("C16")
 def test_the_effective_settings_can_be_asked_with_their_provenance(terminal: Terminal) -> None:
-    user = terminal.user({"model": "a", "env": {"X": "1"}, "permissions": {"deny": ["Read(.env)"]}})
-    terminal.settings.write_text('{\n"model": "b", "apiKeyHelper": "x"}', "utf-8")
-    assert terminal.run("config", "get", "model")[:2] == (0, "b\n")
-    assert terminal.run("config", "explain", "model")[1] == (
-        "model: Model ID or alias; a string\n"
+    user = terminal.user(
+        {"language": "a", "env": {"X": "1"}, "permissions": {"deny": ["Read(.env)"]}}
+    )
+    terminal.settings.write_text('{\n"language": "b", "apiKeyHelper": "x"}', "utf-8")
+    assert terminal.run("config", "get", "language")[:2] == (0, "b\n")
+    assert terminal.run("config", "explain", "language")[1] == (
+        "language: Language of the model's responses; a string\n"
         f"  project  b  ({terminal.settings}:2) in force\n"
         f"  user     a  ({user}:2) overridden\n"
     )
@@ -231,10 +233,10 @@ def test_the_effective_settings_can_be_asked_with_their_provenance(terminal: Ter
     listed = terminal.run("config", "list")[1].splitlines()
     assert sorted(listed) == [
         f'env               {{"X": "1"}}      ({user}:3)',
-        f"model             b               ({terminal.settings}:2)",
+        f"language          b               ({terminal.settings}:2)",
         f'permissions.deny  ["Read(.env)"]  ({user}:7)',
     ]
-    assert json.loads(terminal.run("config", "list", "--json")[1])["model"] == "b"
+    assert json.loads(terminal.run("config", "list", "--json")[1])["language"] == "b"
     code, _, err = terminal.run("config", "get", "Model")
     assert (code, err) == (1, 'Model: not set (did you mean "model"?)\n')
 
