@@ -15,6 +15,9 @@ from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
 from clew.permissions.rules import RULE
 from clew.system.config.settings import read_text
 
+# The reason for a denial where another mode would have asked.
+NEVER_ASKS = "dontAsk mode never asks"
+
 # Tools of other programs that a rule may name without causing a warning. clew has no such tools, so
 # the rule has no effect.
 
@@ -123,7 +126,7 @@ def apply_mode(mode: Mode, finding: Finding) -> Finding:
             return finding
         case "dontAsk":
             if finding.verdict == "ask":
-                why = f"{finding.reason} (denied: dontAsk mode never asks)"
+                why = f"{finding.reason} (denied: {NEVER_ASKS})"
                 return structs.replace(finding, verdict="deny", reason=why)
             return finding
         case "bypassPermissions":

@@ -524,6 +524,23 @@ def test_calls_that_were_not_allowed_are_said_once_with_what_would_allow_them(
     assert done.stderr == ""
 
 
+def test_what_no_option_would_have_allowed_is_said_with_the_reason(tmp_path: Path) -> None:
+    made = [{"tool": "Bash", "input": {"command": f"touch {name}"}} for name in "abc"]
+    plan = {"scenario": 1, "answers": [{"content": made}, {"text": "No."}]}
+    command = "grep -q 'touch a' && { echo 'never a' >&2; exit 2; } || true"
+    hook = [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]
+    settings = {"hooks": {"PreToolUse": hook}, "permissions": {"deny": ["Bash(touch b)"]}}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--settings", json.dumps(settings))
+    with serving(plan, strict=True) as server:
+        quiet = clew(tmp_path, server.url, "-p", "go", "--permission-mode", "dontAsk")
+    by_hook, by_rule, unasked = done.stderr.splitlines()
+    assert by_hook == "clew: Bash(touch a) was denied: PreToolUse:Bash hook error: never a"
+    assert by_rule.startswith("clew: Bash(touch b) was denied: This call is not permitted")
+    assert unasked.startswith("clew: 1 tool call denied: Bash(touch c); -p can't ask for approval")
+    assert quiet.stderr.startswith("clew: 3 tool calls denied: ")
+
+
 def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()

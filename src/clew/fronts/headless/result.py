@@ -17,7 +17,9 @@ from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.totals import describe_model_usage
 from clew.core.messages.messages import AssistantMessage, UserMessage
+from clew.core.messages.text import NOBODY_TO_ASK
 from clew.fronts.ends import INTERRUPTED
+from clew.permissions.modes import NEVER_ASKS
 from clew.session.session import Session
 from clew.system.clock import make_id
 
@@ -63,6 +65,8 @@ class Tally(Struct, kw_only=True):
     counted: set[str] = set()
     api_ms: int = 0
     denials: list[Json] = []
+    # Those that no approval could have changed, with the reason: a rule or a hook denied the call.
+    firm_denials: list[tuple[Json, str]] = []
     # Why the API's prompt cache missed, by entry.
     cache_misses: dict[str, Json] = {}
     # The structured result, if a schema was given.
@@ -96,13 +100,14 @@ class Tally(Struct, kw_only=True):
             block = event.block
             self.deferred = {"id": block["id"], "name": block["name"], "input": block["input"]}
         elif "toolDenialKind" in event.entry:
-            self.denials.append(
-                {
-                    "tool_name": event.block["name"],
-                    "tool_use_id": event.block["id"],
-                    "tool_input": event.block["input"],
-                }
-            )
+            denial = {
+                "tool_name": event.block["name"],
+                "tool_use_id": event.block["id"],
+                "tool_input": event.block["input"],
+            }
+            self.denials.append(denial)
+            if not (event.display.startswith(NOBODY_TO_ASK) or NEVER_ASKS in event.display):
+                self.firm_denials.append((denial, event.display))
 
 
 def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:

@@ -210,8 +210,12 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
     elif ended.reason == "stopped_by_hook":
         words = ended.message if ended.is_blocked else f"stopped by hook: {ended.message}"
         print(f"clew: {words}", file=sys.stderr)
-    if tally.denials:
-        print(f"clew: {refused(tally.denials)}", file=sys.stderr)
+    for denial, why in tally.firm_denials[:SHOWN_CALLS]:
+        call = named(denial["tool_name"], denial["tool_input"])
+        print(f"clew: {call} was denied: {replace_unprintable(why, mark='?')}", file=sys.stderr)
+    firm = [denial for denial, _ in tally.firm_denials]
+    if unasked := [denial for denial in tally.denials if denial not in firm]:
+        print(f"clew: {refused(unasked)}", file=sys.stderr)
     if tally.deferred is not None:
         call = named(tally.deferred["name"], tally.deferred["input"])
         print(
