@@ -188,11 +188,14 @@ def test_a_line_that_can_be_read_in_two_ways_asks(
         world.decide("Bash", {"command": "ls a*"}, deny),
         world.decide("Bash", {"command": "npm test  x"}, test),
         world.decide("Bash", {"command": "ls a*"}, has_walls=False),
+        world.decide("Bash", {"command": "ls a*"}),
+        world.decide("Bash", {"command": "touch  x"}, mode="acceptEdits"),
     ):
         assert verdict(decision) == "ask"
         assert "two ways" in str(decision.findings)
-    # Behind the wall a line that only reads does no harm however it is read.
-    assert world.bash("ls a*") == "allow"
+    # A rule with exactly the text of the line allows it, however it is read.
+    assert world.bash("ls a*", world.rules(allow=["Bash(ls a*)"])) == "ask"
+    assert world.bash("npm  test", world.rules(allow=["Bash(npm  test)"])) == "allow"
     # A line of plain words is too plain to be read in two ways.
     assert world.bash("ls a", deny) == "allow"
 

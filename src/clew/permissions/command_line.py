@@ -116,15 +116,12 @@ def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | Non
 def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
     """Return whether the reading of the grammar must be checked against the syntax tree.
 
-    True if a rule restrains commands or paths, or if a command would run outside the read-only
-    sandbox. Otherwise the syntax tree is not built, because building it costs more than everything
-    else together.
+    True if the line would run without asking, or if a rule restrains commands or paths: the tree
+    may then find what the rule names.
     """
     if bench.rules.restrains_commands or bench.rules.restrains_paths:
         return True
-    if not bench.context.has_walls:
-        return True
-    return all(f.verdict == "allow" for f in findings) and any(f.effect != "look" for f in findings)
+    return all(f.verdict == "allow" for f in findings)
 
 
 def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
