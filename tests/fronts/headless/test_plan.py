@@ -66,13 +66,15 @@ def test_a_folder_of_the_project_may_hold_the_plans(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["/etc", "../elsewhere", ".git/hooks", "link", ".claude/commands"]
+    "folder", ["/etc", "../elsewhere", ".git/hooks", "link", ".claude/commands", "plans"]
 )
 def test_settings_make_no_plan_of_what_is_protected_or_elsewhere(
     tmp_path: Path, folder: str
 ) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to(tmp_path)
+    (tmp_path / "work" / "plans").mkdir()
+    (tmp_path / "work" / "plans" / f"{ID}.md").symlink_to("../main.py")
     hostile = tmp_path / "work" / ".claude" / "settings.json"
     hostile.parent.mkdir()
     hostile.write_text(json.dumps({"plansDirectory": folder}), "utf-8")
