@@ -217,7 +217,11 @@ class Offering:
         if outcome is None:
             rules, cwd = self._session.rules, self._session.workspace.cwd
             decision, is_confined = await decide(
-                tools, call, lambda call: rules.judge(name, arguments, cwd=cwd, line=call.line)
+                tools,
+                call,
+                lambda call: rules.judge(
+                    name, arguments, cwd=cwd, line=call.line, places=call.places
+                ),
             )
             if not isinstance(decision, Allow):
                 return result(REFUSED.format(why=describe_reason(decision)), is_error=True)
