@@ -67,7 +67,7 @@ def place(tmp_path: Path) -> Clew:
     return Clew(tmp_path)
 
 
-async def test_pydantic_ai_goes_on_with_a_session_and_clew_after_it(place: Clew) -> None:
+async def test_pydantic_ai_continues_a_session_and_clew_after_it(place: Clew) -> None:
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -109,7 +109,7 @@ async def test_pydantic_ai_goes_on_with_a_session_and_clew_after_it(place: Clew)
     assert await agent.run("Again", message_history=adapter.write(place.open(identity).entries()))
 
 
-async def test_openai_agents_goes_on_with_a_session_and_clew_after_it(place: Clew) -> None:
+async def test_openai_agents_continues_a_session_and_clew_after_it(place: Clew) -> None:
     from agents import Agent, ModelResponse, Runner, Session, Usage, function_tool
     from agents.models.interface import Model
     from openai.types.responses import (
@@ -182,7 +182,7 @@ async def test_openai_agents_goes_on_with_a_session_and_clew_after_it(place: Cle
     assert len(await other.get_items()) == 6
 
 
-async def test_langgraph_goes_on_with_a_session_and_clew_after_it(place: Clew) -> None:
+async def test_langgraph_continues_a_session_and_clew_after_it(place: Clew) -> None:
     from langchain_core.messages import AIMessage, ToolMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import Command, interrupt

@@ -55,7 +55,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-async def test_chat_completions_go_on_with_a_session(session: clew.Session, tmp_path: Path) -> None:
+async def test_chat_completions_continue_a_session(session: clew.Session, tmp_path: Path) -> None:
     with serving_wire("chat", [CALL], [TEXT]) as service:
         client = OpenAI(base_url=service.url, api_key="x")
         messages: list[Any] = [
@@ -78,7 +78,7 @@ async def test_chat_completions_go_on_with_a_session(session: clew.Session, tmp_
     assert openai_chat.read(openai_chat.write(HISTORY)) == openai_chat.read(messages[1:5])
 
 
-async def test_responses_go_on_with_a_session(session: clew.Session, tmp_path: Path) -> None:
+async def test_responses_continue_a_session(session: clew.Session, tmp_path: Path) -> None:
     with serving_wire("responses", [CALL], [TEXT]) as service:
         client = OpenAI(base_url=service.url, api_key="x")
         items: list[Any] = openai_responses.write(session.entries())

@@ -249,7 +249,7 @@ WITHOUT_BETAS: dict[str, Keeps] = {"new MCP tool": "none", "other model": "none"
 
 @pytest.mark.parametrize("has_control", [True, False])
 @pytest.mark.parametrize("change", HISTORY_CHANGES, ids=lambda change: change.feature)
-async def test_each_change_keeps_the_thoughts_that_the_table_says(
+async def test_each_change_keeps_the_thinking_blocks_that_the_table_says(
     change: HistoryChange, has_control: bool
 ) -> None:
     life = Turns(has_control=has_control)

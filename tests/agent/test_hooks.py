@@ -107,7 +107,7 @@ async def never_asked(question: Question) -> Verdict:
     raise AssertionError("nobody should be asked")
 
 
-async def test_a_hook_that_asks_has_a_person_asked_with_its_reason() -> None:
+async def test_a_hook_that_asks_has_a_user_asked_with_its_reason() -> None:
     why: list[str] = []
 
     async def ask(question: Question) -> Verdict:
@@ -157,7 +157,7 @@ async def test_a_callback_that_changes_what_it_was_handed_does_not_change_the_ca
     assert world.tools.log == ["begin Write1", "end Write1"]
 
 
-async def test_a_person_who_changes_the_input_in_place_has_the_new_one_judged_and_run() -> None:
+async def test_a_user_who_changes_the_input_in_place_has_the_new_one_judged_and_run() -> None:
     judged: list[Json] = []
 
     def judge(bound: BoundCall) -> Any:
@@ -174,7 +174,7 @@ async def test_a_person_who_changes_the_input_in_place_has_the_new_one_judged_an
     assert world.tools.log == ["begin Write9", "end Write9"]
 
 
-async def test_an_answer_in_a_persons_stead_is_taken_and_reaches_past_no_rule() -> None:
+async def test_an_answer_in_a_users_stead_is_taken_and_reaches_past_no_rule() -> None:
     def judge(bound: BoundCall) -> Any:
         return denied() if bound.block["input"] == {"n": 9} else asked()
 
@@ -322,7 +322,7 @@ async def test_a_stop_hook_that_never_gives_in_is_overruled_and_that_is_said() -
     assert said == ["a Stop hook kept asking for more; stopped after 8 times"]
 
 
-async def test_tools_between_two_stops_begin_the_count_anew() -> None:
+async def test_tools_between_two_stops_begin_the_count_again() -> None:
     hooks = Hooks(Stop=HookOutcome(context=("go on",)))
     world = World(*[DONE] * 7, CALLS, *[DONE] * 12, hooks=hooks)
     ended = await world.submit()
@@ -347,7 +347,7 @@ async def test_a_failure_of_the_service_is_told_and_changes_nothing() -> None:
     assert "Stop" not in hooks.events()
 
 
-async def test_what_people_should_know_is_told_at_once_and_titles_are_set() -> None:
+async def test_what_people_should_know_is_reported_at_once_and_titles_are_set() -> None:
     hooks = Hooks(UserPromptSubmit=HookOutcome(notices=("slow today",), title="the work"))
     world = World(DONE, hooks=hooks)
     await world.submit()

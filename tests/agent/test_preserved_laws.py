@@ -406,7 +406,7 @@ def hold(seeds: range) -> tuple[int, int]:
 
 @pytest.mark.no_cover
 @requirement("R040")
-def test_no_request_is_refused_for_its_thoughts_and_each_lost_one_is_told_once(
+def test_no_request_is_refused_for_its_thinking_blocks_and_each_lost_one_is_reported_once(
     record_property: Any,
 ) -> None:
     sent, withheld = hold(QUICK)

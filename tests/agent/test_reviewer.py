@@ -78,7 +78,7 @@ async def test_only_a_clear_word_counts(answer: str | Failure, kind: type) -> No
     assert found.record["why"]
 
 
-async def test_the_reviewer_is_told_the_call_and_the_person_and_no_text_of_others() -> None:
+async def test_the_reviewer_is_told_the_call_and_the_user_and_no_text_of_others() -> None:
     asked = Asked('{"verdict": "safe", "why": "x"}')
     await reviewer(asked)(call(f"make all KEY={SECRET}"), NEEDED)
     (prompt,) = asked.prompts
@@ -90,7 +90,7 @@ async def test_the_reviewer_is_told_the_call_and_the_person_and_no_text_of_other
     assert SECRET not in prompt
 
 
-async def test_no_more_than_the_last_prompts_are_told() -> None:
+async def test_no_more_than_the_last_prompts_are_reported() -> None:
     asked = Asked('{"verdict": "safe", "why": "x"}')
     history = History([factories.make_user(f"prompt {n}", **STAMP) for n in range(9)])
     look = Reviewer(asked, model=lambda: "small", history=lambda: history, untrusted=lambda: ())

@@ -56,7 +56,7 @@ def test_a_model_that_adds_next_to_nothing_twice_is_done() -> None:
     assert budget.onward(DONE, 200) == DONE
 
 
-def test_work_in_between_counts_anew() -> None:
+def test_work_in_between_counts_again() -> None:
     budget = TokenBudget(10_000)
     assert isinstance(budget.onward(DONE, 100), Continue)
     assert isinstance(budget.onward(DONE, 2_000), Continue)

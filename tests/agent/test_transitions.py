@@ -51,7 +51,7 @@ def test_each_ending_goes_its_way(reply: TurnReply, expected: object) -> None:
         (TurnReply(ending="paused"), "paused"),
     ],
 )
-def test_what_goes_on_without_tools_is_counted_and_ends(reply: TurnReply, cause: str) -> None:
+def test_what_continues_without_tools_is_counted_and_ends(reply: TurnReply, cause: str) -> None:
     step = choose_transition(reply, Recoveries())
     assert isinstance(step, Continue)
     assert step.cause == cause

@@ -30,7 +30,7 @@ async def test_a_turn_without_tools_is_a_prompt_and_an_answer() -> None:
 
 
 @requirement("R253")
-async def test_calls_are_answered_and_the_model_goes_on() -> None:
+async def test_calls_are_answered_and_the_model_continues() -> None:
     world = World({"content": ["I read.", call("Read", 1)]}, {"text": "Done."})
     ended = await world.submit()
     assert (ended.reason, ended.rounds) == ("completed", 2)
@@ -112,7 +112,7 @@ async def test_a_denied_call_does_not_run_and_says_why() -> None:
         (Refused(words="stop", stop=True), [], "denied_and_stopped"),
     ],
 )
-async def test_a_person_decides(verdict: Verdict, ran: list[str], reason: str) -> None:
+async def test_a_user_decides(verdict: Verdict, ran: list[str], reason: str) -> None:
     async def ask(question: Question) -> Verdict:
         assert "nobody said" in question.why
         return verdict
@@ -150,7 +150,7 @@ class TestRepetition:
         return [*({"content": [each]} for each in calls), {"text": "Done."}]
 
     @pytest.mark.parametrize("together", [False, True])
-    async def test_the_fifth_equal_call_in_a_row_asks_and_a_yes_begins_anew(
+    async def test_the_fifth_equal_call_in_a_row_asks_and_a_yes_begins_again(
         self, together: bool
     ) -> None:
         asked_for: list[str] = []
@@ -176,7 +176,7 @@ class TestRepetition:
         await world.submit()
         assert not any(r.get("is_error") for r in world.results())
 
-    async def test_a_refusal_is_read_by_the_model_and_the_turn_goes_on(self) -> None:
+    async def test_a_refusal_is_read_by_the_model_and_the_turn_continues(self) -> None:
         world = World(*self.answers(*[call("Read", 1)] * 6, call("Read", 2)), ask=self.nobody)
         ended = await world.submit()
         assert ended.reason == "completed"
@@ -208,7 +208,7 @@ async def test_rounds_have_a_limit() -> None:
     assert len(world.results()) == 3
 
 
-async def test_words_that_arrive_meanwhile_are_heard_between_two_rounds() -> None:
+async def test_words_that_arrive_in_the_meantime_are_heard_between_two_rounds() -> None:
     async def reads(given: Json) -> ToolOutcome:
         world.conversation.say("and hurry", PERSON)
         return await says_ok(given)
@@ -267,7 +267,7 @@ async def test_an_interrupt_while_the_model_talks_keeps_what_was_said() -> None:
 
 
 @requirement("V12")
-async def test_a_broken_connection_after_a_whole_call_runs_it_once_and_goes_on() -> None:
+async def test_a_broken_connection_after_a_whole_call_runs_it_once_and_continues() -> None:
     world = World(
         {
             "content": [call("Write", 1), "and then"],
@@ -314,7 +314,7 @@ async def test_a_refused_request_is_told_and_never_sent_back() -> None:
     assert (await world.submit("again")).reason == "completed"
 
 
-async def test_an_answer_cut_at_its_length_is_gone_on_with() -> None:
+async def test_an_answer_cut_at_its_length_is_continued() -> None:
     world = World({"text": "Half", "stop_reason": "max_tokens"}, {"text": "and whole."})
     ended = await world.submit()
     assert (ended.reason, ended.rounds) == ("completed", 2)

@@ -52,7 +52,7 @@ def test_what_a_word_cannot_be_is_said_in_one_line(tmp_path: Path, line: str, sa
 
 
 @pytest.mark.parametrize("words", ["-p --help", "--model opus -h", "-p say this --help"])
-def test_help_is_asked_for_behind_options_too(tmp_path: Path, words: str) -> None:
+def test_help_is_asked_for_after_options_too(tmp_path: Path, words: str) -> None:
     said, meant = clew(tmp_path, "", *words.split()), clew(tmp_path, "", "--help")
     assert (said.returncode, said.stdout, said.stderr) == (0, meant.stdout, "")
 

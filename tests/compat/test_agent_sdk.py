@@ -276,7 +276,7 @@ STALLS = [{"after_events": 4, "stall_s": "forever"}]
 
 
 @pytest.mark.parametrize("point", ["idle", "streaming", "tool", "asking", "hook"])
-def test_an_interrupt_at_any_point_ends_the_turn_and_the_session_goes_on(
+def test_an_interrupt_at_any_point_ends_the_turn_and_the_session_continues(
     tmp_path: Path, point: str
 ) -> None:
     there = asyncio.Event()
@@ -333,7 +333,7 @@ def test_an_interrupt_at_any_point_ends_the_turn_and_the_session_goes_on(
         assert (ended.subtype, ended.is_error) == ("error_during_execution", True)
 
 
-def test_a_session_is_gone_on_with_copied_and_taken_up_earlier(tmp_path: Path) -> None:
+def test_a_session_is_continued_copied_and_taken_up_earlier(tmp_path: Path) -> None:
     def ask(prompt: str, **more: Any) -> tuple[list[Any], ResultMessage]:
         found = asyncio.run(messages(prompt, options(tmp_path, server.url, **more)))
         return [m for m in found if isinstance(m, AssistantMessage)], found[-1]

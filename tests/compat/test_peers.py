@@ -248,7 +248,7 @@ def assert_paired(service: WireService, wire: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["codex", "opencode", "pi"])
-def test_an_export_goes_on_in_its_agent_and_comes_back(
+def test_an_export_continues_in_its_agent_and_comes_back(
     name: str, programs: Path, tmp_path: Path
 ) -> None:
     install(name, programs)

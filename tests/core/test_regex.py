@@ -17,7 +17,7 @@ def test_a_lazy_pattern_answers_as_the_compiled_one_does() -> None:
     assert lazy_pattern(rb"\d+").findall(b"1 22") == [b"1", b"22"]
 
 
-def test_a_faulty_expression_is_told_with_its_first_use() -> None:
+def test_a_faulty_expression_is_reported_with_its_first_use() -> None:
     faulty = lazy_pattern("(")
     with pytest.raises(re.error):
         faulty.match("x")

@@ -123,7 +123,9 @@ def test_untrusted_text_is_named_on_the_command_line(terminal: Terminal) -> None
         (["test", "nowhere.json"], "nowhere.json"),
     ],
 )
-def test_what_cannot_be_asked_is_told(terminal: Terminal, words: list[str], complaint: str) -> None:
+def test_what_cannot_be_asked_is_reported(
+    terminal: Terminal, words: list[str], complaint: str
+) -> None:
     code, _, err = terminal.run("permissions", *words)
     assert code == 2
     assert complaint in err

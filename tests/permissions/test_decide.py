@@ -140,7 +140,7 @@ def test_settings_take_modes_away() -> None:
     assert find_disabled_modes(held) == {"bypassPermissions", "auto"}
 
 
-def test_the_reviewer_is_asked_in_mode_auto_and_without_one_a_person(world: World) -> None:
+def test_the_reviewer_is_asked_in_mode_auto_and_without_one_a_user(world: World) -> None:
     needed = world.decide("Bash", {"command": "make; ls"}, None, "auto")
     assert isinstance(needed, NeedsReview)
     passed = apply_review(needed, "safe")
@@ -418,7 +418,7 @@ def test_a_path_that_is_asked_about_is_asked_about_in_commands_too(world: World)
     assert world.bash("a.out; y", rules) == "allow"
 
 
-def test_the_real_home_of_another_person_is_found(world: World) -> None:
+def test_the_real_home_of_another_user_is_found(world: World) -> None:
     assert world.resolve("~root/x").names[0] == str(Path("~root").expanduser() / "x")
     assert not world.resolve("~nobody-here/x").known
     assert not world.resolve("a\0b").known
@@ -599,7 +599,7 @@ def test_in_the_root_a_path_of_the_process_itself_comes_to_an_end(text: str) -> 
     assert not any(name.startswith("//") for name in path.names)
 
 
-def test_what_lies_behind_a_folder_that_is_not_there_and_back_is_still_looked_at(
+def test_what_lies_after_a_folder_that_is_not_there_and_back_is_still_looked_at(
     world: World,
 ) -> None:
     (world.cwd / "secret").write_text("x", "utf-8")

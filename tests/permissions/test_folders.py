@@ -124,5 +124,5 @@ def test_the_folders_of_a_line_hold_the_one_that_bash_goes_to(linked: World) -> 
     assert seen > 200
 
 
-def test_what_only_looks_after_a_cd_runs_behind_the_wall(linked: World) -> None:
+def test_what_only_looks_after_a_cd_runs_in_the_sandbox(linked: World) -> None:
     assert runs_confined(linked.decide("Bash", {"command": "cd deep && cd .. && ls"}))

@@ -27,7 +27,7 @@ def test_what_there_is_or_may_be_is_not_doubted(rule: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["Bash", "Bash(git log:*)", "mcp__a", "mcp__a__b(x)", "CronList"])
-def test_a_rule_of_a_tool_that_somebody_has_is_told_from_a_prompt(word: str) -> None:
+def test_a_rule_of_a_tool_that_someone_has_is_told_from_a_prompt(word: str) -> None:
     assert names_tool(word)
 
 
@@ -36,7 +36,7 @@ def test_what_is_no_rule_of_a_tool_is_words(word: str) -> None:
     assert not names_tool(word)
 
 
-def test_every_tool_that_clew_has_is_known_and_none_is_somebody_elses_alone() -> None:
+def test_every_tool_that_clew_has_is_known_and_none_is_someone_elses_alone() -> None:
     assert {tool.name for tool in make_builtin_tools()} <= TOOLS.keys()
     assert not ELSEWHERE & TOOLS.keys()
     assert not any(unknown_tool(name) for name in ELSEWHERE)

@@ -48,7 +48,7 @@ def test_edits_are_offered_as_a_mode(world: World) -> None:
         ("AskUserQuestion", {}, "default"),
     ],
 )
-def test_what_always_wants_a_person_is_offered_once_only(
+def test_what_always_wants_a_user_is_offered_once_only(
     world: World, tool: str, given: dict[str, Any], mode: Mode
 ) -> None:
     assert offered(world, tool, given, mode) == []

@@ -203,7 +203,7 @@ def test_a_denied_file_does_not_come_out(world: World, command: str) -> None:
 @pytest.mark.parametrize(
     "command", ["find -O3 /etc -type f", "find -D x /etc", "find -L /etc -name x"]
 )
-def test_folders_of_find_are_found_behind_its_options(world: World, command: str) -> None:
+def test_folders_of_find_are_found_after_its_options(world: World, command: str) -> None:
     assert world.bash(command) == "ask"
     assert "/etc" in str(world.decide("Bash", {"command": command}).findings)
 

@@ -230,7 +230,7 @@ def layer(text: str = SETTINGS, scope: str = "project") -> Layer:
     return decoded(chosen, "/p/.claude/settings.json", "/p", text)
 
 
-def test_rules_of_a_file_know_their_line_and_what_is_lost_is_told() -> None:
+def test_rules_of_a_file_know_their_line_and_what_is_lost_is_reported() -> None:
     source = layer()
     rules, unreadable, _ = read_rules([source])
     assert [(r.text, source.line(r.source.path)) for r in rules] == [
@@ -285,7 +285,7 @@ def test_managed_settings_can_be_the_only_ones_whose_rules_count() -> None:
     assert [r.text for r in rules] == ["Bash(x)"]
 
 
-def test_a_lock_that_was_handed_keeps_what_a_person_denies() -> None:
+def test_a_lock_that_was_handed_keeps_what_a_user_denies() -> None:
     locked = '{"allowManagedPermissionRulesOnly": true, "permissions": {"deny": ["Bash(x)"]}}'
     handed = structs.replace(layer(locked, "managed"), is_handed=True)
     own = layer('{"permissions": {"allow": ["Bash(y)"], "deny": ["Bash(z)"], "ask": ["Bash(w)"]}}')

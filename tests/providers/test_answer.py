@@ -265,7 +265,7 @@ def test_a_conversation_that_was_counted_too_long_is_not_sent() -> None:
 
 
 @requirement("R074", "W7")
-def test_others_wait_for_the_same_moment_and_then_go_on() -> None:
+def test_others_wait_for_the_same_moment_and_then_continue() -> None:
     limited = Failure(kind="status", message="HTTP 429", status=429, retry_after_s=30.0)
 
     async def main() -> None:

@@ -292,7 +292,7 @@ def test_a_refusal_is_one_whatever_became_of_its_body(headers: str, body: bytes)
     assert failure.retry_after_s == 7
 
 
-def test_a_refusal_whose_body_is_held_back_is_told_without_it() -> None:
+def test_a_refusal_whose_body_is_held_back_is_reported_without_it() -> None:
     async def held(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 500\r\n\r\nthe key is not")

@@ -46,7 +46,7 @@ def test_an_empty_environment_is_the_service_itself_without_credentials() -> Non
     assert endpoint.credentials == "none"
 
 
-def test_a_persons_headers_stand_in_place_of_clews() -> None:
+def test_a_users_headers_stand_in_place_of_clews() -> None:
     endpoint = Endpoint(api_key="key-one", headers=(("X-API-KEY", "theirs"), ("Accept", "x/y")))
     headers = request_headers(endpoint, betas=(), stream=True)
     names = [name.lower() for name, _ in headers]

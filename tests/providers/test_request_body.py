@@ -261,7 +261,7 @@ def test_a_count_holds_only_what_is_counted() -> None:
     assert set(built.body) == {"model", "system", "tools", "messages", "thinking"}
 
 
-def test_thoughts_that_do_not_fit_are_left_to_the_service_where_it_has_the_control() -> None:
+def test_thinking_blocks_that_do_not_fit_are_left_to_the_service_where_it_has_the_control() -> None:
     def bound(model: str, **fields: Any) -> Any:
         request = ModelRequest(model=model, messages=[], thought_binding="drop_block", **fields)
         built = build(request, CATALOG.entry(model))
@@ -285,7 +285,7 @@ def test_thoughts_that_do_not_fit_are_left_to_the_service_where_it_has_the_contr
     )
 
 
-def test_a_round_of_tools_that_began_without_thinking_goes_on_without_a_budget() -> None:
+def test_a_round_of_tools_that_began_without_thinking_continues_without_a_budget() -> None:
     results = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
     begun = {"role": "assistant", "content": [{"type": "tool_use", "id": "t"}]}
     thought = {"type": "thinking", "thinking": "t", "signature": "s"}

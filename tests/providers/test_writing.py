@@ -81,6 +81,6 @@ def test_conversations_that_take_turns_keep_what_is_theirs_and_only_the_last_one
     assert sorted(kept) == list(talks)[1:]
 
 
-def test_messages_that_somebody_brought_in_another_shape_are_written_as_they_are() -> None:
+def test_messages_that_someone_brought_in_another_shape_are_written_as_they_are() -> None:
     body = {"messages": {"odd": 1}, "model": "m"}
     assert Writing().body(body, None) == encode_request(body)

@@ -92,7 +92,7 @@ async def test_the_first_answer_wins_and_the_second_learns_whose_it_was(tmp_path
 
 
 @requirement("R289")
-async def test_a_stream_goes_on_after_the_number_that_a_reader_has(tmp_path: Path) -> None:
+async def test_a_stream_continues_after_the_number_that_a_reader_has(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         token, epoch = await begin(server)
         events = [{"payload": {"type": "assistant", "uuid": f"e{n}"}} for n in range(450)]

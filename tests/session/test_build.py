@@ -34,7 +34,7 @@ async def talk(home: Path, url: str, options: Options, *prompts: str) -> str:
         return opened.session_id
 
 
-def test_a_session_talks_and_the_next_one_goes_on_with_it(tmp_path: Path) -> None:
+def test_a_session_talks_and_the_next_one_continues_with_it(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "One."}, {"text": "Two."}]}
     with serving(plan, strict=True) as server:
         first = asyncio.run(talk(tmp_path, server.url, Options(), "hi"))

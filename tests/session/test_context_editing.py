@@ -103,7 +103,7 @@ def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: 
     assert not any(e.get("type") == "context-edits" for e in trip.entries)
 
 
-def test_what_is_held_fast_stays_word_for_word_behind_a_summary(trip: Trip) -> None:
+def test_what_is_pinned_stays_word_for_word_after_a_summary(trip: Trip) -> None:
     for n in range(4):
         trip.turn(f"question {n}")
     first = trip.prompt("question 1")[:8]
@@ -198,7 +198,7 @@ def test_whatever_was_edited_the_next_request_is_one_that_the_service_takes(trip
         [[[[]]]],
     ],
 )
-def test_a_line_of_edits_that_somebody_else_wrote_ends_no_session(edits: Any, trip: Trip) -> None:
+def test_a_line_of_edits_that_someone_else_wrote_ends_no_session(edits: Any, trip: Trip) -> None:
     uuids = [e["uuid"] for e in trip.entries if e.get("uuid")]
     line = {"type": "context-edits", "edits": edits, "uuids": uuids, "sessionId": trip.session}
     with trip.transcript.open("ab") as file:

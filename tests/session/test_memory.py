@@ -71,7 +71,7 @@ def test_notes_go_to_the_file_that_was_chosen(tmp_path: Path) -> None:
 
 
 @requirement("R125")
-def test_what_a_person_has_remembered_is_told_to_later_sessions(trip: Trip) -> None:
+def test_what_a_user_has_remembered_is_told_to_later_sessions(trip: Trip) -> None:
     trip.turn("hello")
     assert "Saved in" in slash(trip, "/remember Deploy with make ship, never by hand.")
     (memory,) = (p for p in folder(trip).glob("*.md") if p.name != "MEMORY.md")

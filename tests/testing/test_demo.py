@@ -251,7 +251,7 @@ def test_a_prompt_nobody_answered_does_not_spoil_the_next(tmp_path: Path) -> Non
     assert done.returncode == 1
 
 
-def test_the_repair_mends_the_project_with_real_tools_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_repair_repairs_the_project_with_real_tools_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "clew", "demo", "--speed", "max"],
         capture_output=True,

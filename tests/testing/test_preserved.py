@@ -84,7 +84,7 @@ def test_an_older_account_is_not_held_to_the_rule_until_it_asks() -> None:
     assert len(service.judge(body(*messages, thinking=DROP), CONTROLS).dropped) == 2
 
 
-def test_the_oldest_thoughts_may_go_and_none_from_the_middle() -> None:
+def test_the_oldest_thinking_blocks_may_go_and_none_from_the_middle() -> None:
     service = Preserving(thinks)
     messages = two_turns(service)
     third = answered(service, body(*messages))
@@ -96,7 +96,7 @@ def test_the_oldest_thoughts_may_go_and_none_from_the_middle() -> None:
     assert torn.startswith("messages.5.content.0")
 
 
-def test_of_thoughts_in_a_row_none_stays_behind_one_that_goes() -> None:
+def test_of_thinking_blocks_in_a_row_none_stays_behind_one_that_goes() -> None:
     service = Preserving(thinks)
     content = [{"thinking": "a"}, {"redacted_thinking": ""}, {"tool": "B", "id": "t", "input": {}}]
     asked = body(user("one"))

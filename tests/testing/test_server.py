@@ -72,7 +72,7 @@ def post(
 
 
 @pytest.mark.parametrize("model", ["\ud83d", "1e999"])
-def test_a_request_that_is_no_strict_json_is_refused_and_the_server_goes_on(model: str) -> None:
+def test_a_request_that_is_no_strict_json_is_refused_and_the_server_continues(model: str) -> None:
     with serving({"scenario": 1, "answers": [{"text": "hello"}]}) as server:
         connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]))
         odd: Any = {**ASK, "model": float(model) if model.isascii() else model}

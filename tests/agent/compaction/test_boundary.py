@@ -128,7 +128,7 @@ def test_a_history_that_lost_its_summary_began_at_its_beginning() -> None:
     assert find_references([{"type": "system", "subtype": "microcompact_boundary"}]) == {}
 
 
-def test_what_is_held_fast_is_kept_with_all_that_belongs_to_it() -> None:
+def test_what_is_pinned_is_kept_with_all_that_belongs_to_it() -> None:
     selection = boundary.with_tail(TALK, 0)
     same = boundary.with_edits(selection, Edits(), keeps_pins=True)
     assert names(same.covered) == names(TALK)

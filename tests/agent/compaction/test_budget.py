@@ -26,7 +26,7 @@ def test_every_part_of_every_window_has_room_in_it() -> None:
             assert told_again < shared.auto
 
 
-def test_a_window_nobody_knows_has_parts_and_no_limit() -> None:
+def test_an_unknown_window_has_parts_and_no_limit() -> None:
     shared = divide_window(None)
     assert (shared.auto, shared.warn, shared.window) == (None, None, None)
     assert choose_step(10**9, shared, freeable=10**9, is_cold=True) == "nothing"
@@ -35,7 +35,7 @@ def test_a_window_nobody_knows_has_parts_and_no_limit() -> None:
 @pytest.mark.parametrize(
     ("at", "auto"), [(0.5, 100_000), (90_000, 90_000), (1, 180_000), (10**9, 180_000), (3, 20_000)]
 )
-def test_a_person_says_when(at: float, auto: int) -> None:
+def test_a_user_says_when(at: float, auto: int) -> None:
     assert divide_window(200_000, at=at).auto == auto
 
 

@@ -118,7 +118,9 @@ class Killed:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("step", ["asked", "told"])
-def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_path: Path) -> None:
+def test_a_process_killed_in_the_middle_of_a_compaction_continues(
+    step: str, tmp_path: Path
+) -> None:
     killed, window = Killed(step), Window(painter)
     with serving(window, strict=True, on_request=killed.heed) as server:
         with Hosted(tmp_path, server.url, "--session-id", SESSION, *ARGS) as host:
@@ -135,7 +137,7 @@ def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_p
 
 @pytest.mark.crash
 @pytest.mark.parametrize("step", ["asked", "told"])
-def test_a_process_killed_in_a_summary_in_the_middle_of_a_turn_goes_on(
+def test_a_process_killed_in_a_summary_in_the_middle_of_a_turn_continues(
     step: str, tmp_path: Path
 ) -> None:
     """Calls precede and follow the cut.

@@ -13,7 +13,7 @@ def entry(uuid: str) -> dict[str, Any]:
 A, B, C, D = map(entry, "abcd")
 
 
-def test_what_is_held_fast_is_kept_wherever_it_stood() -> None:
+def test_what_is_pinned_is_kept_wherever_it_stood() -> None:
     edits = NO_EDITS.with_one("pin", ["b"]).with_one("exclude", ["a"])
     behind = with_edits(Selection(covered=[A, B, C], kept=[D]), edits, keeps_pins=True)
     assert (behind.covered, behind.kept, behind.is_row) == ([C], [B, D], False)
@@ -22,7 +22,7 @@ def test_what_is_held_fast_is_kept_wherever_it_stood() -> None:
     assert (found.covered, found.kept) == ([C, D], [A, B])
 
 
-def test_in_the_last_try_nothing_is_held_fast() -> None:
+def test_in_the_last_try_nothing_is_pinned() -> None:
     edits = NO_EDITS.with_one("pin", ["b"])
     selection = Selection(covered=[A, B], kept=[C])
     assert with_edits(selection, edits, keeps_pins=False) == selection

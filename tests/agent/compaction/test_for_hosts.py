@@ -73,7 +73,7 @@ def test_a_host_is_told_of_a_summary_in_the_middle_of_a_turn(tmp_path: Path) -> 
     assert len(uuids) == len(set(uuids))
 
 
-def test_a_person_summarises_line_by_line_and_takes_it_back(tmp_path: Path) -> None:
+def test_a_user_summarises_line_by_line_and_takes_it_back(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server, Terminal(tmp_path, server.url, *ARGS) as terminal:
         terminal.expect("> ")
@@ -116,7 +116,7 @@ def test_one_key_of_the_screen_takes_a_summary_back(tmp_path: Path) -> None:
 
 @requirement("C15", "W30")
 @pytest.mark.parametrize(("front", "second"), [(Terminal, "2\r"), (OnScreen, "\x1b[B\r")])
-def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(
+def test_a_large_old_session_continues_as_it_is_or_from_a_summary(
     front: type[Terminal | OnScreen], second: str, tmp_path: Path
 ) -> None:
     """Without a user, it is resumed unchanged.

@@ -33,7 +33,7 @@ def digging(rounds: list[Json]) -> Callable[[Json], Json]:
     return part
 
 
-def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
+def test_an_agents_conversation_near_its_window_is_summarised_and_continues(tmp_path: Path) -> None:
     rounds: list[Json] = []
     window = Window(digging(rounds))
     with serving(window, strict=True) as server:
@@ -51,7 +51,7 @@ def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_pa
     assert kept["finished"] == "completed"
 
 
-def test_a_host_hears_of_an_agents_work_and_not_of_its_summaries(tmp_path: Path) -> None:
+def test_a_host_learns_of_an_agents_work_and_not_of_its_summaries(tmp_path: Path) -> None:
     """A boundary without a parent would end what a host shows of the session itself."""
     rounds: list[Json] = []
     window = Window(digging(rounds))

@@ -57,7 +57,7 @@ def resumed(home: Path, url: str, prompt: str, *more: str) -> str:
 
 
 @requirement("R192", "R048")
-def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
+def test_a_conversation_near_its_window_is_summarised_and_continues(tmp_path: Path) -> None:
     window = Window(lambda body: answered("I paint. " + PARAGRAPH, body))
     with serving(window, strict=True) as server:
         grown(tmp_path, server.url, 15)
@@ -188,7 +188,7 @@ def test_a_conversation_that_a_summary_would_make_larger_stays_as_it_is(tmp_path
     assert PARAGRAPH.strip() in text_of(window.asked[-1])
 
 
-def test_a_person_sees_what_a_summary_would_replace_and_what_it_dropped(tmp_path: Path) -> None:
+def test_a_user_sees_what_a_summary_would_replace_and_what_it_dropped(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "plan.txt").write_text(PARAGRAPH, "utf-8")
@@ -250,7 +250,7 @@ def test_a_refusal_as_too_long_is_answered_by_a_summary(tmp_path: Path) -> None:
     assert SAID in text_of(window.asked[-1])
 
 
-def test_a_window_nobody_knows_is_learnt_from_the_refusal(tmp_path: Path) -> None:
+def test_an_unknown_window_is_learnt_from_the_refusal(tmp_path: Path) -> None:
     window = Window(painter, limit=12_000)
     with (
         serving(window, strict=True) as server,
@@ -317,7 +317,7 @@ def test_a_summary_that_does_not_fit_either_is_asked_with_less(tmp_path: Path) -
     assert SAID in text_of(window.asked[-1])
 
 
-def test_without_any_summary_the_conversation_still_goes_on(tmp_path: Path) -> None:
+def test_without_any_summary_the_conversation_still_continues(tmp_path: Path) -> None:
     window = Window(
         painter, limit=9_000, summary=lambda body: {"status": 400, "error": {"message": "no"}}
     )
@@ -342,7 +342,7 @@ def test_a_model_that_calls_tools_instead_of_summarising_is_asked_otherwise(tmp_
 
 
 @requirement("R192")
-def test_a_person_summarises_with_a_focus(tmp_path: Path) -> None:
+def test_a_user_summarises_with_a_focus(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server:
         grown(tmp_path, server.url, 3)
@@ -530,7 +530,7 @@ def test_hooks_hear_of_a_summary_and_may_prevent_it(tmp_path: Path) -> None:
     assert len(boundaries(tmp_path)) == 1
 
 
-def test_a_person_turns_it_off_and_the_turn_ends_with_what_helps(tmp_path: Path) -> None:
+def test_a_user_turns_it_off_and_the_turn_ends_with_what_helps(tmp_path: Path) -> None:
     settings = json.dumps(
         {
             "autoCompactEnabled": False,
@@ -599,7 +599,7 @@ def test_a_request_with_too_many_bytes_for_the_service_is_answered_by_a_summary(
     assert SAID in text_of(window.asked[-1])
 
 
-def test_an_answer_that_fills_the_window_is_gone_on_with(tmp_path: Path) -> None:
+def test_an_answer_that_fills_the_window_is_continued(tmp_path: Path) -> None:
     def part(body: Json) -> Json:
         if AFTER_MAX_TOKENS in said_last(body):
             return answered("and the south.", body)
@@ -672,7 +672,7 @@ def test_instructions_longer_than_the_window_are_told_by_their_ends(tmp_path: Pa
     assert "compaction failed" not in done.stderr
 
 
-def test_where_the_beginning_alone_fills_the_window_a_person_is_told_what_does(
+def test_where_the_beginning_alone_fills_the_window_a_user_is_told_what_does(
     tmp_path: Path,
 ) -> None:
     long = ("--append-system-prompt", "The lighthouse is white. " * 4_000)
@@ -696,7 +696,7 @@ def test_a_small_window_holds_a_short_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0.3, 7_200, {"sm*": 0.3, "*": 0.9}])
-def test_a_person_says_in_the_settings_when_to_shorten(at: object, tmp_path: Path) -> None:
+def test_a_user_says_in_the_settings_when_to_shorten(at: object, tmp_path: Path) -> None:
     settings = json.loads(SETTINGS) | {"autoCompactAt": at}
     window = Window(painter)
     with (

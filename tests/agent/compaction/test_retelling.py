@@ -59,7 +59,7 @@ def test_the_question_says_what_is_kept_and_what_matters() -> None:
         ),
     ],
 )
-def test_the_question_stands_behind_every_end_of_a_request(
+def test_the_question_stands_after_every_end_of_a_request(
     messages: list[Json], end: list[Json], unshared: int
 ) -> None:
     assert retelling.with_question(messages, "Sum up.") == (end, unshared)

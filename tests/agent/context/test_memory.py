@@ -105,7 +105,7 @@ def test_a_claude_file_with_the_content_of_the_agents_file_is_read_once(place: P
 
 
 @requirement("C8", "W15")
-def test_what_a_file_imports_speaks_right_behind_it(place: Place) -> None:
+def test_what_a_file_imports_speaks_right_after_it(place: Place) -> None:
     place.write("work/project/CLAUDE.md", "first @docs/a.md")
     place.write("work/project/docs/a.md", "second @b.md @missing.md @nobody")
     place.write("work/project/docs/b.md", "third @a.md")  # a circle
@@ -144,7 +144,7 @@ def test_a_file_outside_the_project_waits_for_approval(place: Place) -> None:
     assert [t.split()[0] for t in place.said(granted)] == ["x", "secret"]
 
 
-def test_a_persons_own_file_may_import_from_anywhere(place: Place) -> None:
+def test_a_users_own_file_may_import_from_anywhere(place: Place) -> None:
     place.write("home/notes.md", "notes")
     place.write("home/.claude/CLAUDE.md", "mine @~/notes.md")
     assert place.said()[1] == "notes"
@@ -171,7 +171,7 @@ def test_one_file_under_two_names_speaks_once(place: Place) -> None:
     assert [s.why for s in memory.skipped] == ["already loaded"] * 2
 
 
-def test_the_config_home_inside_a_parent_folder_is_the_persons_and_not_the_projects(
+def test_the_config_home_inside_a_parent_folder_is_the_users_and_not_the_projects(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"

@@ -67,7 +67,7 @@ def test_a_proposal_counts_once_it_is_accepted(notebook: MemoryNotebook) -> None
         notebook.forget("../../etc/passwd")
 
 
-def test_files_of_a_persons_own_hand_are_memories_too(notebook: MemoryNotebook) -> None:
+def test_files_of_a_users_own_hand_are_memories_too(notebook: MemoryNotebook) -> None:
     notebook.folder.mkdir()
     (notebook.folder / "own.md").write_text("# Mine\nwords", "utf-8")
     (notebook.folder / "empty.md").touch()

@@ -24,7 +24,7 @@ def prompts(tmp_path: Path) -> Prompts:
     return Prompts(tmp_path / "own" / "prompts")
 
 
-def test_a_newer_clew_goes_on_with_the_older_ones_words_and_tools(prompts: Prompts) -> None:
+def test_a_newer_clew_continues_with_the_older_ones_words_and_tools(prompts: Prompts) -> None:
     record = prompts.record_of(standing("old", "Bash", "Read"))
     assert record is not None
     newer = standing("new", "Read", "Bash", "Fancy", version="2.0.0")
@@ -34,7 +34,7 @@ def test_a_newer_clew_goes_on_with_the_older_ones_words_and_tools(prompts: Promp
     assert found.standing.tools == [tool("Bash", "old"), tool("Read", "old")]
 
 
-def test_what_a_person_changed_is_changed_and_said(prompts: Prompts) -> None:
+def test_what_a_user_changed_is_changed_and_said(prompts: Prompts) -> None:
     record = prompts.record_of(standing("old", "Bash", "Read"))
     assert record is not None
     other_words = prompts.take_up(standing("new", "Bash", "Read", asked="b"), record)
@@ -79,7 +79,7 @@ def test_a_home_that_takes_no_file_costs_only_the_name(tmp_path: Path) -> None:
     assert Prompts(tmp_path / "file" / "prompts").record_of(standing("x")) is None
 
 
-def test_tools_grow_behind_those_that_are_there() -> None:
+def test_tools_grow_after_those_that_are_there() -> None:
     kept, made = [tool("A", "old"), tool("B")], [tool("C"), tool("A", "new"), tool("mcp__s__t")]
     assert same_tools(kept, made, may_grow=True) == [
         tool("A", "old"),

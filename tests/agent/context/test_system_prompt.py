@@ -37,7 +37,7 @@ def test_a_family_of_models_hears_what_it_needs(model: str, word: str) -> None:
     assert "# For this model" not in text("claude-opus-5-5")
 
 
-def test_a_person_may_replace_it_or_add_to_it() -> None:
+def test_a_user_may_replace_it_or_add_to_it() -> None:
     def words(**more: str) -> list[str]:
         return [block["text"] for block in system_prompt("x", ALL, **more)]
 

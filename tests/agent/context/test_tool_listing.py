@@ -24,7 +24,7 @@ def test_a_change_says_what_is_new_and_what_is_gone() -> None:
     assert find_listed_tools([first, entry(change)]) == {"b", "c"}
 
 
-def test_a_listing_that_somebody_else_wrote_oddly_names_nothing() -> None:
+def test_a_listing_that_someone_else_wrote_oddly_names_nothing() -> None:
     odd = [{"type": "attachment", "attachment": {"type": "deferred_tools_delta", "addedNames": 3}}]
     assert find_listed_tools([*odd, {"type": "attachment", "attachment": None}]) == set()
 

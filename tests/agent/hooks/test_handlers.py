@@ -120,7 +120,7 @@ def test_a_matcher_where_none_is_held_against_is_ignored() -> None:
         ({"type": "command", "command": "x"}, "Qqq", "unknown event"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_is_told_with_its_place(handler: Any, event: str, told: str) -> None:
+def test_what_cannot_run_is_reported_with_its_place(handler: Any, event: str, told: str) -> None:
     found = one(handler, event=event)
     assert found.hooks == ()
     (fault,) = found.faults
@@ -140,7 +140,7 @@ def test_what_cannot_run_is_told_with_its_place(handler: Any, event: str, told: 
          "not a valid regular expression"),
     ],
 )  # fmt: skip
-def test_settings_of_another_form_are_told(hooks: Any, told: str) -> None:
+def test_settings_of_another_form_are_reported(hooks: Any, told: str) -> None:
     found = read_layers([layer(hooks)])
     assert found.hooks == ()
     assert told in found.faults[0]

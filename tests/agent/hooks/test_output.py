@@ -87,7 +87,9 @@ def test_a_valid_object_counts_whatever_the_exit_code(exit_code: int) -> None:
         ('{"a": ' * 200_000 + "1" + "}" * 200_000, "not"),
     ],
 )
-def test_a_wrong_object_is_told_and_changes_nothing(value: Any, told: str, exit_code: int) -> None:
+def test_a_wrong_object_is_reported_and_changes_nothing(
+    value: Any, told: str, exit_code: int
+) -> None:
     reply = said(value, exit_code=exit_code)
     assert told in reply.error
     assert (reply.block, reply.said) == (None, HookOutput())

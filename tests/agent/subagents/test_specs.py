@@ -71,7 +71,7 @@ def test_what_is_no_agent_is_told(fields: dict[str, Any], body: str, why: str) -
     assert why in found.why
 
 
-def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
+def test_what_a_member_cannot_be_is_left_out_and_reported() -> None:
     values = {
         "description": "d",
         "prompt": "p",
@@ -96,7 +96,7 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
     ]
 
 
-def test_tools_that_are_no_names_are_none_at_all_and_told() -> None:
+def test_tools_that_are_no_names_are_none_at_all_and_reported() -> None:
     values = {"description": "d", "prompt": "p", "tools": {"Read": "Bash"}}
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="user")
     assert isinstance(found, AgentSpec)
@@ -161,7 +161,7 @@ def test_an_agent_has_the_tools_its_definition_names_of_those_there_are() -> Non
         ("host", "bypassPermissions", "plan", True, True, "plan"),
     ],
 )
-def test_a_definition_narrows_and_only_a_persons_own_widens(
+def test_a_definition_narrows_and_only_a_users_own_widens(
     origin: Origin, own: str | None, session: str, trusted: bool, bypass: bool, mode: str
 ) -> None:
     agent = spec(origin=origin, **({} if own is None else {"permissionMode": own}))

@@ -182,7 +182,7 @@ def test_a_line_without_end_is_cut() -> None:
     assert [len(line) for line in told] == [LINE_MAX_BYTES, 4]
 
 
-async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -> None:
+async def test_a_task_that_someone_waits_for_is_their_news_until_it_is_left() -> None:
     tasks = Tasks()
     seen: list[tuple[str, str]] = []
     tasks.watchers.append(lambda task, moment: seen.append((task.id, moment)))

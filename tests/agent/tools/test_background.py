@@ -87,7 +87,7 @@ def test_what_is_kept_before_it_has_begun_is_kept_once_it_has(yard: Yard, tmp_pa
     yard.shop.use_later(go)
 
 
-def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
+def test_output_is_polled_as_it_comes_and_the_end_is_reported(yard: Yard) -> None:
     async def go() -> None:
         task = await yard.begin("echo one; read x <go; echo two; read x <on; exit 3")
         await yard.printed(task, 4)
@@ -141,7 +141,7 @@ def test_a_character_that_has_come_by_half_waits_for_the_rest(yard: Yard) -> Non
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_ends_at_once_is_told_at_once(yard: Yard) -> None:
+def test_what_ends_at_once_is_reported_at_once(yard: Yard) -> None:
     async def go() -> None:
         wrong = await yard.use(Bash(), command="no-such-program", run_in_background=True)
         assert wrong.is_error
@@ -414,7 +414,7 @@ def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: P
     assert third.count(told) == second.count(told)
 
 
-def test_the_model_hears_of_an_end_between_its_steps(tmp_path: Path) -> None:
+def test_the_model_learns_of_an_end_between_its_steps(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     os.mkfifo(work / "go")

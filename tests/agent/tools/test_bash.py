@@ -139,7 +139,7 @@ def test_cancelling_ends_the_tree(workshop: Workshop) -> None:
     assert workshop.session.shell.launcher.living == 0
 
 
-def test_what_runs_on_in_the_background_is_told(workshop: Workshop) -> None:
+def test_what_runs_on_in_the_background_is_reported(workshop: Workshop) -> None:
     said = bash(workshop, "sleep 600 & echo $!")
     pid, note = said.split("\n")
     assert note.startswith("(1 process is still running")

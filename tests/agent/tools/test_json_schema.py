@@ -61,7 +61,7 @@ def test_what_fits_is_told_nothing(value: Any, schema: Any) -> None:
         (1, DEEP, "root: nested too deeply"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_its_place(value: Any, schema: Any, said: str) -> None:
+def test_what_does_not_fit_is_reported_with_its_place(value: Any, schema: Any, said: str) -> None:
     assert find_mismatch(value, schema) == said
 
 

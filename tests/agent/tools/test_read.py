@@ -36,7 +36,7 @@ def test_each_line_has_its_number_and_a_tab(workshop: Workshop) -> None:
     }
 
 
-def test_a_part_is_read_and_the_way_on_is_told(workshop: Workshop) -> None:
+def test_a_part_is_read_and_the_way_on_is_reported(workshop: Workshop) -> None:
     workshop.write("a.txt", "".join(f"line {i}\n" for i in range(1, 11)))
     result = workshop.use(Read(), file_path="a.txt", offset=4, limit=2)
     assert result.content == "4\tline 4\n5\tline 5\n\n(Lines 4-5 of 10. Continue with offset=6.)"

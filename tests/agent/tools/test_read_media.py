@@ -217,7 +217,7 @@ def test_a_model_without_eyes_for_documents_gets_the_text(workshop: Workshop) ->
     assert result.content == "Page 2\nThis is page 2\n\nPage 3\nThis is page 3\n\n(Pages 2-3 of 3.)"
 
 
-def test_a_model_that_a_person_says_reads_no_documents_gets_the_text(tmp_path: Path) -> None:
+def test_a_model_that_a_user_says_reads_no_documents_gets_the_text(tmp_path: Path) -> None:
     config, work = tmp_path / "config", tmp_path / "work"
     config.mkdir()
     work.mkdir()

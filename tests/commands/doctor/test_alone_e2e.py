@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.e2e
-def test_a_prompt_a_doctor_and_a_person_contact_nothing_but_the_api(tmp_path: Path) -> None:
+def test_a_prompt_a_doctor_and_a_user_contact_nothing_but_the_api(tmp_path: Path) -> None:
     inside = [sys.executable, "-m", "tests.commands.doctor.alone", str(tmp_path)]
     done = subprocess.run(
         ["unshare", "--map-root-user", "--net", *inside],

@@ -167,7 +167,7 @@ def test_a_session_that_a_repair_would_shorten_is_a_remark(tmp_path: Path) -> No
     assert "a repair would lose" in told["remedy"]
 
 
-def test_what_no_repair_mends_and_what_is_empty_are_remarks_too(tmp_path: Path) -> None:
+def test_what_no_repair_repairs_and_what_is_empty_are_remarks_too(tmp_path: Path) -> None:
     with serving(HELLO) as server:
         assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
         (transcript,) = transcripts(tmp_path)
@@ -295,7 +295,7 @@ def test_each_part_that_is_looked_at_stands_in_the_table_of_the_docs(tmp_path: P
     assert [row for row in rows[first + 1 :] if "---" not in row][: len(told)] == list(told)
 
 
-def test_what_counts_as_a_persons_word_and_others_can_change_is_a_fault(tmp_path: Path) -> None:
+def test_what_counts_as_a_users_word_and_others_can_change_is_a_fault(tmp_path: Path) -> None:
     config = tmp_path / "config"
     for name in ("agents/mine.md", "commands/mine.md", "skills/mine/SKILL.md"):
         (config / name).parent.mkdir(parents=True, exist_ok=True)

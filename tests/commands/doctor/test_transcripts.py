@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_called_sound(ho
 
 
 @pytest.mark.parametrize("name", ["clew", "clew/unsaved"])
-def test_emergency_copies_that_cannot_be_read_keep_from_going_on_and_from_nothing_else(
+def test_recovery_files_that_cannot_be_read_keep_from_going_on_and_from_nothing_else(
     home: Home, name: str
 ) -> None:
     home.unsaved.mkdir(mode=0o700)

@@ -80,7 +80,7 @@ def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
     assert "forked from" in place.clew("tree", made["sessionId"])
 
 
-def test_a_tree_goes_on_behind_a_summary(place: Place) -> None:
+def test_a_tree_goes_on_after_a_summary(place: Place) -> None:
     """A turn that was compacted halfway is one prompt, and its end is after the summary."""
     lines = [
         *talk(2),

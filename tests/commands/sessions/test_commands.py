@@ -194,7 +194,9 @@ def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
     assert told == place.clew("repair", SESSION, "--dry-run", code=1)
 
 
-def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(place: Place) -> None:
+def test_repair_repairs_warnings_where_that_is_wished_and_says_why_others_stay(
+    place: Place,
+) -> None:
     u1, a1, u2, a2 = talk(2)
     path = place.write([u1, b"{oops\n", a1, u2, a2, result("r", "a2", "z")])
     before = path.read_bytes()
@@ -216,7 +218,7 @@ def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(pla
     assert again["remaining"] == done["remaining"]
 
 
-def test_what_somebody_took_back_is_no_damage(place: Place) -> None:
+def test_what_someone_took_back_is_no_damage(place: Place) -> None:
     lines = [*talk(1)]
     for n in range(4):
         lines += [last_prompt("a1", explicit=True), user(f"v{n}", "a1"), said(f"w{n}", f"v{n}")]

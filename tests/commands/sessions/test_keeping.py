@@ -77,7 +77,7 @@ def test_a_session_that_is_open_is_neither_put_aside_nor_taken_away(place: Place
     assert path.exists()
 
 
-def test_of_a_session_whose_subagent_has_an_emergency_copy_nothing_is_erased(place: Place) -> None:
+def test_of_a_session_whose_subagent_has_a_recovery_file_nothing_is_erased(place: Place) -> None:
     path = place.write(talk(1))
     unsaved = place.home / "clew" / "unsaved"
     unsaved.mkdir(parents=True, mode=0o700)
@@ -195,7 +195,7 @@ def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None
 
 
 @requirement("C4", "R174")
-def test_a_text_is_taken_out_for_good_and_the_session_goes_on(place: Place) -> None:
+def test_a_text_is_taken_out_for_good_and_the_session_continues(place: Place) -> None:
     secret = "hunter2-\N{SNOWMAN}"
     thought = {"type": "thinking", "thinking": f"they said {secret}", "signature": "s"}
     path = place.write(
@@ -250,7 +250,7 @@ def test_nothing_is_taken_out_of_a_session_that_is_open(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_numbers_know_the_models_that_the_person_described(place: Place) -> None:
+def test_numbers_know_the_models_that_the_user_described(place: Place) -> None:
     answer = said("a1", "u1")
     place.write(
         [user("u1", None, "hi"), answer | {"message": answer["message"] | {"model": "own-1"}}]

@@ -6,7 +6,7 @@ from clew.core.catalog.added import load_models, with_models
 from clew.core.catalog.lookup import CATALOG
 
 
-def test_a_person_adds_a_model_and_names_it() -> None:
+def test_a_user_adds_a_model_and_names_it() -> None:
     catalog, problems = with_models(
         CATALOG,
         {

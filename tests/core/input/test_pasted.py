@@ -32,7 +32,7 @@ def test_long_text_stands_in_its_place_set_apart() -> None:
     assert said == 'Why <pasted_content id="2">\none\ntwo\n</pasted_content>?'
 
 
-def test_text_whose_place_was_deleted_comes_behind_the_prompt() -> None:
+def test_text_whose_place_was_deleted_comes_after_the_prompt() -> None:
     word = Pasted(number=1, data=b"word")
     assert make_placeholder(word) == "[Pasted text #1]"
     assert make_content("", [word]) == '<pasted_content id="1">\nword\n</pasted_content>'

@@ -27,7 +27,7 @@ def test_the_last_answer_that_was_counted_says_how_much_is_cached() -> None:
     assert find_last_size([]) is None
 
 
-def test_it_is_said_what_is_sent_anew_and_what_it_costs() -> None:
+def test_it_is_said_what_is_sent_again_and_what_it_costs() -> None:
     last = TokenCounts(cache_read=999_000, output=1_000)
     cost = estimate_recaching(
         last, model="claude-opus-5-5", before="claude-sonnet-5-5", at=AT, catalog=CATALOG

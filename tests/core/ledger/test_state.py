@@ -92,7 +92,7 @@ def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
     assert find_last_todos([*written, done]) == ()
 
 
-def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() -> None:
+def test_the_list_told_again_after_a_summary_counts_until_it_is_written_again() -> None:
     todo = {"content": "look", "status": "pending", "activeForm": "Looking"}
 
     def told(content: object) -> dict[str, Any]:

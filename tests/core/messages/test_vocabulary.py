@@ -134,7 +134,7 @@ def test_the_faces_of_a_user_message_are_told_by_fields_alone(
 
 
 @requirement("W22", "R085")
-def test_a_person_may_type_the_words_of_a_synthetic_message() -> None:
+def test_a_user_may_type_the_words_of_a_synthetic_message() -> None:
     words = {"content": "[Request interrupted by user]"}
     assert messages.UserMessage({"message": words}).is_synthetic  # a file of before the field
     assert not messages.UserMessage({"message": words, "promptSource": "typed"}).is_synthetic

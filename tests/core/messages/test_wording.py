@@ -28,7 +28,7 @@ from clew.core.messages.text import (
         ("This call is not permitted and did not run: a rule.",) * 2,
     ],
 )
-def test_a_person_reads_what_became_of_a_call_and_no_advice_for_the_model(
+def test_a_user_reads_what_became_of_a_call_and_no_advice_for_the_model(
     told: str, shown: str
 ) -> None:
     assert for_person(told) == shown

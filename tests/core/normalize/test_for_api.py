@@ -178,7 +178,7 @@ def test_notices_at_the_beginning_are_part_of_the_user_message_that_follows() ->
 
 
 @requirement("R096")
-def test_old_attachments_without_frozen_words_are_told_anew() -> None:
+def test_old_attachments_without_frozen_words_are_told_again() -> None:
     def one(**payload: Any) -> str:
         return request(attachment(**payload), user("x"))[0].replace("\n", "|")
 
@@ -370,7 +370,7 @@ def test_a_name_no_tool_may_have_is_changed() -> None:
 
 
 @pytest.mark.parametrize("levels", [203, 900, 3000])
-def test_what_is_nested_too_deeply_is_told(levels: int) -> None:
+def test_what_is_nested_too_deeply_is_reported(levels: int) -> None:
     odd = {"type": "tomorrow", "x": deep(levels)}
     assert "nested too deeply" in request(user("x"), answer("m", odd), user("y"))[1]
     content = {"type": "document", "source": {"type": "content", "content": [deep(levels)]}}

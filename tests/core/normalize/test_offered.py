@@ -25,7 +25,7 @@ def test_a_receiver_that_knows_the_mark_gets_the_same_tools_whatever_was_found()
     assert before == after == DEFINITIONS
 
 
-def test_another_gets_what_was_found_behind_the_rest_in_the_order_of_finding() -> None:
+def test_another_gets_what_was_found_after_the_rest_in_the_order_of_finding() -> None:
     names = ["mcp__a__two", "gone", "Read", "mcp__a__one", "mcp__a__two"]
     got = select_definitions(DEFINITIONS, names, takes_deferred=False)
     assert [tool["name"] for tool in got] == ["Read", "ToolSearch", "mcp__a__two", "mcp__a__one"]

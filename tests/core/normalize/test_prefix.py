@@ -99,7 +99,7 @@ def two_turns(**options: Any) -> Case:
     return case
 
 
-def test_a_conversation_that_grows_keeps_its_thoughts() -> None:
+def test_a_conversation_that_grows_keeps_its_thinking_blocks() -> None:
     look = two_turns().ask()
     assert look == RequestVerdict()
 
@@ -118,7 +118,7 @@ def test_other_instructions_or_tools_part_every_thought_from_what_it_was_made_af
     assert case.look().repairs == []
 
 
-def test_a_change_leaves_the_thoughts_before_it_and_those_made_since() -> None:
+def test_a_change_leaves_the_thinking_blocks_before_it_and_those_made_since() -> None:
     case = two_turns()
     case.messages[2] = user("two, but other words")
     look = case.ask()
@@ -139,7 +139,7 @@ def test_where_the_service_leaves_out_what_does_not_fit_it_is_asked_to_and_told_
     assert (again.behavior, again.repairs) == ("drop_block", [])
 
 
-def test_what_was_told_of_stays_left_out_when_the_session_goes_on() -> None:
+def test_what_was_told_of_stays_left_out_when_the_session_continues() -> None:
     case = two_turns()
     case.tools = "other"
     told = case.ask().repairs
@@ -153,7 +153,7 @@ def test_what_was_told_of_stays_left_out_when_the_session_goes_on() -> None:
     assert later.look().behavior == "drop_block"
 
 
-def test_a_thought_from_the_middle_takes_those_behind_it_along_and_the_oldest_may_go() -> None:
+def test_a_thought_from_the_middle_takes_those_after_it_along_and_the_oldest_may_go() -> None:
     case = two_turns()
     case.turn("three", "c")
     without_a = [*case.messages]
@@ -169,7 +169,7 @@ def test_a_thought_from_the_middle_takes_those_behind_it_along_and_the_oldest_ma
     assert case.reasons(case.ask()) == {"uuid-c": prefix.GAP}
 
 
-def test_a_paused_answer_goes_on_in_its_message_and_its_thoughts_fit() -> None:
+def test_a_paused_answer_continues_in_its_message_and_its_thinking_blocks_fit() -> None:
     case = Case()
     case.messages = [user("one")]
     case.look()
@@ -252,7 +252,7 @@ def test_a_model_that_binds_nothing_is_judged_by_nothing() -> None:
     assert case.thoughts.bound is None
 
 
-def test_thoughts_of_another_model_are_left_out_or_to_the_service() -> None:
+def test_thinking_blocks_of_another_model_are_left_out_or_to_the_service() -> None:
     case = two_turns()
     case.reader, case.may_control = FABLE, True
     assert case.ask() == RequestVerdict(behavior="drop_block")
@@ -270,7 +270,7 @@ def test_thoughts_of_another_model_are_left_out_or_to_the_service() -> None:
     assert later.look() == RequestVerdict(leave_out=frozenset({id_of("a"), id_of("b")}))
 
 
-def test_a_refusal_is_answered_with_the_control_then_without_the_thoughts() -> None:
+def test_a_refusal_is_answered_with_the_control_then_without_the_thinking_blocks() -> None:
     case = two_turns()
     case.may_control = True
     case.ask()
@@ -366,7 +366,7 @@ def test_a_record_that_cannot_be_read_says_nothing(record: Any) -> None:
     assert Bound.of({"boundTo": record}) is None
 
 
-def test_what_an_answer_is_bound_to_stands_with_its_thoughts_alone() -> None:
+def test_what_an_answer_is_bound_to_stands_with_its_thinking_blocks_alone() -> None:
     bound = Bound(system="s", tools="t", messages="m", after="x")
     with_thought = entry(thought("a"), "1", bound)
     assert Bound.of(with_thought) == bound
@@ -383,7 +383,7 @@ def test_instructions_as_text_and_as_blocks_are_the_same_and_tools_that_wait_do_
     assert prefix.digest_tools([{"name": "a"}, waiting]) == prefix.digest_tools([{"name": "a"}])
 
 
-def test_entries_without_thoughts_or_sense_are_passed() -> None:
+def test_entries_without_thinking_blocks_or_sense_are_passed() -> None:
     thoughts = Thoughts()
     thoughts.learn(
         [
@@ -424,7 +424,7 @@ def test_a_change_far_behind_is_seen() -> None:
     assert len(case.look().repairs) == 9
 
 
-def test_a_person_reads_how_many_thoughts_and_why() -> None:
+def test_a_user_reads_how_many_thinking_blocks_and_why() -> None:
     gone = Repair(kind="thought_unbound", uuid="1", detail=prefix.TOOLS)
     unread = Repair(kind="thought_unread", uuid="2", detail=OPUS)
     media = Repair(kind="media_removed", uuid="3")
@@ -455,7 +455,9 @@ def test_a_thought_of_another_signature_is_left_out_and_stays_so_elsewhere() -> 
     assert (again.leave_out, again.repairs) == (look.leave_out, [])
 
 
-def test_a_model_that_binds_its_thoughts_unknown_to_clew_is_sent_none_once_it_refused() -> None:
+def test_a_model_that_binds_its_thinking_blocks_unknown_to_clew_is_sent_none_once_it_refused() -> (
+    None
+):
     case = two_turns()
     case.reader, case.may_control = "our-model", True
     case.ask()

@@ -61,7 +61,7 @@ TALK = body(
 )
 
 
-def test_an_answer_with_thoughts_words_and_two_calls_side_by_side() -> None:
+def test_an_answer_with_thinking_blocks_words_and_two_calls_side_by_side() -> None:
     out = heard(TALK)
     said = message(out)
     assert [block["type"] for block in said["content"]] == [
@@ -125,7 +125,7 @@ def test_a_refusal_is_words() -> None:
     ]
 
 
-def test_words_behind_thoughts_behind_words_are_blocks_in_their_order() -> None:
+def test_words_after_thinking_blocks_after_words_are_blocks_in_their_order() -> None:
     said = message(heard(body(
         chunk({"content": "a"}), chunk({"reasoning": "b"}), chunk({"content": "c"}), chunk({}, "stop")
     )))  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_boundary_is_told_in_the_spelling_of_hosts() -> None:
     assert told["compact_metadata"] == {"trigger": "manual", "pre_tokens": 9}
 
 
-def test_results_that_were_taken_out_are_told() -> None:
+def test_results_that_were_taken_out_are_reported() -> None:
     metadata = {
         "trigger": "auto",
         "preTokens": 90,

@@ -129,7 +129,7 @@ def test_a_line_of_megabytes_is_read() -> None:
     assert len(said.content) == 5_000_000
 
 
-def test_words_in_which_a_command_may_stand_are_those_of_a_person() -> None:
+def test_words_in_which_a_command_may_stand_are_those_of_a_user() -> None:
     assert Said(content="/help").typed == "/help"
     assert Said(content=[{"type": "text", "text": "/help"}]).typed == "/help"
     assert Said(content="/help", is_verbatim=True).typed is None

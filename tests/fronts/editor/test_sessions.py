@@ -79,7 +79,7 @@ def test_a_session_is_resumed_without_being_told_again_and_forked_into_another(
     assert {path.stem for path in transcripts(tmp_path)} == {session, forked}
 
 
-def test_a_session_of_the_terminal_is_listed_and_gone_on_with(tmp_path: Path) -> None:
+def test_a_session_of_the_terminal_is_listed_and_continued(tmp_path: Path) -> None:
     scenario = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
     with serving(scenario, strict=True) as server:
         clew(tmp_path, server.url, "-p", "begin here")
@@ -113,7 +113,7 @@ def test_many_sessions_are_listed_a_page_at_a_time(tmp_path: Path) -> None:
         assert "nextCursor" not in rest
 
 
-def test_a_session_that_is_open_is_loaded_anew(tmp_path: Path) -> None:
+def test_a_session_that_is_open_is_loaded_again(tmp_path: Path) -> None:
     with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize()
         session = editor.new()
@@ -124,7 +124,7 @@ def test_a_session_that_is_open_is_loaded_anew(tmp_path: Path) -> None:
         assert editor.prompt(session, "go on") == {"stopReason": "end_turn"}
 
 
-def test_what_cannot_be_opened_anew_stays_open(tmp_path: Path) -> None:
+def test_what_cannot_be_opened_again_stays_open(tmp_path: Path) -> None:
     with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize()
         session = editor.new()
@@ -138,7 +138,7 @@ def test_what_cannot_be_opened_anew_stays_open(tmp_path: Path) -> None:
 # -- what may be set
 
 
-def test_mode_model_and_effort_are_set_and_told(tmp_path: Path) -> None:
+def test_mode_model_and_effort_are_set_and_reported(tmp_path: Path) -> None:
     with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize()
         state = editor.ask("session/new", cwd=str(editor.work), mcpServers=[])

@@ -77,7 +77,7 @@ def test_an_answer_for_always_holds_for_the_session(tmp_path: Path) -> None:
         assert len(editor.asked) == 1
 
 
-def test_a_no_is_told_to_the_model_and_the_turn_goes_on(tmp_path: Path) -> None:
+def test_a_no_is_told_to_the_model_and_the_turn_continues(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize()
         session = editor.new()

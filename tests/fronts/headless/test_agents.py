@@ -570,7 +570,7 @@ def test_a_host_puts_an_agent_that_is_waited_for_into_the_background(tmp_path: P
         assert host.end() == 0
 
 
-def test_a_host_stops_an_agent_and_the_model_hears_of_it(tmp_path: Path) -> None:
+def test_a_host_stops_an_agent_and_the_model_learns_of_it(tmp_path: Path) -> None:
     asked = {
         "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
         "dig": [endless("dig")],
@@ -615,7 +615,7 @@ def test_a_stopped_turn_ends_the_agent_it_waits_for_and_no_other(tmp_path: Path)
         assert len(host.ask("background_tasks")["response"]["tasks"]) == 1
 
 
-def test_an_agent_hears_messages_while_it_works_and_goes_on_after_it_has_ended(
+def test_an_agent_hears_messages_while_it_works_and_continues_after_it_has_ended(
     tmp_path: Path,
 ) -> None:
     def resumed(body: Json) -> Json:
@@ -776,7 +776,7 @@ def test_agents_reach_each_other_by_name_and_hear_whose_words_they_are(tmp_path:
     assert "Can't resume agent ?" in told
 
 
-def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) -> None:
+def test_a_users_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) -> None:
     asked = {
         "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
         "dig": [uses({"tool": "LS", "input": {"path": "."}}), endless("dig")],

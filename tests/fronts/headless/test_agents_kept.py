@@ -32,7 +32,7 @@ MAKES = {"tool": "Bash", "input": {"command": "mkdir made"}}
 
 
 @requirement("R199", "R201")
-def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
+def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = {
@@ -170,7 +170,7 @@ def test_remote_agents_of_another_program_are_listed_and_read_and_not_ended_here
 
 
 @requirement("R157", "R199")
-def test_an_agent_of_a_group_goes_on_in_its_groups_folder(tmp_path: Path) -> None:
+def test_an_agent_of_a_group_continues_in_its_groups_folder(tmp_path: Path) -> None:
     asked: dict[str, list[Any]] = {
         "go": [uses(agent("dig", name="mole")), {"text": "done"}],
         "dig": [{"text": "dug"}],
@@ -201,7 +201,7 @@ def test_an_agent_of_a_group_goes_on_in_its_groups_folder(tmp_path: Path) -> Non
 
 
 @requirement("R199", "R203")
-def test_an_agent_goes_on_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> None:
+def test_an_agent_continues_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "work" / ".claude" / "agents"
     folder.mkdir(parents=True)
     (folder / "digger.md").write_text(
@@ -326,7 +326,7 @@ def in_a_checkout(home: Path, *steps: Json) -> str:
         return ran.stdout
 
 
-def test_an_agent_in_a_checkout_of_its_own_leaves_the_repository_as_it_is_and_its_work_is_kept(
+def test_an_agent_in_a_worktree_of_its_own_leaves_the_repository_as_it_is_and_its_work_is_kept(
     tmp_path: Path,
 ) -> None:
     work = repository(tmp_path)
@@ -395,7 +395,7 @@ do (echo evil >> $place) 2>/dev/null && echo "written $place"; done; true
 
 
 @pytest.mark.parametrize("wall", ["bubblewrap", "landlock"])
-def test_an_agent_works_in_its_checkout_behind_walls_and_reaches_nothing_beside_it(
+def test_an_agent_works_in_its_checkout_in_the_sandbox_and_reaches_nothing_beside_it(
     tmp_path: Path, wall: Kind
 ) -> None:
     """Landlock cannot protect files in a folder that the agent writes: clew names what changed."""
@@ -456,7 +456,7 @@ def test_a_checkout_of_a_session_below_the_top_of_its_repository_can_be_written(
     assert (top / "work" / "kept.txt").exists()
 
 
-def test_a_merge_of_the_persons_own_is_left_alone(tmp_path: Path) -> None:
+def test_a_merge_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
     work = repository(tmp_path)
     in_a_checkout(tmp_path, uses(WRITES))
     git(work, "checkout", "-b", "other")
@@ -649,7 +649,9 @@ def test_a_stop_hook_hears_what_still_runs(tmp_path: Path) -> None:
         assert (told["task_type"], told["description"]) == ("local_agent", "some work")
 
 
-def test_hundreds_of_agents_leave_no_files_open_and_the_first_still_goes_on(tmp_path: Path) -> None:
+def test_hundreds_of_agents_leave_no_files_open_and_the_first_still_continues(
+    tmp_path: Path,
+) -> None:
     many = 40
 
     def next_one(body: Json) -> Json:

@@ -44,7 +44,7 @@ def answered(home: Path, words: str, run: Callable[[str, str], Any]) -> Json:
 
 
 @requirement("R199", "R203")
-def test_an_agent_whose_file_takes_no_more_goes_on_from_all_that_it_said(tmp_path: Path) -> None:
+def test_an_agent_whose_file_takes_no_more_continues_from_all_that_it_said(tmp_path: Path) -> None:
     """A file may not grow beyond 200 kB: the agent's has more already, the session's and copies have not."""
     asked = {
         "go": [uses(agent("dig", name="mole")), {"text": "begun"}],
@@ -113,7 +113,7 @@ def copies(home: Path) -> list[str]:
 
 
 @requirement("R199", "R203")
-def test_an_agent_is_begun_and_goes_on_as_what_it_is_where_the_home_takes_nothing(
+def test_an_agent_is_begun_and_continues_as_what_it_is_where_the_home_takes_nothing(
     tmp_path: Path, nowhere: dict[str, str]
 ) -> None:
     def run(url: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -152,7 +152,7 @@ def transcripts_in(spare: Path) -> list[Path]:
 
 
 @requirement("R199", "R201")
-def test_what_an_agent_was_told_on_a_full_disk_before_a_crash_it_hears_when_it_goes_on(
+def test_what_an_agent_was_told_on_a_full_disk_before_a_crash_it_hears_when_it_continues(
     tmp_path: Path, nowhere: dict[str, str]
 ) -> None:
     answers = {

@@ -195,7 +195,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_sent(
     assert service.requests == []
 
 
-def test_thoughts_that_no_wire_takes_back_are_no_repair(tmp_path: Path) -> None:
+def test_thinking_blocks_that_no_wire_takes_back_are_no_repair(tmp_path: Path) -> None:
     rounds = [calls((f"call_{n}", "Bash", {"command": f"echo {n}"})) for n in range(3)]
     with chat_service(*rounds, words("Done.")) as service:
         done = chat(tmp_path, service)

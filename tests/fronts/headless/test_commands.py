@@ -60,7 +60,7 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert "can't be combined" in shown(host, "/export x.md --raw --redact")
 
 
-def test_a_host_is_told_of_an_unknown_command_and_the_session_goes_on(
+def test_a_host_is_told_of_an_unknown_command_and_the_session_continues(
     tmp_path: Path,
 ) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Seen.", "times": "always"}]}
@@ -89,7 +89,7 @@ def test_the_tree_says_a_command_as_it_was_typed(tmp_path: Path) -> None:
     assert "● /review the last commit  (" in told
 
 
-def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(
+def test_a_fork_continues_in_a_copy_and_leaves_the_session_as_it_is(
     host: Hosted, tmp_path: Path
 ) -> None:
     (path,) = transcripts(tmp_path)
@@ -214,7 +214,7 @@ def test_help_explains_one_command_and_says_what_is_near_to_none(tmp_path: Path)
     assert "`clew login`" in said("/help login")
 
 
-def test_what_a_person_set_is_not_told_to_them_again(host: Hosted) -> None:
+def test_what_a_user_set_is_not_told_to_them_again(host: Hosted) -> None:
     assert "output style learning, from the next session on" in shown(
         host, "/output-style learning"
     )

@@ -87,7 +87,7 @@ def test_the_few_keys_a_host_may_write_are_written(host: Hosted, tmp_path: Path)
     assert not (tmp_path / "config" / "settings.json").exists()
 
 
-def test_hooks_are_listed_as_a_person_is_shown_them(host: Hosted) -> None:
+def test_hooks_are_listed_as_a_user_is_shown_them(host: Hosted) -> None:
     hook = {"type": "command", "command": "echo seen", "timeout": 5}
     settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}
     done(host, "apply_flag_settings", settings=settings)
@@ -152,7 +152,7 @@ def test_servers_are_put_in_called_and_taken_out(host: Hosted) -> None:
     assert "has a tool" in refused(host, "mcp_call", tool="mcp__calc__echo")
 
 
-def test_what_the_session_used_is_told(host: Hosted) -> None:
+def test_what_the_session_used_is_reported(host: Hosted) -> None:
     host.say("hi")
     host.result()
     said = done(host, "get_usage")["session"]

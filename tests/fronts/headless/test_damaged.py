@@ -90,13 +90,13 @@ def row_goes_on(home: Path, row: str) -> None:
 
 @requirement("R197")
 @pytest.mark.parametrize("row", FEW)
-def test_damage_of_a_few_kinds_is_gone_on_with(row: str, tmp_path: Path) -> None:
+def test_damage_of_a_few_kinds_is_continued(row: str, tmp_path: Path) -> None:
     row_goes_on(tmp_path, row)
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("row", [row for row in ROWS if row not in FEW])
-def test_damage_of_every_kind_is_gone_on_with(row: str, tmp_path: Path) -> None:
+def test_damage_of_every_kind_is_continued(row: str, tmp_path: Path) -> None:
     row_goes_on(tmp_path, row)
 
 
@@ -133,13 +133,13 @@ def cut(home: Path, places: Iterable[int] | None) -> int:
 
 
 @requirement("W32")
-def test_a_session_cut_anywhere_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_session_cut_anywhere_is_continued(tmp_path: Path) -> None:
     chance = random.Random(5)
     assert cut(tmp_path, [chance.randrange(400, 12_000) for _ in range(5)]) == 5
 
 
 @pytest.mark.crash
-def test_a_session_cut_around_each_end_of_a_line_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_session_cut_around_each_end_of_a_line_is_continued(tmp_path: Path) -> None:
     assert cut(tmp_path, None) > 80
 
 

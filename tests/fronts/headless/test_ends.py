@@ -69,7 +69,7 @@ def asked(home: Path, *args: str) -> str:
 
 
 @pytest.mark.parametrize("how", ["end", "kill"])
-def test_what_ended_by_itself_is_told_by_the_session_that_goes_on_as_it_ended_and_once(
+def test_what_ended_by_itself_is_told_by_the_session_that_continues_as_it_ended_and_once(
     tmp_path: Path, how: str
 ) -> None:
     with serving(by_prompt(answers(BUILD, TEST)), strict=True) as server:
@@ -122,7 +122,7 @@ def test_an_end_during_the_last_answer_of_a_program_is_told_with_the_next_prompt
     assert WITH_CLEW not in heard
 
 
-def test_a_copy_hears_of_the_end_and_is_not_misled_by_it(tmp_path: Path) -> None:
+def test_a_copy_learns_of_the_end_and_is_not_misled_by_it(tmp_path: Path) -> None:
     with (
         serving(by_prompt(answers(BUILD)), strict=True) as server,
         OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
@@ -145,7 +145,7 @@ def test_a_copy_hears_of_the_end_and_is_not_misled_by_it(tmp_path: Path) -> None
     assert asked(tmp_path, "-r", log.stem).count(FAILED) == 1
 
 
-def test_an_end_before_a_summary_is_known_behind_it(tmp_path: Path) -> None:
+def test_an_end_before_a_summary_is_known_after_it(tmp_path: Path) -> None:
     talk = by_prompt(answers(BUILD))
 
     def model(body: Json) -> Json:
@@ -166,7 +166,7 @@ def test_an_end_before_a_summary_is_known_behind_it(tmp_path: Path) -> None:
     assert WITH_CLEW not in heard
 
 
-def test_what_a_person_stopped_is_not_said_to_have_ended_with_clew(tmp_path: Path) -> None:
+def test_what_a_user_stopped_is_not_said_to_have_ended_with_clew(tmp_path: Path) -> None:
     with (
         serving(by_prompt(answers(BUILD)), strict=True) as server,
         OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
@@ -205,7 +205,7 @@ def test_a_line_that_says_nothing_of_an_end_costs_the_end_and_not_the_session(
 
 
 @pytest.mark.parametrize("how", ["ends", "ended with clew"])
-def test_a_command_of_the_persons_own_that_was_left_is_known_to_the_session_that_goes_on(
+def test_a_command_of_the_users_own_that_was_left_is_known_to_the_session_that_continues(
     tmp_path: Path, how: str
 ) -> None:
     plan = answers() | {"<bash-stdout>": [{"text": "I see."}]}
@@ -266,7 +266,7 @@ def test_an_agent_that_goes_on_hears_how_its_commands_ended(tmp_path: Path, how:
         assert all("Build it" not in other for other in others)
 
 
-def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_persons_doing(
+def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_users_doing(
     tmp_path: Path,
 ) -> None:
     """A crash comes between: what is asked to end ends clew first."""
@@ -292,7 +292,7 @@ def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_persons_doing(
     assert CALLED_OFF not in heard
 
 
-def test_an_end_that_only_the_emergency_copy_knows_is_told_as_it_was(tmp_path: Path) -> None:
+def test_an_end_that_only_the_recovery_file_knows_is_told_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "spare").mkdir()
     (tmp_path / "config").write_text("no folder can be made here", "utf-8")
     nowhere = {"TMPDIR": str(tmp_path / "spare")}

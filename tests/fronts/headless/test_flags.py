@@ -181,7 +181,7 @@ def bash(command: str) -> Json:
     return {"scenario": 1, "answers": [call, {"text": "Done.", "times": "always"}]}
 
 
-def test_a_session_works_in_a_checkout_of_its_own_and_its_work_is_kept(
+def test_a_session_works_in_a_worktree_of_its_own_and_its_work_is_kept(
     tmp_path: Path, repository: Path
 ) -> None:
     tree = repository / ".claude" / "worktrees" / "fix"
@@ -220,7 +220,7 @@ def test_a_checkout_in_which_nothing_came_of_it_is_gone_again(
     assert git(repository, "branch", "--list", "clew/*") == ""
 
 
-def test_what_git_ignores_is_work_too_but_not_what_tools_make_anew(
+def test_what_git_ignores_is_work_too_but_not_what_tools_make_again(
     tmp_path: Path, repository: Path
 ) -> None:
     (repository / ".gitignore").write_text(".env\n__pycache__/\n", "utf-8")
@@ -316,7 +316,7 @@ def test_an_agents_file_that_names_a_tool_that_nobody_has_is_said(tmp_path: Path
     ]
 
 
-def test_that_there_is_nothing_to_go_on_with_is_said(tmp_path: Path) -> None:
+def test_that_there_is_nothing_to_continue_with_is_said(tmp_path: Path) -> None:
     with serving(YES, strict=True) as server:
         first = clew(tmp_path, server.url, "-p", "go", "--continue")
         second = clew(tmp_path, server.url, "-p", "go", "--continue")
@@ -345,7 +345,7 @@ def test_what_is_named_rightly_is_not_remarked_upon(tmp_path: Path) -> None:
         "-p --disallowedTools Glob Grep --allowedTools mcp__a__b Write go",
     ],
 )
-def test_a_flag_takes_every_rule_behind_it_and_leaves_the_prompt(tmp_path: Path, line: str) -> None:
+def test_a_flag_takes_every_rule_after_it_and_leaves_the_prompt(tmp_path: Path, line: str) -> None:
     made = tmp_path / "work" / "made"
     writes = {"tool": "Write", "input": {"file_path": str(made), "content": "x"}}
     scenario = {"scenario": 1, "answers": [{"content": [writes]}, *YES["answers"]]}
@@ -474,7 +474,7 @@ def test_nobody_is_asked_where_prompts_are_none(tmp_path: Path) -> None:
 # -- what a host hears and when
 
 
-def test_what_may_be_asked_next_is_said_behind_the_second_turn(tmp_path: Path) -> None:
+def test_what_may_be_asked_next_is_said_after_the_second_turn(tmp_path: Path) -> None:
     def answer(body: Json) -> Json:
         return {"text": "Run the\n tests" if "haiku" in body["model"] else "Done."}
 
@@ -680,7 +680,7 @@ def test_a_handshake_brings_servers_plugins_a_title_and_the_shape_of_the_answer(
         ("--plugin-dir-no-mcp", "a"),
     ],
 )
-def test_a_value_may_stand_behind_a_space_or_an_equals_sign(flag: str, value: str) -> None:
+def test_a_value_may_stand_after_a_space_or_an_equals_sign(flag: str, value: str) -> None:
     assert parse(["-p", flag, value]) == parse(["-p", f"{flag}={value}"])
     with pytest.raises(CommandLineError, match=f"did you mean {flag}"):
         parse([f"{flag[:-1]}x"])

@@ -257,7 +257,7 @@ def test_a_host_is_told_every_line_of_the_agents_of_a_copy(tmp_path: Path) -> No
         assert entries == lines(path)
 
 
-def test_a_copy_whose_agents_have_no_place_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_a_copy_whose_agents_have_no_place_says_so_and_continues(tmp_path: Path) -> None:
     session = begun(tmp_path)
     session.with_name(OTHER).write_text("no folder", "utf-8")
     new = ("--fork-session", "--session-id", OTHER)

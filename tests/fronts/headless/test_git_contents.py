@@ -50,7 +50,7 @@ def test_a_session_prints_nothing_of_it_unasked(work: Path, tmp_path: Path) -> N
     assert "first" in texts[5]
 
 
-def test_what_is_committed_meanwhile_is_noticed(work: Path, tmp_path: Path) -> None:
+def test_what_is_committed_in_the_meantime_is_noticed(work: Path, tmp_path: Path) -> None:
     rules = {"permissions": {"deny": ["Read(later)"]}}
     write(tmp_path / "config" / "settings.json", json.dumps(rules))
     program = (

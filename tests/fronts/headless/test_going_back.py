@@ -36,7 +36,7 @@ def two_turns(home: Path, url: str) -> tuple[Path, list[dict[str, Any]]]:
     return path, [e for e in lines(path) if e["type"] in ("user", "assistant")]
 
 
-def test_a_session_goes_on_behind_an_earlier_message_and_stays_there(tmp_path: Path) -> None:
+def test_a_session_goes_on_after_an_earlier_message_and_stays_there(tmp_path: Path) -> None:
     with serving(ANY, strict=True) as server:
         path, (_, first, *_) = two_turns(tmp_path, server.url)
         before = path.read_bytes()
@@ -113,7 +113,7 @@ def test_a_host_is_told_every_line_before_the_result_of_its_turn(tmp_path: Path)
         assert mirrored(host.frames, path) == lines(path)
 
 
-def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_goes_on(
+def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_continues(
     tmp_path: Path,
 ) -> None:
     picture = {"type": "base64", "media_type": "image/png", "data": "QUJD" * 300_000}

@@ -68,7 +68,7 @@ def front(home: Path, url: str, is_drawn: bool, *args: str) -> Terminal | OnScre
     return OnScreen(home, url, *args) if is_drawn else Terminal(home, url, *args)
 
 
-def test_a_question_that_waits_for_a_person_is_told(tmp_path: Path) -> None:
+def test_a_question_that_waits_for_a_user_is_told(tmp_path: Path) -> None:
     settings(tmp_path, at("Notification", note(tmp_path), matcher="permission_prompt"))
     told = ("--permission-prompt-tool", "stdio")
     with (
@@ -87,7 +87,7 @@ def test_a_question_that_waits_for_a_person_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_drawn", [False, True], ids=["linear", "screen"])
-def test_a_person_whom_an_answer_waits_for_is_told_of_once(tmp_path: Path, is_drawn: bool) -> None:
+def test_a_user_whom_an_answer_waits_for_is_told_of_once(tmp_path: Path, is_drawn: bool) -> None:
     hooks = at("Notification", note(tmp_path), matcher="idle_prompt")
     settings(tmp_path, hooks, messageIdleNotifThresholdMs=50)
     with serving(plan(), strict=True) as server, front(tmp_path, server.url, is_drawn) as terminal:
@@ -104,7 +104,7 @@ def test_a_person_whom_an_answer_waits_for_is_told_of_once(tmp_path: Path, is_dr
     assert said["notification_type"] == "idle_prompt"
 
 
-def test_a_servers_question_and_its_answer_are_told(tmp_path: Path) -> None:
+def test_a_servers_question_and_its_answer_are_reported(tmp_path: Path) -> None:
     settings(tmp_path, at("Notification", note(tmp_path), matcher="elicitation_.*"))
     asks = {"tool": "mcp__memo__elicit", "input": {"text": "Go to a page?"}}
     call = {"content": [asks]}
@@ -170,7 +170,7 @@ def test_a_host_that_clears_its_session_has_its_hooks_told(tmp_path: Path) -> No
     assert told == ["startup", "clear", "clear", "other"]
 
 
-def test_a_service_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_service_that_fails_is_reported(tmp_path: Path) -> None:
     settings(tmp_path, at("StopFailure", note(tmp_path), matcher="rate_limit|invalid_request"))
     refused = {"status": 400, "error": {"message": "no such thing"}}
     done, _ = run(tmp_path, {"scenario": 1, "answers": [refused]})
@@ -226,7 +226,7 @@ def test_a_model_that_a_hook_refuses_is_not_taken(tmp_path: Path, handler: Json,
     assert noted(tmp_path) == []
 
 
-def test_a_model_may_be_changed_once_a_person_says_so(tmp_path: Path) -> None:
+def test_a_model_may_be_changed_once_a_user_says_so(tmp_path: Path) -> None:
     asks = answering("PreModelSwitch", permissionDecision="ask", permissionDecisionReason="dear")
     settings(tmp_path, at("PreModelSwitch", asks) | at("PostModelSwitch", note(tmp_path)))
     told = ("--permission-prompt-tool", "stdio")
@@ -247,7 +247,7 @@ def test_a_model_may_be_changed_once_a_person_says_so(tmp_path: Path) -> None:
 # -- folders, files, settings
 
 
-def test_a_folder_that_joins_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_joins_is_reported(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     settings(tmp_path, at("DirectoryAdded", note(tmp_path), matcher="slash_command"))
     run(tmp_path, plan(), prompt=f"/add-dir {tmp_path / 'other'}")
@@ -255,7 +255,7 @@ def test_a_folder_that_joins_is_told(tmp_path: Path) -> None:
     assert (told["directory"], told["source"]) == (str(tmp_path / "other"), "slash_command")
 
 
-def test_a_folder_that_a_host_brings_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_a_host_brings_is_reported(tmp_path: Path) -> None:
     (tmp_path / "work" / "sub").mkdir(parents=True)
     settings(tmp_path, at("DirectoryAdded", note(tmp_path), matcher="register_repo_root"))
     with serving(plan(), strict=True) as server, Hosted(tmp_path, server.url) as host:
@@ -322,7 +322,7 @@ def test_a_change_of_settings_counts_unless_a_hook_minds(tmp_path: Path, refuses
 # -- what joins the context, and what a line becomes
 
 
-def test_every_memory_file_that_joins_is_told(tmp_path: Path) -> None:
+def test_every_memory_file_that_joins_is_reported(tmp_path: Path) -> None:
     settings(tmp_path, at("InstructionsLoaded", note(tmp_path)))
     write(tmp_path / "work/CLAUDE.md", "Be kind.\n@more.md\n")
     write(tmp_path / "work/more.md", "Be brief.\n")
@@ -416,7 +416,7 @@ def test_hooks_of_a_turn_are_told_how_hard_the_model_thinks(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_a_command_that_becomes_a_prompt_is_told(tmp_path: Path, refuses: bool) -> None:
+def test_a_command_that_becomes_a_prompt_is_reported(tmp_path: Path, refuses: bool) -> None:
     context = answering("UserPromptExpansion", additionalContext="the branch is main")
     handlers = [note(tmp_path), context, *([command("echo no >&2; exit 2")] if refuses else [])]
     settings(tmp_path, at("UserPromptExpansion", *handlers, matcher="greet"))
@@ -464,7 +464,7 @@ def elicited(home: Path) -> Json:
     return found
 
 
-def test_hooks_may_answer_a_server_in_a_persons_stead(tmp_path: Path) -> None:
+def test_hooks_may_answer_a_server_in_a_users_stead(tmp_path: Path) -> None:
     accepts = answering("Elicitation", action="accept", content={"colour": "blue"})
     settings(
         tmp_path,

@@ -251,7 +251,7 @@ def test_a_changed_input_runs_and_a_yes_spares_the_question(tmp_path: Path) -> N
     assert not (tmp_path / "work" / "other").exists()
 
 
-def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
+def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_continues(
     tmp_path: Path,
 ) -> None:
     later = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}}
@@ -648,7 +648,7 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"])
-def test_a_person_who_stops_the_run_stops_the_hook_it_waits_for(tmp_path: Path, event: str) -> None:
+def test_a_user_who_stops_the_run_stops_the_hook_it_waits_for(tmp_path: Path, event: str) -> None:
     settings(tmp_path, at(event, command("echo $$ > pid; touch waiting; sleep 600")))
     (tmp_path / "work").mkdir()
     with serving(plan(bash("echo x")), strict=True) as server:

@@ -89,7 +89,7 @@ def test_what_a_host_writes_while_a_session_runs_stays_and_counts(
     assert len(talk) == 9
 
 
-def test_a_hosts_copy_goes_on_as_the_session_did_and_keeps_its_name(
+def test_a_hosts_copy_continues_as_the_session_did_and_keeps_its_name(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     free = ("--allowedTools", "Bash")

@@ -209,7 +209,7 @@ def test_a_line_of_a_hundred_megabytes_is_a_line(tmp_path: Path) -> None:
         assert typed(server.requests[-1].body) == ["one", "here", "two"]
 
 
-def test_on_a_full_disk_a_session_and_its_copy_go_on_and_are_whole_later(tmp_path: Path) -> None:
+def test_on_a_full_disk_a_session_and_its_copy_continue_and_are_whole_later(tmp_path: Path) -> None:
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 
@@ -329,7 +329,9 @@ def test_marks_stand_on_the_system_and_on_the_last_block_of_every_request(tmp_pa
         ]
 
 
-def test_thoughts_whose_words_stay_with_the_service_go_back_as_they_came(tmp_path: Path) -> None:
+def test_thinking_blocks_whose_words_stay_with_the_service_go_back_as_they_came(
+    tmp_path: Path,
+) -> None:
     silent = {"content": [{"thinking": "", "signature": "sig-of-a-thought"}, "Fine."]}
     plan = {"scenario": 1, "answers": [silent, *ANY["answers"]]}
     with serving(plan, strict=True) as server:
@@ -347,7 +349,7 @@ def test_thoughts_whose_words_stay_with_the_service_go_back_as_they_came(tmp_pat
     }
 
 
-def test_a_session_goes_on_with_another_family_and_back_and_the_log_loses_nothing(
+def test_a_session_continues_with_another_family_and_back_and_the_log_loses_nothing(
     tmp_path: Path,
 ) -> None:
     thought = {

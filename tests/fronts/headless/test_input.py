@@ -121,7 +121,7 @@ def test_commands_answer_without_a_model(home: Path) -> None:
     assert transcripts(home) == []
 
 
-def test_commands_tell_about_the_session_that_goes_on_and_leave_a_note_in_it(home: Path) -> None:
+def test_commands_tell_about_the_session_that_continues_and_leave_a_note_in_it(home: Path) -> None:
     run(home, "hello")
     done, bodies = run(home, "--continue", "/cost", "--output-format", "json")
     said = json.loads(done.stdout)
@@ -145,7 +145,7 @@ def test_a_setting_is_set_and_a_wrong_one_is_refused_with_its_name(home: Path) -
 
 
 @requirement("R211", "R212")
-def test_a_file_that_is_not_there_is_said_and_the_prompt_goes_on(home: Path) -> None:
+def test_a_file_that_is_not_there_is_said_and_the_prompt_continues(home: Path) -> None:
     done, (body,) = run(home, 'read @nofile.txt, @src/x.py#L3 and @"no file"; ask @someone')
     assert (done.returncode, done.stdout) == (0, "Seen.\n")
     said = done.stderr.splitlines()
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there_is_said_and_the_prompt_goes_on(home: Path) -> 
     assert words(body).startswith("read @nofile.txt,")
 
 
-def test_what_a_command_file_names_in_vain_is_nothing_a_person_said(home: Path) -> None:
+def test_what_a_command_file_names_in_vain_is_nothing_a_user_said(home: Path) -> None:
     folder = home / "config" / "commands"
     folder.mkdir(parents=True)
     (folder / "check.md").write_text("Check with @types/node: $ARGUMENTS", "utf-8")
@@ -163,7 +163,7 @@ def test_what_a_command_file_names_in_vain_is_nothing_a_person_said(home: Path) 
     assert words(body).endswith("Check with @types/node: @gone.txt")
 
 
-def test_what_needs_a_person_says_so_and_a_path_begins_a_prompt(home: Path) -> None:
+def test_what_needs_a_user_says_so_and_a_path_begins_a_prompt(home: Path) -> None:
     done, bodies = run(home, "/clear")
     assert (done.returncode, bodies) == (1, [])
     assert "requires an interactive session" in done.stderr

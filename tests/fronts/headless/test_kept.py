@@ -88,7 +88,7 @@ TOLD_ONCE = {"and now": [{"text": "I heard."}], "<task-notification>": [{"text":
 
 
 @pytest.mark.parametrize("how", ["end", "kill"])
-def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, how: str) -> None:
+def test_what_a_user_keeps_continues_and_its_end_is_reported_once(tmp_path: Path, how: str) -> None:
     calls = [in_background(waits("a"), description="Serve it"), in_background(waits("b"))]
     answers = {"go": [uses(*calls), {"text": "begun"}]}
     with (
@@ -128,7 +128,7 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
 
 
 @pytest.mark.parametrize("when", ["while it is open", "after its end", "while it goes on"])
-def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, when: str) -> None:
+def test_what_a_user_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, when: str) -> None:
     calls = [in_background(waits("a"), description="Serve it")]
     answers = {"go": [uses(*calls), {"text": "begun"}], **TOLD_ONCE}
     said = f"Background shell “Serve it” stopped: {CALLED_OFF}"
@@ -208,7 +208,7 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
     assert listed(tmp_path) == []
 
 
-def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Path) -> None:
+def test_what_runs_on_is_read_and_ended_by_the_session_that_continues(tmp_path: Path) -> None:
     hidden = "(setsid sleep 600 & echo $! > hidden.pid); trap '' TERM"
     command = f"{hidden}; {waits('a')}"
     answers = {"go": [uses(in_background(command)), {"text": "begun"}]}
@@ -247,7 +247,7 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
     assert listed(tmp_path) == []
 
 
-def test_a_kept_monitor_tells_what_it_sees_to_the_session_that_goes_on(tmp_path: Path) -> None:
+def test_a_kept_monitor_tells_what_it_sees_to_the_session_that_continues(tmp_path: Path) -> None:
     command = "mkfifo a; echo $$ > a.pid; echo first; while :; do read x < a && echo saw $x; done"
     watch = {"tool": "Monitor", "input": {"command": command, "description": "Watch it"}}
     answers = {"go": [uses(watch), {"text": "begun"}], **TOLD_ONCE}
@@ -277,7 +277,7 @@ def test_a_kept_monitor_tells_what_it_sees_to_the_session_that_goes_on(tmp_path:
     assert "saw one" not in last
 
 
-def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: Path) -> None:
+def test_a_user_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: Path) -> None:
     answers = {"go": [uses(in_background(waits("a"), description="Serve it")), {"text": "begun"}]}
     with (
         serving(by_prompt(answers), strict=True) as server,
@@ -431,7 +431,7 @@ def hold() -> Json:
     return {"tool": "Bash", "input": {"command": waits("hold", "true")}}
 
 
-def test_a_copy_of_the_session_is_told_where_a_kept_command_goes_on(tmp_path: Path) -> None:
+def test_a_copy_of_the_session_is_told_where_a_kept_command_continues(tmp_path: Path) -> None:
     answers = {"go": [uses(in_background(waits("a"))), {"text": "begun"}], **TOLD_ONCE}
     with (
         serving(by_prompt(answers), strict=True) as server,
@@ -481,7 +481,7 @@ def test_after_a_kill_the_session_knows_what_ended_with_clew_and_what_it_had_pri
     assert listed(tmp_path) == []
 
 
-def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
+def test_what_works_in_the_background_is_known_after_a_summary_and_after_it(
     tmp_path: Path,
 ) -> None:
     silent = "mkfifo m; echo $$ > m.pid; read x < m"

@@ -59,7 +59,7 @@ def left(home: Path) -> Iterator[tuple[LoopbackServer, OnScreen]]:
         yield server, screen
 
 
-def test_a_turn_goes_on_in_the_background_while_something_else_is_asked(tmp_path: Path) -> None:
+def test_a_turn_continues_in_the_background_while_something_else_is_asked(tmp_path: Path) -> None:
     with left(tmp_path) as (server, screen):
         screen.type("hello\r")
         screen.expect("hello yourself")

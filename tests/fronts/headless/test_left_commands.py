@@ -40,7 +40,9 @@ def answers(*calls: Json) -> dict[str, list[Any]]:
     }
 
 
-def test_a_key_leaves_the_command_and_the_turn_goes_on_with_what_it_printed(tmp_path: Path) -> None:
+def test_a_key_leaves_the_command_and_the_turn_continues_with_what_it_printed(
+    tmp_path: Path,
+) -> None:
     call = bash(f"cd /; cd -; {waits('a')}", description="Serve it", timeout=60_000)
     where = bash("pwd")
     plan = answers(call) | {"hello": [uses(where), {"text": "hello yourself"}]}
@@ -293,7 +295,7 @@ def test_a_command_that_was_left_and_kept_ends_with_its_own_code(tmp_path: Path,
         assert "completed</status>" in told(server.requests[-1].body)
 
 
-def test_a_command_of_the_persons_own_is_left_by_the_key_too(tmp_path: Path) -> None:
+def test_a_command_of_the_users_own_is_left_by_the_key_too(tmp_path: Path) -> None:
     with (
         serving(by_prompt(answers()), strict=True) as server,
         OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,

@@ -33,7 +33,7 @@ def killed(host: Hosted) -> None:
     host.process.wait()
 
 
-def test_what_an_agent_was_told_before_a_crash_it_hears_when_it_goes_on(tmp_path: Path) -> None:
+def test_what_an_agent_was_told_before_a_crash_it_hears_when_it_continues(tmp_path: Path) -> None:
     answers = {
         "go": [uses(agent("dig", run_in_background=True, name="ada")), {"text": "begun"}],
         "dig": [uses(gated("hole"))],

@@ -141,7 +141,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("always", [False, True])
 @pytest.mark.parametrize(("status", "code", "unsupported"), REFUSALS)
-def test_the_session_goes_on_after_each_refusal(
+def test_the_session_continues_after_each_refusal(
     tmp_path: Path, status: int, code: str | None, unsupported: tuple[str, ...], always: bool
 ) -> None:
     service = Refusing(Preserving(works), now_s=time.monotonic)

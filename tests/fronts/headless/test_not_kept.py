@@ -61,7 +61,7 @@ def line_by_line(home: Path, url: str) -> str:
 
 
 @requirement("R252")
-def test_a_run_that_is_not_kept_leaves_the_session_it_goes_on_with_as_it_was(
+def test_a_run_that_is_not_kept_leaves_the_session_it_continues_with_as_it_was(
     tmp_path: Path,
 ) -> None:
     def model(body: dict[str, Any]) -> dict[str, Any]:

@@ -103,20 +103,20 @@ def test_nobody_permitted_a_change_of_settings(tmp_path: Path) -> None:
     assert not (tmp_path / "config" / "settings.json").exists()
 
 
-def test_a_brief_message_is_recorded_and_goes_on(tmp_path: Path) -> None:
+def test_a_brief_message_is_recorded_and_continues(tmp_path: Path) -> None:
     done, _, results = run(tmp_path, [call("Brief", message="Half of it is done.")])
     assert done.returncode == 0
     assert results[0]["content"] == "The user sees it. Continue."
     assert "Half of it is done." in transcripts(tmp_path)[0].read_text("utf-8")
 
 
-def test_without_a_person_nobody_is_offered_a_question(tmp_path: Path) -> None:
+def test_without_a_user_nobody_is_offered_a_question(tmp_path: Path) -> None:
     _, sent, results = run(tmp_path, [call("AskUserQuestion", questions=[])])
     assert "AskUserQuestion" not in [tool["name"] for tool in sent[0]["tools"]]
     assert results[0]["is_error"]
 
 
-def test_planning_without_a_person_is_told_and_changes_nothing(tmp_path: Path) -> None:
+def test_planning_without_a_user_is_told_and_changes_nothing(tmp_path: Path) -> None:
     home_plan = call("Write", file_path="x.txt", content="no")
     _, sent, results = run(tmp_path, [home_plan], "--permission-mode", "plan")
     assert head(WORDS) in json.dumps(sent[0])

@@ -76,7 +76,9 @@ def unbound(home: Path) -> list[Json]:
 
 
 @requirement("R040")
-def test_a_session_that_only_grows_keeps_its_thoughts_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_a_session_that_only_grows_keeps_its_thinking_blocks_and_asks_for_nothing(
+    tmp_path: Path,
+) -> None:
     service = Preserving(thinks)
     with serving(service, strict=True) as server:
         done = [say(tmp_path, server, prompt) for prompt in ("one", "two", "three")]
@@ -89,7 +91,7 @@ def test_a_session_that_only_grows_keeps_its_thoughts_and_asks_for_nothing(tmp_p
     assert all(len(json.dumps(line["boundTo"])) < 150 for line in entries)
 
 
-def test_other_instructions_cost_the_thoughts_and_no_session(tmp_path: Path) -> None:
+def test_other_instructions_cost_the_thinking_blocks_and_no_session(tmp_path: Path) -> None:
     service = Preserving(thinks)
     with serving(service, strict=True) as server:
         say(tmp_path, server, "one")
@@ -105,7 +107,7 @@ def test_other_instructions_cost_the_thoughts_and_no_session(tmp_path: Path) -> 
     assert len(unbound(tmp_path)) == 3
 
 
-def test_without_betas_the_thoughts_stay_behind_for_good(tmp_path: Path) -> None:
+def test_without_betas_the_thinking_blocks_stay_after_for_good(tmp_path: Path) -> None:
     service = Preserving(thinks)
     off = {"CLEW_DISABLE_BETAS": "1"}
     with serving(service, strict=True) as server:
@@ -145,7 +147,7 @@ def test_a_gateway_that_speaks_in_front_of_every_request_is_no_end(
     assert len(unbound(tmp_path)) == 5
 
 
-def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
+def test_a_session_of_another_program_continues(tmp_path: Path) -> None:
     """What its thinking is bound to is recorded nowhere, and its instructions were different."""
     service = Preserving(thinks)
     asked = {"model": "claude-opus-5-5", "system": "Theirs.", "messages": [
@@ -170,7 +172,9 @@ def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
     assert [repair["uuid"] for repair in unbound(tmp_path)] == [theirs[0]["uuid"]]
 
 
-def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path: Path) -> None:
+def test_images_that_the_service_refuses_take_only_later_thinking_blocks_along(
+    tmp_path: Path,
+) -> None:
     picture = {"type": "base64", "media_type": "image/png", "data": png(1_500, 1_500)}
 
     def large(body: Json) -> Json:
@@ -193,7 +197,7 @@ def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path
     assert TOLD not in third.stderr
 
 
-def test_a_summary_that_is_refused_with_the_thoughts_is_written_from_the_record(
+def test_a_summary_that_is_refused_with_the_thinking_blocks_is_written_from_the_record(
     tmp_path: Path,
 ) -> None:
     def summarises(body: Json) -> Json:
@@ -212,7 +216,7 @@ def test_a_summary_that_is_refused_with_the_thoughts_is_written_from_the_record(
     assert any(line.get("isCompactSummary") for line in lines(tmp_path, "user"))
 
 
-def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path: Path) -> None:
+def test_a_terminal_goes_on_after_an_edit_that_would_have_been_the_end(tmp_path: Path) -> None:
     service = Preserving(thinks)
     with (
         serving(service, strict=True) as server,
@@ -274,7 +278,7 @@ class Elsewhere:
         "cannot be modified. These blocks must remain as they were in the original response.",
     ],
 )
-def test_thoughts_that_another_service_signed_are_refused_once_and_never_sent_again(
+def test_thinking_blocks_that_another_service_signed_are_refused_once_and_never_sent_again(
     tmp_path: Path, words: str
 ) -> None:
     with serving(Preserving(thinks), strict=True) as server:
@@ -331,7 +335,7 @@ def test_a_fallback_model_is_sent_no_system_messages_where_it_takes_none(tmp_pat
     assert "system" not in roles["claude-haiku-4-5"]
 
 
-def test_a_model_that_binds_its_thoughts_unknown_to_clew_is_not_asked_for_ever(
+def test_a_model_that_binds_its_thinking_blocks_unknown_to_clew_is_not_asked_for_ever(
     tmp_path: Path,
 ) -> None:
     service = Preserving(thinks, reads={"our-model": frozenset()})

@@ -131,7 +131,7 @@ def test_the_log_the_wire_and_the_stream_hold_each_their_own_form(tmp_path: Path
     assert not [e for e in logged if e["type"] == "stream_event"]
 
 
-def test_what_needs_a_person_is_refused_and_the_turn_goes_on(tmp_path: Path) -> None:
+def test_what_needs_a_user_is_refused_and_the_turn_continues(tmp_path: Path) -> None:
     plan = scenario(
         {"content": [{"tool": "Write", "input": {"file_path": "x.txt", "content": "x"}}]},
         {"when": {"tool_result": "Write"}, "text": "Not allowed."},
@@ -236,7 +236,7 @@ def test_a_refused_request_is_an_error_result(tmp_path: Path) -> None:
 
 
 @requirement("R256", "R069", "R084")
-def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_was_said_and_the_session_continues(tmp_path: Path) -> None:
     plan = scenario(
         {
             "content": ["A whole thought.", "And half a one that never ends"],
@@ -570,7 +570,7 @@ def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
         ("a.pdf", pdf(1), "document", "pdf.source.base64.data: The PDF specified was not valid."),
     ],
 )
-def test_a_picture_or_pdf_that_the_service_refuses_is_left_out_and_the_turn_goes_on(
+def test_a_picture_or_pdf_that_the_service_refuses_is_left_out_and_the_turn_continues(
     tmp_path: Path, name: str, content: bytes, kind: str, why: str
 ) -> None:
     (tmp_path / "work").mkdir()

@@ -101,7 +101,7 @@ def test_a_rule_for_files_leaves_the_wall_and_the_environment_as_they_are(
 
 
 @pytest.mark.parametrize("more", [{"run_in_background": True}, {}])
-def test_a_background_command_and_a_monitor_are_behind_it_as_well(
+def test_a_background_command_and_a_monitor_are_after_it_as_well(
     tmp_path: Path, more: Json
 ) -> None:
     outside = tmp_path / "work" / "made"

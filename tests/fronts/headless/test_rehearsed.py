@@ -103,7 +103,7 @@ def test_what_a_rule_denies_is_denied_and_nothing_is_told_of_the_file(tmp_path: 
     assert not any("old_string" in words or "was not read" in words for words in told)
 
 
-def test_an_edit_behind_another_is_held_against_what_that_one_left(tmp_path: Path) -> None:
+def test_an_edit_after_another_is_held_against_what_that_one_left(tmp_path: Path) -> None:
     work = project(tmp_path)
     both = [edit("a.txt", "two", "2"), edit("a.txt", "2", "zwei")]
     plan: Json = {

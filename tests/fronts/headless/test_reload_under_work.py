@@ -79,7 +79,7 @@ def is_answer(frame: Json) -> bool:
     return frame["type"] == "control_response" and frame["response"]["request_id"] == "r"
 
 
-def test_an_agent_of_a_plugin_that_goes_ends_its_work_and_is_not_gone_on_with(
+def test_an_agent_of_a_plugin_that_goes_ends_its_work_and_is_not_continued(
     tmp_path: Path,
 ) -> None:
     answers = {

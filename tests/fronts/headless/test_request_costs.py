@@ -82,7 +82,7 @@ def test_what_a_history_needed_is_said_once_and_recorded_with_its_entries(tmp_pa
     } in line["repairs"]
 
 
-def test_a_line_says_what_was_mended_since_the_one_before(tmp_path: Path) -> None:
+def test_a_line_says_what_was_repaired_since_the_one_before(tmp_path: Path) -> None:
     """Otherwise, a log with one repair per answer would grow with the square of its answers."""
     rounds = [
         {"content": [{"tool": "Bash", "input": {"command": f"echo {n}"}}, "Said behind it."]}
@@ -99,7 +99,7 @@ def test_a_line_says_what_was_mended_since_the_one_before(tmp_path: Path) -> Non
     assert (on.stderr, again) == ("", told)
 
 
-def test_a_terminal_says_what_was_mended(tmp_path: Path) -> None:
+def test_a_terminal_says_what_was_repaired(tmp_path: Path) -> None:
     left(tmp_path, *unanswered())
     with (
         serving(FINE, strict=True) as server,

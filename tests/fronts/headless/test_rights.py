@@ -149,7 +149,7 @@ def test_a_session_saved_beside_a_folder_that_cannot_be_read_waits_and_comes_hom
     assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
 
 
-def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Home) -> None:
+def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_continues(home: Home) -> None:
     home.sessions.chmod(0o000)
     home.says("second", "-p")
     (copy,) = home.copies
@@ -219,7 +219,7 @@ def test_what_belongs_to_a_session_and_cannot_be_read_is_left_out_of_no_copy(
     assert home.run("sessions", "repair", home.saved.stem)[0] == 0
 
 
-def test_a_check_goes_on_behind_a_file_that_cannot_be_read(home: Home) -> None:
+def test_a_check_goes_on_after_a_file_that_cannot_be_read(home: Home) -> None:
     home.says("second", "-p")
     second = max(set(transcripts(home.folder)) - {home.saved})
     second.chmod(0o000)
@@ -251,7 +251,7 @@ def test_a_copy_comes_home_to_its_own_folder_from_wherever_it_is_resumed(home: H
 
 
 @requirement("R258")
-def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_is_whole(
+def test_a_session_with_a_recovery_file_is_changed_copied_and_removed_when_it_is_whole(
     home: Home,
 ) -> None:
     """Otherwise, the content of its recovery file would return later, or be left out."""

@@ -311,7 +311,7 @@ def test_a_missing_file_is_said_in_words(tmp_path: Path, args: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("at", ["--settings", "config", "work/.claude"])
-def test_a_fault_in_the_settings_is_told_once(tmp_path: Path, at: str) -> None:
+def test_a_fault_in_the_settings_is_reported_once(tmp_path: Path, at: str) -> None:
     faulty = {"permissions": {"deny": "Bash"}}
     args = ("--settings", json.dumps(faulty)) if at == "--settings" else ()
     if not args:
@@ -356,7 +356,7 @@ def test_in_a_folder_that_nobody_trusts_its_own_files_are_such_text(tmp_path: Pa
     assert second["is_error"] is True
 
 
-def test_what_stood_before_still_counts_when_the_session_goes_on(tmp_path: Path) -> None:
+def test_what_stood_before_still_counts_when_the_session_continues(tmp_path: Path) -> None:
     trust(tmp_path)
     settings(tmp_path, GUARDED)
     fetch = ("Bash", {"command": "cat /dev/null # from https://example.com"})

@@ -84,7 +84,7 @@ def said(results: list[Json]) -> str:
 
 
 @requirement("R220")
-def test_a_command_is_behind_walls_where_settings_say_so(tmp_path: Path) -> None:
+def test_a_command_is_in_the_sandbox_where_settings_say_so(tmp_path: Path) -> None:
     settings(tmp_path, ON)
     outside = tmp_path / "outside"
     done, results = run(tmp_path, bash(f"echo in > inside; echo out > {outside}"))
@@ -148,7 +148,7 @@ def test_what_is_named_may_be_written(tmp_path: Path) -> None:
         assert not (tmp_path / "work" / "kept" / "b").exists()
 
 
-def test_the_shell_moves_behind_walls_too(tmp_path: Path) -> None:
+def test_the_shell_moves_in_the_sandbox_too(tmp_path: Path) -> None:
     settings(tmp_path, ON)
     run(tmp_path, bash("mkdir -p sub && cd sub"), bash("touch here"))
     assert (tmp_path / "work" / "sub" / "here").exists() is WORKS
@@ -175,7 +175,9 @@ def test_secrets_of_the_home_folder_and_what_rules_deny_are_not_read(tmp_path: P
 
 
 @pytest.mark.parametrize("rule", ["**.env", "**/**/.env", "./.env/**", "//**/work/.env", "./**"])
-def test_a_denied_pattern_is_behind_walls_however_it_is_written(tmp_path: Path, rule: str) -> None:
+def test_a_denied_pattern_is_in_the_sandbox_however_it_is_written(
+    tmp_path: Path, rule: str
+) -> None:
     write(tmp_path / "work" / ".env", "env-secret-3")
     settings(tmp_path, ON, permissions={"deny": [f"Read({rule})"]})
     write(tmp_path / "look.py", f"print(open('{tmp_path}/work/.env').read())\n")
@@ -253,7 +255,7 @@ def test_the_model_has_no_switch(tmp_path: Path) -> None:
     assert "sandbox.enabled: ignored because" in done.stderr
 
 
-def test_a_background_command_is_behind_walls_as_well(tmp_path: Path) -> None:
+def test_a_background_command_is_in_the_sandbox_as_well(tmp_path: Path) -> None:
     settings(tmp_path, ON)
     outside = tmp_path / "outside"
     run(tmp_path, bash(f"echo in > inside; echo out > {outside}", run_in_background=True))
@@ -278,7 +280,7 @@ def test_settings_of_the_sandbox_that_cannot_be_read_leave_it_on(tmp_path: Path)
     assert "and the sandbox is on" in done.stderr
 
 
-def test_hosts_that_are_not_named_are_told(tmp_path: Path) -> None:
+def test_hosts_that_are_not_named_are_reported(tmp_path: Path) -> None:
     settings(tmp_path, ON | {"network": {"allowedDomains": ["example.invalid"]}})
     look = (
         "import urllib.request\n"

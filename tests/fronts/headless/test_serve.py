@@ -243,7 +243,7 @@ def test_a_host_that_leaves_while_it_is_asked_is_a_no(tmp_path: Path) -> None:
     assert "stream closed" in told["content"]
 
 
-def test_where_no_host_is_asked_the_denial_is_told(tmp_path: Path) -> None:
+def test_where_no_host_is_asked_the_denial_is_reported(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url) as host:
         host.say("go")
         assert host.end() == 0
@@ -251,7 +251,7 @@ def test_where_no_host_is_asked_the_denial_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "made").exists()
 
 
-def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_was_said_and_the_next_turn_continues(tmp_path: Path) -> None:
     with (
         serving(STALLED, strict=True) as server,
         Hosted(tmp_path, server.url, "--include-partial-messages") as host,
@@ -452,7 +452,7 @@ def test_words_said_before_a_signal_begin_no_turn_after_it(
     assert second["errors"] == [TOO_LATE]
 
 
-def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_continues(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "x" * 400_000}, {"text": "still here"}]}
     with serving(plan, strict=True) as server:
         with Hosted(tmp_path, server.url, "--include-partial-messages") as host:
@@ -774,7 +774,7 @@ def test_sigint_stops_the_turn_as_a_host_would_and_ends_the_session(tmp_path: Pa
         {"type": "tool_result"},
     ],
 )
-def test_what_no_person_can_say_is_refused_and_the_session_goes_on(
+def test_what_no_user_can_say_is_refused_and_the_session_continues(
     tmp_path: Path, block: dict[str, Any]
 ) -> None:
     with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:

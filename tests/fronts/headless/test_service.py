@@ -28,7 +28,7 @@ def test_a_model_of_ones_own_is_asked_and_priced(tmp_path: Path) -> None:
     assert [e["costUSD"] for e in said if e["type"] == "request-cost"] == [2.5]
 
 
-def test_a_model_of_ones_own_is_known_to_reports_and_to_a_session_that_goes_on(
+def test_a_model_of_ones_own_is_known_to_reports_and_to_a_session_that_continues(
     tmp_path: Path,
 ) -> None:
     mine = {"mine": {"like": "sonnet", "aliases": ["my"], "price": {"input": 2.5, "output": 8}}}

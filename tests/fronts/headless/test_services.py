@@ -119,7 +119,7 @@ def test_several_services_answer_in_one_session_and_each_sees_only_its_own_key(
     assert "openai/gpt-6-sol" in usage, "the cost is counted under the full name"
 
 
-def test_a_session_goes_on_with_another_service_and_comes_back(tmp_path: Path) -> None:
+def test_a_session_continues_with_another_service_and_comes_back(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Claude here."}]}
     with serving(plan) as server, serving_wire("responses", words("One."), words("Two.")) as openai:
         environ = of_openai(openai) | {

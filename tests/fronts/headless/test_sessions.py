@@ -94,7 +94,7 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     assert checked.returncode == 0, checked.stdout
 
 
-def test_a_file_without_an_id_for_a_name_goes_on_in_a_copy_alone(
+def test_a_file_without_an_id_for_a_name_continues_in_a_copy_alone(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
@@ -202,7 +202,7 @@ def test_a_home_that_takes_no_file_stops_nothing_and_the_copy_is_named(
     assert len(list(filter(None, ids))) == len(set(filter(None, ids))) > 1
 
 
-def test_a_session_of_which_only_the_emergency_copy_is_there_is_listed_and_goes_on(
+def test_a_session_of_which_only_the_recovery_file_is_there_is_listed_and_continues(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     clew(tmp_path, server.url, "-p", "hi", "--session-id", SESSION)
@@ -244,7 +244,7 @@ def said(server: LoopbackServer) -> list[str]:
     return [text for text in texts if text in ("one", "two", "three", "four")]
 
 
-def test_a_session_whose_home_takes_nothing_goes_on_from_its_emergency_copy_as_often_as_wished(
+def test_a_session_whose_home_takes_nothing_continues_from_its_recovery_file_as_often_as_wished(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     (tmp_path / "spare").mkdir()
@@ -321,7 +321,7 @@ def test_an_id_a_title_and_a_file_mean_the_same_to_resume_and_to_sessions(
     assert transcripts(tmp_path) == [place]
 
 
-def test_a_prompt_that_a_damaged_file_lost_is_said_to_who_goes_on(
+def test_a_prompt_that_a_damaged_file_lost_is_said_to_who_continues(
     tmp_path: Path, server: LoopbackServer
 ) -> None:
     assert clew(tmp_path, server.url, "-p", "first").returncode == 0

@@ -191,7 +191,7 @@ def test_notes_of_an_agent_that_are_a_link_out_of_an_untrusted_project_are_not_s
         assert ("can't be read" in sent) == (content is None)
 
 
-def test_an_agent_goes_on_in_no_folder_outside_of_the_workspace(tmp_path: Path) -> None:
+def test_an_agent_continues_in_no_folder_outside_of_the_workspace(tmp_path: Path) -> None:
     repository(tmp_path)
     diary = private(tmp_path)
     path = first_run(tmp_path)

@@ -122,7 +122,7 @@ def test_what_is_no_id_reaches_no_path(name: str, tmp_path: Path) -> None:
 
 
 @requirement("R170", "R251")
-def test_an_old_chain_over_progress_goes_on_with_all_that_was_said(tmp_path: Path) -> None:
+def test_an_old_chain_over_progress_continues_with_all_that_was_said(tmp_path: Path) -> None:
     step = {"type": "bash_progress", "output": "x"}
     path = left(
         tmp_path,
@@ -147,7 +147,7 @@ def test_an_old_chain_over_progress_goes_on_with_all_that_was_said(tmp_path: Pat
 
 
 @requirement("R178", "W28")
-def test_a_first_prompt_is_what_a_person_wrote(tmp_path: Path) -> None:
+def test_a_first_prompt_is_what_a_user_wrote(tmp_path: Path) -> None:
     left(
         tmp_path,
         said("user", 1, "<command-name>/init</command-name>"),

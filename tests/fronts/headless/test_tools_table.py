@@ -150,7 +150,7 @@ WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_goes_wrong_is_a_result_and_the_session_goes_on(what: str, tmp_path: Path) -> None:
+def test_what_goes_wrong_is_a_result_and_the_session_continues(what: str, tmp_path: Path) -> None:
     project(tmp_path)
     calls, says = WRONG[what]
     results = played(tmp_path, [*calls, ("Bash", {"command": "echo goes on"})])

@@ -186,7 +186,7 @@ def test_a_file_that_holds_a_reminder_with_a_backslash_is_another_file(tmp_path:
     assert (folder / "both.txt").read_text("utf-8") == "x\n<system-reminder>\n"
 
 
-def test_a_file_that_is_written_anew_keeps_its_tags(tmp_path: Path) -> None:
+def test_a_file_that_is_written_again_keeps_its_tags(tmp_path: Path) -> None:
     folder = work(tmp_path)
     shown = f"uno\n{FORGED}\ntwo\n".replace("<", "<\\")
     run(
@@ -201,7 +201,7 @@ def test_a_file_that_is_written_anew_keeps_its_tags(tmp_path: Path) -> None:
     assert (folder / "forged.txt").read_text("utf-8") == f"uno\n{FORGED}\ntwo\n"
 
 
-def test_a_session_and_its_fork_go_on_with_the_bytes_that_were_sent(tmp_path: Path) -> None:
+def test_a_session_and_its_fork_continue_with_the_bytes_that_were_sent(tmp_path: Path) -> None:
     (work(tmp_path) / "CLAUDE.md").write_text(f"Be kind.\n{FORGED}\n", "utf-8")
     answers = [call("Read", file_path="forged.txt"), call("Bash", command="cat forged.txt"), DONE]
     with serving({"scenario": 1, "answers": [*answers, DONE, DONE]}, strict=True) as server:

@@ -96,7 +96,7 @@ def test_a_long_command_keeps_the_cache_warm_and_cost_says_what_that_took(
     assert named == {"turn": 2, "warming": 1}
 
 
-def test_a_session_that_is_killed_while_it_warms_goes_on(tmp_path: Path, pipe: Path) -> None:
+def test_a_session_that_is_killed_while_it_warms_continues(tmp_path: Path, pipe: Path) -> None:
     came = threading.Event()
     with serving(service, strict=True, on_request=when_warmed(came.set)) as server:
         with Hosted(tmp_path, server.url, *flags()) as host:

@@ -163,7 +163,7 @@ def test_a_reader_that_fails_leaves_the_page_itself(tmp_path: Path) -> None:
     assert "It is **blue**." in results[0]["content"]
 
 
-def test_a_search_goes_to_the_endpoint_of_the_persons_choice(tmp_path: Path) -> None:
+def test_a_search_goes_to_the_endpoint_of_the_users_choice(tmp_path: Path) -> None:
     found = {
         "results": [
             {"title": "One", "url": "https://a.example/1", "content": "first  words", "score": 3},

@@ -34,7 +34,7 @@ def here_of(yard: Yard) -> dict[str, str]:
 
 
 @requirement("R291")
-def test_a_remote_task_is_watched_answered_and_told(tmp_path: Path) -> None:
+def test_a_remote_task_is_watched_answered_and_reported(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "here" / "clew").mkdir(parents=True)

@@ -69,7 +69,7 @@ async def test_a_query_yields_typed_messages_and_ends_with_its_result(tmp_path: 
     assert [path.stem for path in transcripts(tmp_path)] == [result.session_id]
 
 
-async def test_a_client_talks_changes_the_model_and_is_gone_on_with(tmp_path: Path) -> None:
+async def test_a_client_talks_changes_the_model_and_is_continued(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         async with clew.ClewClient(options(tmp_path, server.url, partial_messages=True)) as client:
             await client.query("a")
@@ -187,7 +187,7 @@ async def test_who_speaks_where_no_session_is_is_told_so(tmp_path: Path) -> None
             await client.__aenter__()
 
 
-async def test_a_function_at_an_event_hears_of_it(tmp_path: Path) -> None:
+async def test_a_function_at_an_event_learns_of_it(tmp_path: Path) -> None:
     heard: list[tuple[str, str | None]] = []
 
     async def note(given: dict[str, Any], tool_use_id: str | None) -> dict[str, Any]:
@@ -206,7 +206,9 @@ async def test_a_function_at_an_event_hears_of_it(tmp_path: Path) -> None:
     assert heard[0][1]
 
 
-async def test_an_interrupt_and_a_cancellation_leave_a_session_that_goes_on(tmp_path: Path) -> None:
+async def test_an_interrupt_and_a_cancellation_leave_a_session_that_continues(
+    tmp_path: Path,
+) -> None:
     with serving(STALLED, strict=True) as server:
         given = options(tmp_path, server.url, partial_messages=True)
         async with clew.ClewClient(given) as client:

@@ -111,7 +111,7 @@ async def test_an_answer_that_no_one_understands_prevents_the_call(
     assert ran.text == "done"
 
 
-async def test_what_no_hook_can_prevent_goes_on(tmp_path: Path) -> None:
+async def test_what_no_hook_can_prevent_continues(tmp_path: Path) -> None:
     hooks = [
         clew.HookAt(event=event, call=break_down)
         for event in ("SessionStart", "PostToolUse", "Stop", "SessionEnd")

@@ -144,7 +144,7 @@ def test_what_was_wrong_before_is_not_told_again_wherever_it_moved() -> None:
     assert [p.message for p in find_new_problems(before, now)["/a"]] == ["old", "w"]
 
 
-def test_of_a_file_nobody_knew_the_errors_are_told() -> None:
+def test_of_a_file_nobody_knew_the_errors_are_reported() -> None:
     now = {"/a": [problem("e"), problem("w", severity=2)], "/b": [problem("h", severity=4)]}
     assert {
         path: [p.message for p in found] for path, found in find_new_problems({}, now).items()

@@ -157,7 +157,7 @@ def answering(
     )
 
 
-async def test_a_person_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -> None:
+async def test_a_user_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -> None:
     person = Person("red")
     helpers = answering(person).helpers(tuple, lambda *_: None)
     async with yard(tmp_path, {"one": entry("rude")}, helpers=helpers) as here:
@@ -189,7 +189,7 @@ async def test_no_answer_is_a_no(person: Person, params: dict[str, Any], action:
 MESSAGES = [{"role": "user", "content": {"type": "text", "text": "Say."}}]
 
 
-async def test_the_model_is_asked_for_a_server_by_a_rule_or_a_person() -> None:
+async def test_the_model_is_asked_for_a_server_by_a_rule_or_a_user() -> None:
     person = Person(verdict=Granted())
     params = {"messages": MESSAGES, "systemPrompt": "Be kind. "}
     said = await answering(person).sample("s", params)
@@ -219,7 +219,7 @@ def test_several_messages_are_one_prompt() -> None:
     assert conversation("no") is None
 
 
-async def test_a_person_is_asked_one_thing_at_a_time() -> None:
+async def test_a_user_is_asked_one_thing_at_a_time() -> None:
     at_once, most = 0, 0
 
     async def ask(_: Question) -> Verdict:
@@ -296,7 +296,7 @@ def test_what_a_server_says_of_itself_is_told_once_and_as_its_own(tmp_path: Path
         assert json.dumps(server.requests[0].body).count("Use echo to be heard.") == 1
 
 
-def test_a_resource_that_changed_since_it_was_read_is_told(tmp_path: Path) -> None:
+def test_a_resource_that_changed_since_it_was_read_is_reported(tmp_path: Path) -> None:
     reading = ("ReadMcpResourceTool", {"server": "memo", "uri": "memo://one"})
     with serving(calls(reading), strict=True) as server:
         clew(
@@ -306,7 +306,7 @@ def test_a_resource_that_changed_since_it_was_read_is_told(tmp_path: Path) -> No
         assert "memo://one of memo" in json.dumps(server.requests[-1].body["messages"])
 
 
-def test_what_a_server_logs_is_kept_for_the_person(tmp_path: Path) -> None:
+def test_what_a_server_logs_is_kept_for_the_user(tmp_path: Path) -> None:
     _, shown = said_to_model(tmp_path, "/mcp log memo", memo=entry("honest"))
     assert "info: level info" in shown
 
@@ -328,7 +328,7 @@ def test_mcp_shows_servers_and_what_they_offer(tmp_path: Path) -> None:
     assert 'Unknown server "nobody"' in shown
 
 
-def test_a_question_nobody_can_answer_is_declined_and_the_turn_goes_on(tmp_path: Path) -> None:
+def test_a_question_nobody_can_answer_is_declined_and_the_turn_continues(tmp_path: Path) -> None:
     with serving(calls(("mcp__memo__elicit", {})), strict=True) as server:
         done = clew(
             tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("rude")),

@@ -68,7 +68,7 @@ async def test_a_line_without_end_ends_the_call_and_nothing_else(tmp_path: Path)
         assert (await here.use("mcp__one__echo", text="x")).content == "you said x"
 
 
-async def test_a_server_whose_line_never_ends_is_ended_and_begun_anew(tmp_path: Path) -> None:
+async def test_a_server_whose_line_never_ends_is_ended_and_begun_again(tmp_path: Path) -> None:
     async with yard(tmp_path, {"one": entry("rude")}) as here:
         result = await here.use("mcp__one__flood", text="1000000")
         assert result.is_error

@@ -104,7 +104,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, args: list[str], words: str
         assert words in said
 
 
-def test_a_projects_servers_are_approved_as_they_are_and_anew_when_they_change(
+def test_a_projects_servers_are_approved_as_they_are_and_again_when_they_change(
     tmp_path: Path,
 ) -> None:
     work = tmp_path / "work"

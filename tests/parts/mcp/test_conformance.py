@@ -92,7 +92,7 @@ async def test_a_server_of_the_official_sdk(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
-async def test_the_sdk_asks_a_person(tmp_path: Path, kind: str) -> None:
+async def test_the_sdk_asks_a_user(tmp_path: Path, kind: str) -> None:
     with entry_of(tmp_path, kind) as entry:
         helpers = answering(Person("blue")).helpers(tuple, lambda *_: None)
         async with yard(tmp_path, {"one": entry}, helpers=helpers) as here:

@@ -36,7 +36,7 @@ async def test_a_session_is_named_in_every_request_and_ended(tmp_path: Path) -> 
                 assert headers["mcp-protocol-version"] == "2025-11-25"
 
 
-async def test_a_session_the_server_forgot_is_begun_anew(tmp_path: Path) -> None:
+async def test_a_session_the_server_forgot_is_begun_again(tmp_path: Path) -> None:
     forgot: list[bool] = []
 
     def act(there: Web, message: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ async def test_odd_answers_end_the_call_and_nothing_else(
             assert "evil" not in "".join(there.methods())
 
 
-async def test_a_stream_that_breaks_off_is_gone_on_with(tmp_path: Path) -> None:
+async def test_a_stream_that_breaks_off_is_continued(tmp_path: Path) -> None:
     waiting: list[dict[str, Any]] = []
 
     def act(_: Web, message: dict[str, Any]) -> Any:

@@ -148,7 +148,7 @@ async def test_all_that_a_server_started_ends_with_it(tmp_path: Path) -> None:
         os.kill(pid, 0)
 
 
-async def test_a_server_is_turned_off_on_and_begun_anew_on_demand(tmp_path: Path) -> None:
+async def test_a_server_is_turned_off_on_and_begun_again_on_demand(tmp_path: Path) -> None:
     async with yard(tmp_path, {"one": entry("honest")}) as here:
         await here.servers.toggle("one", enabled=False)
         assert here.server().state == "disabled"

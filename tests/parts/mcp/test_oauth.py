@@ -292,7 +292,7 @@ def test_a_token_is_stale_a_little_before_it_ends() -> None:
 # -- the program
 
 
-def test_clew_mcp_login_and_logout_as_a_person_uses_them(tmp_path: Path) -> None:
+def test_clew_mcp_login_and_logout_as_a_user_uses_them(tmp_path: Path) -> None:
     with authority() as there, serving(calls(("mcp__locked__open", {})), strict=True) as server:
         url = f"{there.url}/mcp"
         assert clew(tmp_path, server.url, "mcp", "add", "locked", url).returncode == 0

@@ -65,7 +65,7 @@ def test_a_source_is_a_folder_or_a_repository(value: Any, found: PluginSource | 
     )
 
 
-def test_what_a_person_types_is_a_source() -> None:
+def test_what_a_user_types_is_a_source() -> None:
     assert parse_source("a/b#v1") == PluginSource(url="https://github.com/a/b.git", ref="v1")
     assert parse_source(f"https://h/x.git#{COMMIT}").commit == COMMIT
     assert parse_source("./a/b") == PluginSource(path="./a/b")

@@ -258,7 +258,7 @@ def test_a_link_that_leads_out_of_a_plugin_is_not_installed(home: Path, leads: s
     assert "no plugins" in plugin(home, "list")
 
 
-def test_an_archive_that_is_garbled_behind_its_first_file_is_said(tmp_path: Path) -> None:
+def test_an_archive_that_is_garbled_after_its_first_file_is_said(tmp_path: Path) -> None:
     first, second = tarfile.TarInfo("package/a.md"), tarfile.TarInfo("package/b.md")
     second.size = 1 << 20
     packing = zlib.compressobj(wbits=31)
@@ -386,7 +386,7 @@ def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
     assert record.read_bytes() == before
 
 
-def test_a_person_sees_what_it_runs_and_says_yes(home: Path) -> None:
+def test_a_user_sees_what_it_runs_and_says_yes(home: Path) -> None:
     plugin(home, "marketplace", "add", "./square")
     with Terminal(home, "http://127.0.0.1:9", "plugin", "install", "toolkit") as screen:
         screen.expect("Allow it to run these? [y/N]")

@@ -167,7 +167,7 @@ def test_a_goal_is_worked_for_until_it_is_met(tmp_path: Path) -> None:
     assert len(bodies) == 5
 
 
-def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path) -> None:
+def test_a_goal_says_what_is_asked_why_it_continues_and_how_it_ends(tmp_path: Path) -> None:
     plan = {
         "scenario": 1,
         "answers": [

@@ -89,7 +89,7 @@ def test_a_command_file_is_what_its_line_stands_for(home: Path) -> None:
     assert next(e for e in log if e["type"] == "last-prompt")["lastPrompt"].startswith("/ticket 12")
 
 
-def test_the_persons_own_files_go_before_the_projects_which_stay_in_reach(home: Path) -> None:
+def test_the_users_own_files_go_before_the_projects_which_stay_in_reach(home: Path) -> None:
     _, (body,) = run(home, "/project:ticket")
     assert "the project has taken over" in said(body)
 
@@ -443,7 +443,7 @@ def test_a_host_chooses_which_skills_are_the_models_and_has_them_looked_for(home
     assert "- late: Came late" in second
 
 
-def test_a_person_is_asked_for_what_a_command_wants_run(home: Path) -> None:
+def test_a_user_is_asked_for_what_a_command_wants_run(home: Path) -> None:
     with serving(FINE, strict=True) as server, Terminal(home, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("/front:check\n")

@@ -44,7 +44,7 @@ def test_what_a_head_says_counts() -> None:
     assert (of("model: inherit").model, of("effort: utmost").effort) == ("", None)
 
 
-def test_of_one_name_the_persons_own_is_called_and_the_others_stay_in_reach() -> None:
+def test_of_one_name_the_users_own_is_called_and_the_others_stay_in_reach() -> None:
     mine, theirs, ours = (of(origin=o) for o in ("user", "project", "bundled"))
     found = rank_skills([ours, theirs, mine, of(name="y", origin="project")])
     assert found["x"] is mine

@@ -207,7 +207,7 @@ def test_a_session_of_pi_comes_in_with_its_branches(place: Place) -> None:
     assert f"left out: {BAD_LINE}: 1" in shown
 
 
-def test_what_came_in_goes_on(place: Place, tmp_path: Path) -> None:
+def test_what_came_in_continues(place: Place, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     place.home = tmp_path / "config"
     for data in (lines(*rollout(str(place.cwd))), lines(*tree())):

@@ -63,7 +63,7 @@ def authors(trip: Trip, name: str) -> list[tuple[int, int, str | None]]:
 
 
 @requirement("R167", "R173", "R283")
-def test_a_run_records_whose_the_lines_are_and_a_resumed_one_goes_on(trip: Trip) -> None:
+def test_a_run_records_whose_the_lines_are_and_a_resumed_one_continues(trip: Trip) -> None:
     (trip.work / "a.txt").write_text("old 1\nold 2\nold 3\n", "utf-8")
     trip.turn("add", read("a.txt"), edit("a.txt", "old 2\n", "new 1\nnew 2\n"))
     assert state(trip, "a.txt") | {"edits": 0, "contentHash": 0} == {

@@ -108,7 +108,7 @@ def slash(trip: Trip, line: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_without_a_person_the_choices_are_lines_to_type(trip: Trip) -> None:
+def test_without_a_user_the_choices_are_lines_to_type(trip: Trip) -> None:
     trip.turn("one", write("a", "1\n"))
     trip.turn("two", read("a"), edit("a", "1", "2"))
     listed = slash(trip, "/rewind")

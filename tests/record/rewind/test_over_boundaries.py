@@ -29,7 +29,7 @@ def sent(trip: Trip) -> str:
     return json.dumps(bodies[-1]["messages"])
 
 
-def test_a_rewind_leads_behind_a_summary_and_a_redo_before_it_again(tmp_path: Path) -> None:
+def test_a_rewind_leads_after_a_summary_and_a_redo_before_it_again(tmp_path: Path) -> None:
     trip = Trip(tmp_path)
     trip.turn("one", write("a", "1\n"))
     trip.turn("two", read("a"), edit("a", "1", "2"))
@@ -86,7 +86,7 @@ def test_the_list_of_tasks_outlives_a_summary_and_goes_back_with_the_conversatio
     assert listed_before(trip) == []
 
 
-def test_going_back_into_what_was_summarised_behind_a_kept_beginning_stays_there(
+def test_going_back_into_what_was_summarised_after_a_kept_beginning_stays_there(
     tmp_path: Path,
 ) -> None:
     trip = Trip(tmp_path)

@@ -208,7 +208,7 @@ def test_a_home_is_not_copied(tmp_path: Path) -> None:
     assert list(blobs.each()) == []
 
 
-def test_what_a_first_command_does_not_wait_for_is_copied_behind_it(tmp_path: Path) -> None:
+def test_what_a_first_command_does_not_wait_for_is_copied_after_it(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for n in range(AT_ONCE + 50):

@@ -48,7 +48,7 @@ def test_files_and_conversation_go_back_to_any_prompt_and_back_again(trip: Trip)
     assert NO_REWIND in trip.rewind("--redo", code=2)["error"]
 
 
-def test_a_way_back_leads_behind_a_result_and_before_a_call(trip: Trip) -> None:
+def test_a_way_back_leads_after_a_result_and_before_a_call(trip: Trip) -> None:
     trip.turn("go", write("a", "1"), write("b", "2"), write("c", "3"))
     results = [e["uuid"] for e in trip.entries if "toolUseResult" in e]
     assert trip.rewind(results[1], "--files")["done"]
@@ -74,7 +74,7 @@ def test_files_and_conversation_can_go_back_alone(trip: Trip) -> None:
     assert trip.conversation() == ["one", "two"]
 
 
-def test_the_session_goes_on_from_where_it_was_taken_back_to(trip: Trip) -> None:
+def test_the_session_continues_from_where_it_was_taken_back_to(trip: Trip) -> None:
     trip.turn("one", write("a", "1"))
     trip.turn("two", write("b", "2"))
     trip.rewind(trip.prompt("two"))
@@ -85,7 +85,7 @@ def test_the_session_goes_on_from_where_it_was_taken_back_to(trip: Trip) -> None
     assert set(trip.files()) == {"a"}
 
 
-def test_what_somebody_else_changed_is_not_overwritten_unless_forced(trip: Trip) -> None:
+def test_what_someone_else_changed_is_not_overwritten_unless_forced(trip: Trip) -> None:
     trip.turn("one", write("a", "1"), write("b", "2"))
     (trip.work / "a").write_text("mine", "utf-8")
     before = trip.files()
@@ -176,7 +176,7 @@ def test_lost_contents_and_failing_disks_change_nothing(trip: Trip) -> None:
     assert {Path(one["path"]).name for one in done["lost"]} == {"a", "b"}
 
 
-def test_what_is_kept_is_the_persons_alone_and_kept_once(trip: Trip) -> None:
+def test_what_is_kept_is_the_users_alone_and_kept_once(trip: Trip) -> None:
     trip.turn("one", write("a", "same"), write("b", "same"))
     kept = [path for path in blobs_dir(trip.home / "config").rglob("*") if path.is_file()]
     assert len(kept) == 1

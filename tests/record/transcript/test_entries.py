@@ -55,7 +55,7 @@ def test_a_changed_member_leaves_every_other_byte_alone() -> None:
     assert changed.data["key"] == {"new": "é"}
 
 
-def test_a_new_member_goes_behind_the_last() -> None:
+def test_a_new_member_goes_after_the_last() -> None:
     assert entry(b'{"a":1 } ').replaced("b", 2).raw == b'{"a":1 ,"b":2} '
     assert entry(b"{ }").replaced("b", 2).raw == b'{ "b":2}'
 

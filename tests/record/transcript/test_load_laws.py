@@ -145,7 +145,7 @@ def test_from_the_beginning_has_all_that_is_live_and_each_entry_once(
 @pytest.mark.laws
 @requirement("R197")
 @given(in_place)
-def test_what_is_said_next_stands_behind_everything_that_was_live(
+def test_what_is_said_next_stands_after_everything_that_was_live(
     written: list[dict[str, Any] | bytes],
 ) -> None:
     with TemporaryDirectory() as folder:

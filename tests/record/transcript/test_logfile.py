@@ -139,7 +139,7 @@ def test_without_any_place_left_the_tail_waits_in_memory(tmp_path: Path) -> None
     file.close()
 
 
-def test_an_emergency_copy_is_named_and_brought_home_by_the_next_run(tmp_path: Path) -> None:
+def test_a_recovery_file_is_named_and_brought_home_by_the_next_run(tmp_path: Path) -> None:
     disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
     file = log_file(tmp_path, disk)
     file.write([line(1), line(2)])
@@ -156,7 +156,7 @@ def test_an_emergency_copy_is_named_and_brought_home_by_the_next_run(tmp_path: P
     assert not (tmp_path / "spare" / NAME).exists()
 
 
-def test_a_run_that_finds_the_disk_as_it_was_goes_on_in_the_emergency_copy(tmp_path: Path) -> None:
+def test_a_run_that_finds_the_disk_as_it_was_continues_in_the_recovery_file(tmp_path: Path) -> None:
     copy = tmp_path / "spare" / NAME
     for number in (1, 2, 3):
         disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
@@ -200,7 +200,7 @@ def test_where_nobody_may_look_a_file_is_taken_with_what_its_copy_has(tmp_path: 
     assert lines_in(following.path, copy) == [line(1)]
 
 
-def test_an_emergency_copy_has_one_writer(tmp_path: Path) -> None:
+def test_a_recovery_file_has_one_writer(tmp_path: Path) -> None:
     disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
     first, second = log_file(tmp_path, disk), log_file(tmp_path, disk)
     first.write([line(1)])
@@ -228,7 +228,7 @@ def test_a_copy_that_nothing_could_be_written_to_does_not_stay(tmp_path: Path) -
     file.close()
 
 
-def test_a_copy_that_somebody_removed_is_made_again_with_everything(tmp_path: Path) -> None:
+def test_a_copy_that_someone_removed_is_made_again_with_everything(tmp_path: Path) -> None:
     disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
     file = log_file(tmp_path, disk)
     file.write([line(1)])
@@ -268,7 +268,7 @@ def test_what_an_earlier_run_left_stands_before_what_is_not_saved_though_nobody_
     assert not (tmp_path / "spare" / NAME).exists()
 
 
-def test_an_emergency_copy_has_each_line_once_though_a_better_place_is_tried_each_time(
+def test_a_recovery_file_has_each_line_once_though_a_better_place_is_tried_each_time(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "projects").write_bytes(b"")  # no folder can be made here, nor in the first place
@@ -393,7 +393,7 @@ def test_a_second_writer_gets_a_value_and_never_a_byte_into_the_file(tmp_path: P
     assert lines_in(first.path) == [line(1), line(2)]
 
 
-def test_what_others_append_meanwhile_stays(tmp_path: Path) -> None:
+def test_what_others_append_in_the_meantime_stays(tmp_path: Path) -> None:
     file = log_file(tmp_path)
     file.write([line(1)])
     with file.path.open("ab") as host:
@@ -412,7 +412,7 @@ def test_a_link_to_nothing_makes_no_file_elsewhere(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_link_of_the_persons_own_leads_to_the_transcript(tmp_path: Path) -> None:
+def test_a_link_of_the_users_own_leads_to_the_transcript(tmp_path: Path) -> None:
     file = log_file(tmp_path)
     file.path.parent.mkdir(parents=True)
     target = tmp_path / "kept"

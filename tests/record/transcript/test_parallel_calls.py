@@ -88,7 +88,7 @@ def test_no_interleaving_loses_a_call_a_result_or_an_attachment(tmp_path: Path) 
 
 
 @requirement("R251")
-def test_an_attachment_that_another_branch_goes_on_from_belongs_to_that_branch(
+def test_an_attachment_that_another_branch_continues_from_belongs_to_that_branch(
     tmp_path: Path,
 ) -> None:
     lines = [

@@ -196,7 +196,7 @@ def test_rule_14_lines_are_valid_utf8_without_lone_surrogates() -> None:
         assert len(text.splitlines()) == 1
 
 
-def test_rule_15_a_compaction_is_a_rootless_boundary_and_a_summary_behind_it() -> None:
+def test_rule_15_a_compaction_is_a_rootless_boundary_and_a_summary_after_it() -> None:
     before, boundary, summary = conversation()[-3:]
     assert (boundary["type"], boundary["subtype"]) == ("system", "compact_boundary")
     assert boundary["parentUuid"] is None

@@ -60,7 +60,7 @@ def test_what_was_live_stays_live_and_no_error_remains(
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", ODD)
-def test_a_copy_that_mends_warnings_is_clean_or_says_what_happened(
+def test_a_copy_that_repairs_warnings_is_clean_or_says_what_happened(
     name: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, ODD[name])

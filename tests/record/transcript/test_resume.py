@@ -111,7 +111,7 @@ def test_a_fork_can_stop_at_an_entry(tmp_path: Path) -> None:
     assert names(load(copy).messages) == "u1 a1 u2 a2"
 
 
-def test_emergency_copies_have_two_places_in_order(tmp_path: Path) -> None:
+def test_recovery_files_have_two_places_in_order(tmp_path: Path) -> None:
     own, spare = rescue_dirs(tmp_path)
     assert own == tmp_path / "clew" / "unsaved"
     assert spare.name.startswith("clew-")

@@ -19,7 +19,7 @@ SIZES = [
 
 
 @given(st.lists(st.sampled_from(SIZES), max_size=4), st.booleans())
-def test_blocks_are_the_file_cut_behind_lines(sizes: list[int], is_ended: bool) -> None:
+def test_blocks_are_the_file_cut_after_lines(sizes: list[int], is_ended: bool) -> None:
     data = b"\n".join(bytes([65 + n]) * size for n, size in enumerate(sizes))
     data += b"\n" if is_ended else b""
     with tempfile.TemporaryFile(buffering=0) as file:

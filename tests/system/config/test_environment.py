@@ -51,7 +51,7 @@ def test_the_defaults_stand_where_nothing_is_said() -> None:
     assert nothing.source("model") is None
 
 
-def test_numbers_have_spellings_and_faults_are_told() -> None:
+def test_numbers_have_spellings_and_faults_are_reported() -> None:
     assert freeze({"BASH_DEFAULT_TIMEOUT_MS": "2e3"}).number("bash_timeout_ms") == 2000
     assert freeze({"BASH_DEFAULT_TIMEOUT_MS": "64_000"}).number("bash_timeout_ms") == 64_000
     wrong = freeze({"BASH_DEFAULT_TIMEOUT_MS": "soon", "MAX_THINKING_TOKENS": "x"})
@@ -79,14 +79,14 @@ def test_no_variable_means_two_things() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_programs_get_no_key_of_the_sessions_unless_somebody_wants_that() -> None:
+def test_programs_get_no_key_of_the_sessions_unless_someone_wants_that() -> None:
     environ = {"ANTHROPIC_API_KEY": "k", "PATH": "/bin"}
     assert for_programs(environ) == {"PATH": "/bin"}
     kept = environ | {"CLEW_SUBPROCESS_ENV_SCRUB": "0"}
     assert for_programs(kept) == kept
 
 
-def test_what_is_set_is_told_without_secrets() -> None:
+def test_what_is_set_is_reported_without_secrets() -> None:
     environ = {"CLEW_MODEL": "opus", "ANTHROPIC_MODEL": "haiku", "HTTPS_PROXY": "http://u:p@h"}
     assert list(freeze(environ).told()) == ["CLEW_MODEL=opus", "HTTPS_PROXY=(hidden)"]
 

@@ -172,7 +172,7 @@ def test_a_value_is_explained_by_scope_file_and_line() -> None:
         ("\ufeff{}", None),
     ],
 )
-def test_what_a_file_says_wrongly_is_told_with_its_line(
+def test_what_a_file_says_wrongly_is_reported_with_its_line(
     places: Places, text: str, complaint: str | None
 ) -> None:
     write(places.user_settings, text)
@@ -211,7 +211,7 @@ def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) ->
     assert merge(load_settings(places, sources=()).layers) == {"model": "twenty", "language": "de"}
 
 
-def test_in_the_home_folder_a_persons_settings_are_read_once_and_as_their_own(
+def test_in_the_home_folder_a_users_settings_are_read_once_and_as_their_own(
     tmp_path: Path,
 ) -> None:
     home = tmp_path.resolve()
@@ -307,7 +307,7 @@ def test_a_trusted_folder_executes_but_does_not_choose_a_reckless_mode() -> None
     assert merge(layers)["hooks"] == HOSTILE["hooks"]
 
 
-def test_a_persons_own_settings_need_no_trust() -> None:
+def test_a_users_own_settings_need_no_trust() -> None:
     layers, inert = select_active([layer("user", HOSTILE)], trusted=False)
     assert inert == []
     assert merge(layers) == HOSTILE

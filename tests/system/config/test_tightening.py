@@ -115,7 +115,7 @@ def test_what_is_of_the_wrong_kind_is_named_and_restricts_nothing() -> None:
     assert narrow_sandbox({"filesystem": 3, "enabled": False}) == ({}, ["filesystem", "enabled"])
 
 
-def test_handed_settings_stand_above_a_persons_and_are_told(places: Places) -> None:
+def test_handed_settings_stand_above_a_users_and_are_reported(places: Places) -> None:
     write(places.user_settings, '{"disableAutoMode": "disable", "deniedMcpServers": ["u"]}')
     said = {"deniedMcpServers": [{"serverName": "x"}], "model": "opus"}
     loaded = load_settings(

@@ -39,13 +39,13 @@ def run(home: Path, line: str, *, cwd: str = "work") -> str:
         return str(server.requests[-1].body["messages"][-1]["content"])
 
 
-def test_a_commit_behind_walls(tmp_path: Path) -> None:
+def test_a_commit_in_the_sandbox(tmp_path: Path) -> None:
     work = repository(tmp_path)
     run(tmp_path, COMMITS)
     assert git(work, "log", "--format=%s", "-1").strip() == "new"
 
 
-def test_a_commit_in_a_linked_checkout_behind_walls(tmp_path: Path) -> None:
+def test_a_commit_in_a_linked_checkout_in_the_sandbox(tmp_path: Path) -> None:
     work = repository(tmp_path)
     git(work, "worktree", "add", "-q", "-b", "other", str(tmp_path / "linked"))
     said = run(tmp_path, COMMITS, cwd="linked")
@@ -53,7 +53,7 @@ def test_a_commit_in_a_linked_checkout_behind_walls(tmp_path: Path) -> None:
     assert git(work, "log", "--format=%s", "-1").strip() != "new"
 
 
-def test_an_agent_commits_in_a_checkout_of_its_own_behind_walls(tmp_path: Path) -> None:
+def test_an_agent_commits_in_a_worktree_of_its_own_in_the_sandbox(tmp_path: Path) -> None:
     work = repository(tmp_path)
     asked = {
         "go": [uses(agent("dig", isolation="worktree")), {"text": "done"}],

@@ -105,7 +105,7 @@ def shows_history(name: str, line: str) -> bool:
 @pytest.mark.parametrize("who", ["this user", "another user"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["readings.txt", "tables.txt", "tables_writing.txt", "denied.txt"])
-def test_no_line_of_the_corpus_does_harm_behind_the_wall(name: str, kind: Kind, who: str) -> None:
+def test_no_line_of_the_corpus_does_harm_in_the_sandbox(name: str, kind: Kind, who: str) -> None:
     user = OTHER_USER if who == "another user" and os.geteuid() == 0 else os.geteuid()
     if not can(kind):
         # That nothing runs then is held by test_walls.

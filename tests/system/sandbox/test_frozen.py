@@ -29,7 +29,7 @@ def say(home: Path, value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("walled", [False, True])
-def test_a_folders_new_settings_wait_for_the_next_session_behind_walls(
+def test_a_folders_new_settings_wait_for_the_next_session_in_the_sandbox(
     tmp_path: Path, walled: bool
 ) -> None:
     held = rules(tmp_path)

@@ -66,7 +66,7 @@ def test_what_git_makes_itself_stays(tmp_path: Path) -> None:
         assert git(work / "sub", "remote").strip() == "origin"
 
 
-def test_what_was_there_cannot_be_written_or_is_told(tmp_path: Path) -> None:
+def test_what_was_there_cannot_be_written_or_is_reported(tmp_path: Path) -> None:
     work = repository(tmp_path)
     (work / "sub").mkdir()
     git(work / "sub", "init", "-q")

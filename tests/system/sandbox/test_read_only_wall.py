@@ -108,7 +108,7 @@ def reads(here: World) -> list[str]:
 @requirement("R220")
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_line_behind_the_read_only_wall_does_harm(kind: Kind, who: str) -> None:
+def test_no_line_in_the_read_only_sandbox_does_harm(kind: Kind, who: str) -> None:
     is_other = who == "another user"
     user = OTHER_USER if is_other and os.geteuid() == 0 else os.geteuid()
     if not can(kind):
@@ -129,7 +129,7 @@ def test_no_line_behind_the_read_only_wall_does_harm(kind: Kind, who: str) -> No
 @pytest.mark.no_cover
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_readers_do_works_behind_it(kind: Kind, who: str) -> None:
+def test_what_readers_do_works_after_it(kind: Kind, who: str) -> None:
     user = OTHER_USER if who == "another user" and os.geteuid() == 0 else os.geteuid()
     if not can(kind):
         return

@@ -110,7 +110,7 @@ READ_ONLY = SandboxPolicy(write=("/tmp/own",), no_read=("/home/me/.ssh",), is_re
         ("all is well with /mine/file", ""),
     ],
 )  # fmt: skip
-def test_behind_the_read_only_wall_what_the_user_may_not_do_either_is_not_named(
+def test_in_the_read_only_sandbox_what_the_user_may_not_do_either_is_not_named(
     line: str, violation: str
 ) -> None:
     there = {"/mine", "/mine/file", "/theirs", "/theirs/file"}

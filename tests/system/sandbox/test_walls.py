@@ -178,7 +178,7 @@ def test_nothing_is_reached_without_hosts_that_may_be(attempt: Try, tmp_path: Pa
         assert "failed:" in done.output
 
 
-def test_only_the_hosts_that_may_be_are_reached_and_the_others_are_told(
+def test_only_the_hosts_that_may_be_are_reached_and_the_others_are_reported(
     attempt: Try, tmp_path: Path
 ) -> None:
     with site() as port:

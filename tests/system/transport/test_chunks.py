@@ -135,7 +135,7 @@ def test_noise_is_refused_where_the_library_refuses_it(text: str, places: list[i
 
 
 @pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding"])
-def test_nothing_behind_the_last_chunk_says_another_end(name: str) -> None:
+def test_nothing_after_the_last_chunk_says_another_end(name: str) -> None:
     body = Chunked()
     assert body.feed(f"1\r\na\r\n0\r\n{name}: 5\r\n\r\n".encode()) == b"a"
     assert "invalid line after the last chunk" in body.fault

@@ -169,7 +169,7 @@ def test_what_is_not_an_answer_ends_in_an_error_that_says_what_came(
     assert said in message
 
 
-def test_what_came_before_a_cut_is_read_before_the_cut_is_told() -> None:
+def test_what_came_before_a_cut_is_read_before_the_cut_is_reported() -> None:
     async def main() -> None:
         reply = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nkept"
         async with serving(answering(reply)) as server:
@@ -236,7 +236,7 @@ def test_a_connection_that_is_spent_is_not_used_again(how: str) -> None:
     asyncio.run(main())
 
 
-def test_a_connection_the_server_closed_meanwhile_is_replaced_once() -> None:
+def test_a_connection_the_server_closed_in_the_meantime_is_replaced_once() -> None:
     """The server answers, then cuts the second request on the same connection without a byte."""
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

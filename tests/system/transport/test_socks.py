@@ -105,7 +105,7 @@ async def test_a_host_of_no_proxy_is_reached_without_it() -> None:
 @pytest.mark.parametrize(
     ("password", "refuses", "kind"), [("wrong", False, "proxy"), ("p%40ss", True, "proxy")]
 )
-async def test_a_socks_proxy_that_says_no_is_told_without_the_password(
+async def test_a_socks_proxy_that_says_no_is_reported_without_the_password(
     password: str, refuses: bool, kind: str
 ) -> None:
     async with serving(Socks(refuses=refuses).handler) as proxy:

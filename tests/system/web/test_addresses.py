@@ -24,7 +24,7 @@ def test_addresses_inside_are_not_however_they_are_written(address: str) -> None
     assert not is_public(address)
 
 
-def test_a_host_that_a_person_named_is_admitted_alone_or_with_its_port() -> None:
+def test_a_host_that_a_user_named_is_admitted_alone_or_with_its_port() -> None:
     assert is_admitted("wiki.inside", 80, "10.0.0.1", ["WIKI.inside"])
     assert is_admitted("localhost.", 3000, "127.0.0.1", ["localhost:3000"])
     assert not is_admitted("localhost", 3001, "127.0.0.1", ["localhost:3000"])

@@ -51,7 +51,7 @@ async def test_a_redirect_inside_is_not_reached_either(here: Site) -> None:
     await web.aclose()
 
 
-async def test_redirects_on_the_same_host_are_followed_and_others_are_told(here: Site) -> None:
+async def test_redirects_on_the_same_host_are_followed_and_others_are_reported(here: Site) -> None:
     web = Web(Network(), lambda: ["127.0.0.1"])
     here.pages["/old"] = (301, {"Location": "/"}, b"")
     here.pages["/far"] = (302, {"Location": "https://example.com/x"}, b"")
