@@ -1,5 +1,6 @@
 """`clew doctor` on sessions that are not being saved: each is named, with what restores it."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ TALK: dict[str, Any] = {
     ],
 }
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+
+
+def names(text: str) -> list[str]:
+    """Return the paths that a finding names, in order."""
+    return [path.rstrip(":;,") for path in re.findall(r"(?:^|(?<=\s))/\S+", text)]
 
 
 class Home:
@@ -63,21 +69,18 @@ def test_a_session_whose_file_takes_nothing_is_named_until_it_is_whole_again(hom
     assert faults(home.told()) == []
     home.saved.chmod(0o400)
     words, remedy = home.fault()
-    assert words == f"{home.saved} is not writable: new messages are saved in {home.unsaved}"
+    assert names(words) == [str(home.saved), str(home.unsaved)]
     assert f"chmod u+w {home.saved}" in remedy
     copy = home.unsaved / home.saved.name
-    assert f"a copy is in {copy}" in home.says("on", "--resume", SESSION)
+    assert str(copy) in home.says("on", "--resume", SESSION)
     words, remedy = home.fault()
-    assert (
-        words
-        == f"{home.saved} could not be written; the rest of the session is in the recovery file {copy}"
-    )
-    home_by = f"clew --resume {SESSION} restores it"
-    assert (
-        remedy == f"change the owner or permissions of {home.saved} (chown, chmod); then {home_by}"
-    )
+    assert names(words) == [str(home.saved), str(copy)]
+    home_by = f"clew --resume {SESSION} "
+    assert (names(remedy), home_by in remedy) == ([str(home.saved)], True)
     home.saved.chmod(0o600)
-    assert home.fault() == (words, home_by)
+    again, remedy = home.fault()
+    assert again == words
+    assert remedy.startswith(home_by)
     assert home.says("on", "--resume", SESSION) == ""
     assert faults(home.told()) == []
 
@@ -86,17 +89,16 @@ def test_sessions_begun_in_a_folder_that_takes_nothing_are_named_too(home: Home)
     folder = home.saved.parent
     folder.chmod(0o500)
     words, _ = home.fault()
-    assert words == f"{folder} is not writable: new sessions are saved in {home.unsaved}"
+    assert names(words) == [str(folder), str(home.unsaved)]
     home.says("new")
     (copy,) = home.unsaved.iterdir()
     first, second = faults(home.told())
     assert first == words
-    assert (
-        second
-        == f"{folder / copy.name} could not be written; the rest of the session is in the recovery file {copy}"
-    )
+    assert names(second) == [str(folder / copy.name), str(copy)]
     folder.chmod(0o700)
-    assert home.fault() == (second, f"clew --resume {copy.stem} restores it")
+    words, remedy = home.fault()
+    assert words == second
+    assert remedy.startswith(f"clew --resume {copy.stem} ")
     home.says("on", "--resume", copy.stem)
     assert faults(home.told()) == []
 
@@ -105,10 +107,9 @@ def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_called_sound(ho
     folder = home.saved.parent
     folder.chmod(0o000)
     (told,) = home.told()
-    assert told["words"] == (
-        f"{folder} cannot be read: Permission denied: its sessions cannot be resumed, "
-        f"and new ones are saved in {home.unsaved}"
-    )
+    assert told["state"] == "fault"
+    assert "Permission denied" in told["words"]
+    assert names(told["words"]) == [str(folder), str(home.unsaved)]
 
 
 @pytest.mark.parametrize("name", ["clew", "clew/unsaved"])
@@ -119,18 +120,20 @@ def test_recovery_files_that_cannot_be_read_keep_from_going_on_and_from_nothing_
     closed = home.folder / "config" / name
     closed.chmod(0o000)
     words, _ = home.fault()
-    assert words.startswith(f"{closed} cannot be read: Permission denied: ")
+    assert names(words)[0] == str(closed)
+    assert "Permission denied" in words
     # What is new is written where it belongs.
     assert home.says("new") == ""
     (new,) = set(transcripts(home.folder)) - {home.saved}
     assert b'"content":"new"' in new.read_bytes()
     done = clew(home.folder, home.server.url, "-p", "on", "--resume", SESSION)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"clew: can't read session {SESSION}: {home.unsaved}")
+    assert SESSION in done.stderr
+    assert str(home.unsaved) in done.stderr
     assert done.stderr.count("\n") == 1
     checked = clew(home.folder, home.server.url, "sessions", "check", SESSION)
     assert (checked.returncode, checked.stdout.count(": ok, ")) == (0, 1)
-    assert checked.stderr.endswith(f", so {SESSION} may have unsaved lines elsewhere\n")
+    assert SESSION in checked.stderr
     assert str(home.unsaved) in checked.stderr
     closed.chmod(0o700)
     home.says("on", "--resume", SESSION)
@@ -163,8 +166,9 @@ def test_where_a_config_home_takes_nothing_it_is_said_where_sessions_do_lie(
     told, ran = run("doctor", "--offline").stdout.decode(), run("-p", "new").stderr.decode()
     config.chmod(0o700)
     (copy,) = [*home.unsaved.glob("*.jsonl"), *spare.glob("clew-*/*.jsonl")]
-    assert f"a copy is in {copy}" in ran
-    assert f"!! {config} is not writable: new sessions are saved in {copy.parent}\n" in told
+    assert str(copy) in ran
+    (fault,) = (line for line in told.splitlines() if line.strip().startswith("!! "))
+    assert names(fault) == [str(config), str(copy.parent)]
     assert (copy.parent == home.unsaved) == has_own
 
 
@@ -194,11 +198,14 @@ def test_beside_faults_nothing_is_counted_as_sound(home: Home) -> None:
     assert told["state"] == "fault"
     assert str(home.saved) in told["words"]
     home.says("new")
-    assert home.told()[-1]["words"] == "1 of this folder's newest sessions is valid"
+    valid = home.told()[-1]
+    assert (valid["state"], valid["words"][:2]) == ("fine", "1 ")
     home.saved.unlink()
     for path in transcripts(home.folder):
         path.unlink()
-    assert [one["words"] for one in home.told()] == ["no sessions in this folder yet"]
+    (nothing,) = home.told()
+    assert nothing["state"] != "fault"
+    assert names(nothing["words"]) == []
 
 
 def test_of_garbage_it_is_said_that_nothing_can_be_rescued(home: Home) -> None:
