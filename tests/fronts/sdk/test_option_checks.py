@@ -81,7 +81,7 @@ async def read_notices(given: clew.ClewOptions) -> list[str]:
         ({"settings": "{bad"}, "^settings: Expecting property name"),
         ({"mcp_servers": {"a": {"typ": "x"}}}, r"mcp_servers: a: .*did you mean \"type\""),
         ({"mcp_servers": {"a": 3}}, "mcp_servers: a: expected a dict"),
-        ({"mcp_servers": {"a/b": {"command": "x"}}}, "mcp_servers: 'a/b': a name has"),
+        ({"mcp_servers": {"a/b": {"command": "x"}}}, "mcp_servers: 'a/b': "),
         ({"mcp_servers": {"a": {"type": "sdk"}}}, "mcp_servers: a: .*as `functions`"),
         ({"agents": {"a": {"prompt": "x"}}}, 'agents: a: "description" is missing'),
         ({"agents": {"a": {"descripton": "x"}}}, r"agents: a: .*did you mean \"description\""),
@@ -154,6 +154,16 @@ def test_commands_in_a_message_keep_their_flags() -> None:
         ({"prepare": hello}, TypeError, "prepare: expected a plain function"),
         ({"max_budget_usd": "3"}, TypeError, "max_budget_usd: expected a number of dollars"),
         ({"max_budget_usd": True}, TypeError, "max_budget_usd: expected a number of dollars"),
+        ({"inherit_env": "no"}, TypeError, "inherit_env: expected bool, got 'no'"),
+        ({"home": ""}, ValueError, "home: must not be empty"),
+        ({"model": ""}, ValueError, "model: must not be empty"),
+        ({"cwd": "a\0b"}, ValueError, "cwd: must not contain NUL"),
+        ({"add_dirs": ["a\0b"]}, ValueError, "add_dirs: must not contain NUL"),
+        ({"name": "\ud800"}, ValueError, "name: not encodable as UTF-8"),
+        ({"system_prompt": "\ud800"}, ValueError, "system_prompt: not encodable as UTF-8"),
+        ({"env": {"A=B": "c"}}, ValueError, "env: 'A=B': a name must not"),
+        ({"env": {"A": "b\0"}}, ValueError, "env: 'A': .* no NUL"),
+        ({"json_schema": {"a": object()}}, TypeError, "json_schema: Encoding objects"),
         ({"thinking": clew.ThinkingBudget(tokens=5)}, ValueError, "at least 1,024 tokens, got 5"),
         ({"thinking": clew.ThinkingBudget(tokens=MANY)}, TypeError, "thinking: Expected `int`"),
     ],
@@ -256,3 +266,26 @@ def test_options_show_what_was_set_and_no_secrets() -> None:
 async def test_run_sync_in_a_running_loop_says_what_to_use() -> None:
     with pytest.raises(RuntimeError, match=r"async for message in clew.query\(...\)"):
         clew.run_sync("hi")
+
+
+def test_arguments_of_stored_sessions_are_checked(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    session = clew.Session.create(history, home=tmp_path)
+    wrong: Any = 3
+    for call, words in (
+        (lambda: clew.Session.create(history, title=wrong, home=tmp_path), "title: expected str"),
+        (lambda: session.rename(wrong), "title: expected str, got 3"),
+        (lambda: session.tag("\ud800"), "tag: not encodable as UTF-8"),
+        (lambda: session.graft(wrong, ""), "other: expected clew.Session, got 3"),
+        (lambda: session.search(wrong), "words: expected str, got 3"),
+        (lambda: session.search("hi", limit=0), "limit: must be at least 1, got 0"),
+        (lambda: session.export(subagents=wrong), "subagents: expected bool, got 3"),
+        (lambda: list(clew.sessions(since=wrong)), "since: expected datetime, got 3"),
+        (lambda: clew.rename_session(session.path, wrong), "title: expected str, got 3"),
+        (lambda: clew.tag_session(session.path, wrong), "tag: expected str, got 3"),
+        (lambda: clew.ClewClient(wrong), "options: expected clew.ClewOptions, got 3"),
+        (lambda: clew.tool(wrong), "3: a tool must be an async function"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            call()
+    assert session.title == "hi"

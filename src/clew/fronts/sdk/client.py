@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from clew.fronts.sdk.callbacks import call_hook, call_permission, report_failure
 from clew.fronts.sdk.definition_checks import find_unmatched, may_match_nothing
 from clew.fronts.sdk.memory import MemoryChannel, find_folder, make_environ
 from clew.fronts.sdk.messages import Message, Result, read
-from clew.fronts.sdk.option_checks import check_store
+from clew.fronts.sdk.option_checks import check_store, expect
 from clew.fronts.sdk.option_words import say_in_python
 from clew.fronts.sdk.options import ClewOptions, blocks_on_failure
 from clew.parts.context import HostParts
@@ -88,6 +88,7 @@ class ClewClient:
     info: Json
 
     def __init__(self, options: ClewOptions | None = None) -> None:
+        expect("options", options, (ClewOptions, NoneType), "clew.ClewOptions")
         self.options = options or ClewOptions()
         self._channel = MemoryChannel()
         self._requests = HostRequests(self._channel.say_frame, make_id)

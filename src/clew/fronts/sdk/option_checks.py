@@ -32,6 +32,9 @@ from clew.providers.base import Thinking, ThinkingBudget
 WORDS = {"`array": "`list", "`object": "`dict", "null": "None"}
 # The most characters of a value that an error repeats.
 MOST_SHOWN = 60
+# Options for which an empty text is a mistake, such as a variable that is not set.
+FILLED = ("cwd", "home", "model", "resume", "resume_at", "settings", "agent", "session_store")
+PROMPTS = ("system_prompt", "append_system_prompt")
 ON_FAILURE = ("block", "continue")
 
 
@@ -39,6 +42,12 @@ def check_options(options: Any) -> None:
     """Raise TypeError or ValueError for the first invalid option."""
     for name in ("cwd", "home"):
         expect(name, getattr(options, name), (str, os.PathLike, NoneType), "a path")
+    for name in ("cwd", "home"):
+        check_text(name, str(getattr(options, name) or ""), allows_nul=False)
+    for name in FILLED:
+        if getattr(options, name) == "":
+            raise ValueError(f"{name}: must not be empty; leave it out for the default")
+    expect("inherit_env", options.inherit_env, (bool,), "bool")
     for name in ("env", "mcp_servers"):
         expect(name, getattr(options, name), (Mapping,), "a dict")
     for name in ("hooks", "functions"):
@@ -50,6 +59,10 @@ def check_options(options: Any) -> None:
     for variable, value in options.env.items():
         expect("env", variable, (str,), "names as str")
         expect(f"env: {variable}", value, (str,), "str")
+        if not variable or set("=\0") & set(variable) or "\0" in value:
+            raise ValueError(
+                f"env: {variable!r}: a name must not be empty or contain =, and no NUL"
+            )
     for hook in options.hooks:
         if not (hasattr(hook, "event") and hasattr(hook, "call")):
             raise TypeError(f"hooks: expected items of clew.HookAt, got {show(hook)}")
@@ -62,6 +75,9 @@ def check_options(options: Any) -> None:
         for sdk in notes(field, Sdk):
             name = sdk.name or field
             value = getattr(options, name)
+            for text in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(text, str):
+                    check_text(name, text, allows_nul=name in PROMPTS)
             check_type(name, annotations[name], value)
             check_value(name, field, value)
     for name in options.tools or ():
@@ -75,6 +91,22 @@ def check_options(options: Any) -> None:
     check_servers(options.mcp_servers)
     check_agents(options.agents)
     check_combinations(options)
+
+
+def check_text(name: str, text: str, *, allows_nul: bool) -> None:
+    """Reject text that no file, program or request can contain."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: not encodable as UTF-8: {show(text)}") from None
+    if "\0" in text and not allows_nul:
+        raise ValueError(f"{name}: must not contain NUL, got {show(text)}")
+
+
+def check_label(name: str, text: Any) -> None:
+    """Check a title or a tag."""
+    expect(name, text, (str,), "str")
+    check_text(name, text, allows_nul=False)
 
 
 def expect(name: str, value: Any, types: tuple[type, ...], words: str) -> None:
@@ -193,6 +225,10 @@ def reject(name: str, value: Any, check: Callable[[], Any]) -> None:
 
 def check_schema(schema: Any) -> None:
     if schema is not None:
+        try:
+            msgspec.json.encode(schema)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"json_schema: {error}, got {show(schema)}") from None
         reject("json_schema", schema, lambda: values.answer_schema(dict(schema)))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from clew.core.json_object import Json
+from clew.fronts.sdk.option_checks import check_label
 from clew.record.library.copies import append_beside, fork
 from clew.record.library.listing import list_newest_first
 from clew.record.transcript import choose
@@ -45,6 +46,7 @@ def rename_session(
     session: Named, title: str, cwd: Folder | None = None, *, home: Folder | None = None
 ) -> None:
     """Set the title of a session. An empty title removes it."""
+    check_label("title", title)
     path = found(session, cwd, home)
     line = {"type": "custom-title", "customTitle": title, "sessionId": session_id_of(path)}
     append_beside(path, line)
@@ -54,6 +56,7 @@ def tag_session(
     session: Named, tag: str, cwd: Folder | None = None, *, home: Folder | None = None
 ) -> None:
     """Set the tag of a session. An empty tag removes it."""
+    check_label("tag", tag)
     path = found(session, cwd, home)
     append_beside(path, {"type": "tag", "tag": tag, "sessionId": session_id_of(path)})
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import NoneType
 from typing import Literal, TypeAlias, get_args
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from clew.core.messages.errors import SessionError
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.fronts.sdk.messages import Message, ToolUse, block, read_entry
-from clew.fronts.sdk.option_checks import check_choice
+from clew.fronts.sdk.option_checks import check_choice, check_label, expect
 from clew.fronts.sdk.sessions import Folder, Named, find_home, found, list_sessions, place
 from clew.record.exchange.bring import bring
 from clew.record.exchange.continuation import append_messages, go_back
@@ -96,6 +97,7 @@ class StoredSession:
         """
         if session_id is not None and not is_uuid(session_id):
             raise ValueError(f"session_id: expected a UUID, got {session_id!r}")
+        check_label("title", title)
         folder = place(cwd)
         _check_messages(messages, folder)
         return _bring(find_home(home), messages, folder, title, session_id)
@@ -152,6 +154,10 @@ class StoredSession:
 
     def search(self, words: str, *, limit: int = MOST_HITS) -> list[SearchHit]:
         """Return the entries that contain all words, newest first, including subagents'."""
+        expect("words", words, (str,), "str")
+        expect("limit", limit, (int,), "int")
+        if limit < 1:
+            raise ValueError(f"limit: must be at least 1, got {limit}")
         scope, query = Scope(session_id=self.id), query_of(words)
         home = home_of(self._saved())
         return search(home, query, scope, limit=limit, use_index=False).hits
@@ -166,6 +172,7 @@ class StoredSession:
     ) -> bytes:
         """Return the session in another format. Secrets are masked unless `masks` is "nothing"."""
         check_choice("form", form, FORMATS)
+        expect("subagents", subagents, (bool,), "bool")
         check_choice("since", since, get_args(Since))
         check_choice("masks", masks, ("secrets", "personal", "nothing"))
         redaction = redaction_of(redacts=masks == "personal", is_raw=masks == "nothing")
@@ -204,15 +211,18 @@ class StoredSession:
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
         """Append the messages of another session from the prompt `first` to `last`."""
+        expect("other", other, (StoredSession,), "clew.Session")
         graft(self._saved(), other.path, first, last)
 
     def rename(self, title: str) -> None:
         """Set the title. An empty title removes it."""
+        check_label("title", title)
         line = {"type": "custom-title", "customTitle": title, "sessionId": self.id}
         append_beside(self._saved(), line)
 
     def tag(self, tag: str) -> None:
         """Set the tag. An empty tag removes it."""
+        check_label("tag", tag)
         append_beside(self._saved(), {"type": "tag", "tag": tag, "sessionId": self.id})
 
     def delete(self) -> None:
@@ -241,6 +251,7 @@ def sessions(
 
     With `since`, only those that were changed at that time or later.
     """
+    expect("since", since, (datetime, NoneType), "datetime")
     for outline in list_sessions(cwd, everywhere=everywhere, home=home):
         if since is None or outline.modified_at >= since.timestamp():
             yield StoredSession(outline.path)

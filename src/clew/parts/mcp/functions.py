@@ -75,7 +75,7 @@ def tool(
     """Make a tool from an async function, using its name, docstring and annotated parameters."""
 
     def made(of: AsyncFunction) -> Function:
-        called = name or of.__name__
+        called = str(name or getattr(of, "__name__", repr(of)))
         if not inspect.iscoroutinefunction(of):
             raise TypeError(f"{called}: a tool must be an async function")
         about = inspect.getdoc(of) if description is None else description
