@@ -67,7 +67,7 @@ MODEL_OTHERWISE = "Otherwise, choose another model with /model or --model."
 APIS = {
     "messages": "the Messages API",
     "chat": "chat completions",
-    "responses": "OpenAI's responses",
+    "responses": "OpenAI's Responses API",
     "gemini": "Gemini's API",
 }
 

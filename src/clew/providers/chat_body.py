@@ -70,7 +70,7 @@ def _effort(request: ModelRequest, quirks: Quirks, adjusted: list[str]) -> Json:
                 adjusted.append("this service supports no effort or thinking mode; left out")
             return {}
     if request.thinking is not None:
-        adjusted.append("chat completions support only an effort; the thinking mode was left out")
+        adjusted.append("chat completions support only effort; the thinking mode was left out")
     return {} if request.effort is None else {"reasoning_effort": _word(request.effort, quirks)}
 
 

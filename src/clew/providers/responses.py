@@ -1,4 +1,4 @@
-"""OpenAI's responses over HTTP, without any state at the service.
+"""OpenAI's Responses API over HTTP, without any state at the service.
 
 Nothing is stored, and reasoning returns encrypted within the conversation. Must never refer to an
 earlier response by its ID.

@@ -90,7 +90,7 @@ def parse(argv: list[str]) -> Options:
 def read(argv: list[str]) -> tuple[list[str], Given, tuple[str, ...]]:
     """Return the words of the prompt, the values of the flags, and the ignored values.
 
-    The values are by the long spelling of their flags.
+    The values are keyed by the long spelling of their flags.
     """
     left, words = deque(argv), list[str]()
     flags: Given = {}

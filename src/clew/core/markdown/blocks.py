@@ -416,7 +416,7 @@ _BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
 
 
 def replace_box(text: str) -> str:
-    """Return the start of a list item's text, with a box instead of brackets that mean one."""
+    """Return the start of a list item's text, with `[ ]` or `[x]` replaced by a check box."""
     for written, box in _BOXES:
         if text.startswith(written):
             return box + text.removeprefix(written)

@@ -15,7 +15,7 @@ from clew.core.stream.decode import EventDecoder
 from clew.core.stream.events import AnswerEvent
 from clew.core.stream.responses import ResponsesDecoder
 
-# The Messages API, chat completions, or OpenAI's responses.
+# The Messages API, chat completions, or OpenAI's Responses API.
 Wire: TypeAlias = Literal["messages", "chat", "responses"]
 DECODERS = {"messages": EventDecoder, "chat": ChatDecoder, "responses": ResponsesDecoder}
 

@@ -243,7 +243,7 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
     )
 
 
-EMPTY = "the file contains no message"
+EMPTY = "the file contains no messages"
 BAD_LINE = "invalid line (not a JSON object)"
 UNKNOWN = "not a session of clew, Claude Code or another known program"
 PROMPTS = "only a list of prompts, without the responses; import the program's session files"
@@ -396,7 +396,7 @@ def _write(
         for trouble in log.close().troubles:
             raise OSError(str(trouble))
         if not is_there(recorder.transcript):
-            raise SessionError("the file contains no message")
+            raise SessionError(EMPTY)
         place = SessionPlace(session_id=session_id, project_dir=Path(staging))
         restored_count = origin.count if origin else 0
         return _settle(place, folder, converted, restored=restored_count, replaced=replaced)
