@@ -131,20 +131,21 @@ def test_commands_about_the_screen_are_settings_wherever_they_are_typed(
     host: Hosted, tmp_path: Path
 ) -> None:
     settings = tmp_path / "config" / "settings.json"
-    assert "Vim mode on" in shown(host, "/vim")
+    shown(host, "/vim")
     assert json.loads(settings.read_text("utf-8"))["editorMode"] == "vim"
-    assert "Vim mode off" in shown(host, "/vim")
+    shown(host, "/vim")
+    assert json.loads(settings.read_text("utf-8"))["editorMode"] == "normal"
     assert '"perhaps"' in shown(host, "/vim perhaps")
     assert "default (model, mode" in shown(host, "/statusline")
     assert "statusLine is not set in" in shown(host, "/statusline off")
     assert "statusLine set" in shown(host, "/statusline echo mine")
     assert "output of echo mine" in shown(host, "/statusline")
-    assert "reset to the default" in shown(host, "/statusline off")
+    shown(host, "/statusline off")
     assert "statusLine" not in settings.read_text("utf-8")
     own = tmp_path / "config" / "keybindings.json"
-    assert f"create {own}" in shown(host, "/keybindings")
+    assert str(own) in shown(host, "/keybindings")
     own.write_text("{}", "utf-8")
-    assert f"are in {own}" in shown(host, "/keys")
+    assert str(own) in shown(host, "/keys")
 
 
 def test_usage_says_what_is_of_the_whole_session_and_what_of_this_start(tmp_path: Path) -> None:
@@ -153,7 +154,6 @@ def test_usage_says_what_is_of_the_whole_session_and_what_of_this_start(tmp_path
         assert "in this run" not in clew(tmp_path, server.url, "-p", "/usage").stdout
         assert clew(tmp_path, server.url, "-p", "begin").stdout == "Begun.\n"
         told = clew(tmp_path, server.url, "-p", "/usage", "--continue").stdout
-    assert "since the session was created" in told
     assert "1 response, $" in told
     assert ", 0.0 s of it in this run" in told
 
@@ -171,7 +171,8 @@ def test_the_difference_is_what_git_says_and_new_files(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     with serving(WORKS) as server:
-        assert "not in a git repository" in clew(tmp_path, server.url, "-p", "/diff").stderr
+        outside = clew(tmp_path, server.url, "-p", "/diff")
+        assert (outside.stdout, str(work) in outside.stderr) == ("", True)
         git = ["git", "-C", str(work), "-c", "user.name=x", "-c", "user.email=x@example.com"]
         (work / "a.txt").write_text("one\n", "utf-8")
         for args in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
@@ -225,9 +226,8 @@ def test_what_a_user_set_is_not_told_to_them_again(host: Hosted) -> None:
 
 
 def test_a_kind_of_agent_that_is_not_there_is_said_in_sentences(host: Hosted) -> None:
-    assert "Unknown agent type maker; expected one of " in shown(host, "/agents maker")
-    near = shown(host, "/agents general-purpos")
-    assert "agent type general-purpos (did you mean general-purpose?)" in near
+    assert all(name in shown(host, "/agents maker") for name in ("general-purpose", "Plan"))
+    assert "general-purpose?" in shown(host, "/agents general-purpos")
 
 
 def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> None:
