@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.serve.served import served
 
 PACKAGE = "@anthropic-ai/claude-agent-sdk"
 VERSION = "0.3.330"
-SCRIPT = Path(__file__).with_name("published.mjs")
+SCRIPTS = Path(__file__).parent
 # Installed once for each environment, next to the other published programs.
 FOLDER = Path(sys.prefix) / "published-modules"
 
@@ -35,24 +36,25 @@ async def install_modules() -> Path:
     return modules
 
 
-async def run_scenarios(folder: Path, modules: Path) -> None:
+async def run_scenarios(folder: Path, modules: Path, script: str) -> None:
     """Run the scenarios against a server in this process; their output is this process's."""
     async with served(folder) as server:
+        await server.add_device("phone", "view", "answer", "prompt", "start")
         process = await asyncio.create_subprocess_exec(
-            "node", "--experimental-websocket", str(SCRIPT), server.url, server.token, str(modules)
-        )
+            "node", "--experimental-websocket", str(SCRIPTS / script),
+            server.url, server.token, str(modules),
+        )  # fmt: skip
         assert await process.wait() == 0
 
 
-@requirement("R289")
-@pytest.mark.e2e
-async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) -> None:
+async def observe(tmp_path: Path, script: str) -> dict[str, Any]:
+    """Return what the scenarios of a script observed."""
     modules = await install_modules()
     # Nothing but the server is there: neither module talks to anybody else.
     inside = [sys.executable, "-m", "tests.serve.test_published", str(tmp_path), str(modules)]
     process = await asyncio.create_subprocess_exec(
         "unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
-        *inside,
+        *inside, script,
         stdout=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parents[2],
         env={
@@ -69,7 +71,14 @@ async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) 
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, output.decode()
-    seen = json.loads(output.splitlines()[-1])
+    seen: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return seen
+
+
+@requirement("R289")
+@pytest.mark.e2e
+async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) -> None:
+    seen = await observe(tmp_path, "published.mjs")
     rejected = {"terminal": False, "reason": "oauth_rejected"}
     assert seen.pop("session").startswith("cse_")
     assert set(seen.pop("drops")) <= {"expected_echo"}
@@ -116,5 +125,24 @@ async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) 
     }
 
 
+@pytest.mark.e2e
+async def test_published_modules_lose_and_repeat_nothing_on_a_bad_network(tmp_path: Path) -> None:
+    assert await observe(tmp_path, "unreliable.mjs") == {
+        "got": [
+            "begun", "lost", "repeated", "first", "second", "third", "after the cut",
+            "after the refusal",
+        ],
+        "inbound": ["twice", "in the gap"],
+        "answers": ["allow"],
+        "askedAgain": False,
+        "many": [300, True],
+        "beats": True,
+        "revokedWorker": 401,
+        "revokedViewer": 401,
+        "afterAll": 1,
+        "wrongEpoch": 4090,
+    }  # fmt: skip
+
+
 if __name__ == "__main__":
-    asyncio.run(run_scenarios(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(run_scenarios(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
