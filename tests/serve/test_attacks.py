@@ -226,3 +226,48 @@ async def test_only_the_proxy_names_users(tmp_path: Path) -> None:
     elsewhere = {"users": users, "proxies": ["10.0.0.1"]}
     async with served(tmp_path / "elsewhere", about=elsewhere) as server:
         assert (await server.ask("GET", "/v1/code/sessions", **ada))[0] == 401
+
+
+# Requests that a proxy in front of the server may read in another way. `HEAD` has a valid token.
+SMUGGLED = {
+    "two kinds of length": (
+        "POST /v1/code/sessions HTTP/1.1\r\nHEADContent-Length: 4\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/devices HTTP/1.1\r\nHEAD\r\n"
+    ),
+    "two lengths": (
+        "POST /v1/code/sessions HTTP/1.1\r\nHEADContent-Length: 2\r\nContent-Length: 0\r\n\r\n{}"
+    ),
+    "a signed length": "POST /v1/code/sessions HTTP/1.1\r\nHEADContent-Length: +2\r\n\r\n{}",
+    "an unknown encoding": (
+        "POST /v1/code/sessions HTTP/1.1\r\nHEADTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"
+    ),
+    "a space before the colon": (
+        "POST /v1/code/sessions HTTP/1.1\r\nHEADContent-Length : 2\r\n\r\n{}"
+    ),
+    "a negative chunk": (
+        "POST /v1/code/sessions HTTP/1.1\r\nHEADTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n"
+    ),
+    "two hosts": "GET /v1/devices HTTP/1.1\r\nHEADHost: evil.example\r\n\r\n",
+    "a bare line end": "GET /v1/devices HTTP/1.1\r\nHEADX: b\nHost: evil.example\r\n\r\n",
+    "a NUL": "GET /v1/devices HTTP/1.1\r\nHEADX: \0\r\n\r\n",
+    "two tokens": "GET /v1/devices HTTP/1.1\r\nHEADAuthorization: Bearer other\r\n\r\n",
+    "two users": "GET /v1/devices HTTP/1.1\r\nHEADX-User: ada\r\nX-User: eve\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", SMUGGLED)
+async def test_a_request_with_two_readings_is_refused_and_ends_its_connection(
+    tmp_path: Path, name: str
+) -> None:
+    users = ProxyUsers(header="x-user", scopes=frozenset({"view"}))
+    async with served(tmp_path, about={"users": users}) as server:
+        address = server.url.removeprefix("http://")
+        head = f"Host: {address}\r\nAuthorization: Bearer {server.token}\r\n"
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(SMUGGLED[name].replace("HEAD", head).encode())
+        async with asyncio.timeout(20):
+            response = await reader.read()
+        writer.close()
+        assert response.startswith(b"HTTP/1.1 400 ")
+        assert response.count(b"HTTP/1.1 ") == 1

@@ -6,10 +6,11 @@ The server sets no cookie and sends no CORS header.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from starlette.datastructures import Headers
 
 from clew.serve.log import RefusedError, hash_secret
 
@@ -48,6 +49,19 @@ def check_origin(headers: Mapping[str, str], hosts: frozenset[str]) -> None:
     origin = headers.get("origin")
     if origin is not None and (urlsplit(origin).hostname or "").lower() not in hosts:
         raise RefusedError(403, "foreign_origin", f"requests from {origin!r} are not allowed")
+
+
+def check_single(headers: Headers, names: Iterable[str]) -> None:
+    """Refuse a request that a proxy could read in another way than this server does.
+
+    A request with two lengths could contain a second one, which no proxy has checked.
+    """
+    if "content-length" in headers and "transfer-encoding" in headers:
+        message = "content-length and transfer-encoding must not be sent together"
+        raise RefusedError(400, "ambiguous_request", message)
+    for name in names:
+        if len(headers.getlist(name)) > 1:
+            raise RefusedError(400, "ambiguous_request", f"{name} must be sent only once")
 
 
 class ProxyUsers(Struct, frozen=True, kw_only=True):

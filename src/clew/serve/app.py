@@ -30,6 +30,7 @@ from clew.serve.access import (
     ProxyUsers,
     bearer_of,
     check_origin,
+    check_single,
 )
 from clew.serve.database import Database, Transaction
 from clew.serve.devices import Device
@@ -81,6 +82,8 @@ class SessionServer:
         self._database = database
         self._shelf = shelf
         self._users = users
+        # Headers that decide who sent a request.
+        self._single = ("authorization", "origin", *([users.header] if users else ()))
         self._proxies = frozenset(proxies)
         self._rates = DeviceRates() if rates is None else rates
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -144,6 +147,7 @@ class SessionServer:
 
         async def handle(request: Request) -> Response:
             try:
+                check_single(request.headers, self._single)
                 check_origin(request.headers, self._hosts)
                 return await handler(request)
             except RefusedError as error:

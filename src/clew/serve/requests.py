@@ -21,6 +21,8 @@ BODY_S = 60.0
 def refuse(error: RefusedError) -> Response:
     body = {"type": error.reason, "reason": error.reason, "message": str(error)} | error.about
     headers = {"x-ccr-conflict-reason": error.reason} if error.status == 409 else {}
+    if error.reason == "ambiguous_request":
+        headers["connection"] = "close"  # What follows may not be a request.
     if error.status == 429:
         headers["retry-after"] = "60"
     return JSONResponse({"error": body} | error.about, status_code=error.status, headers=headers)
