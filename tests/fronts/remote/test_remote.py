@@ -99,6 +99,25 @@ def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path)
         assert states(yard)[-1] == "refused"
 
 
+def test_a_growing_answer_leaves_nothing_in_the_queue(tmp_path: Path) -> None:
+    slow = {"text": "word " * 400, "delta_chars": 8, "send": {"bytes_per_s": 30_000}}
+    answers = {"scenario": 1, "answers": [{"text": "Yes."}, slow]}
+    with serving(answers) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker()
+        viewer = yard.viewer()
+        viewer.type("begin")
+        viewer.result()
+        viewer.type("and now in full")
+        viewer.event(lambda p: p["type"] == "stream_event")
+        viewer.result()
+        [queue] = (tmp_path / "config" / "clew").glob(f"**/{yard.session}.jsonl")
+        lines = queue.read_bytes().splitlines()
+        assert b'{"sent":0}' not in lines
+        # Frames that follow each other at once share a request.
+        frames = sum(line.startswith(b'{"frame":') for line in lines)
+        assert sum(line.startswith(b'{"sent":') for line in lines) < frames
+
+
 def test_a_session_goes_on_at_another_machine_with_the_same_prefix(tmp_path: Path) -> None:
     answer = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
     with serving(answer) as model, Yard(tmp_path, model.url) as yard:
