@@ -32,6 +32,9 @@ class Hooks:
         said = self._said.get(event, NOTHING)
         return said if isinstance(said, HookOutcome) else said(fields)
 
+    def hears(self, event: str) -> bool:
+        return event in self._said
+
     async def waiting(self, emit: Any, /) -> HookOutcome:
         late, self._late = self._late, NOTHING
         return late

@@ -78,6 +78,9 @@ class NoHooks:
     ) -> HookOutcome:
         return NOTHING
 
+    def hears(self, _event: str) -> bool:
+        return False
+
     async def waiting(self, _emit: Emit, /) -> HookOutcome:
         return NOTHING
 

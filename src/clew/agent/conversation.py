@@ -150,7 +150,7 @@ class Conversation:
         turn = self._prompted(prompt, text, emit, said_by, uuid, context)
         ended = await self._run(turn, emit, title=title_of(prompt))
         if ended.reason == "aborted_streaming" and self._deps.story.said == before:
-            # Interrupted before the prompt was recorded, for example during a hook.
+            # Interrupted before the prompt was recorded.
             await self.keep_interrupted(prompt, emit, said_by=said_by, uuid=uuid, context=context)
         return ended
 
@@ -233,7 +233,13 @@ class Conversation:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> None:
-        """Record a prompt that was interrupted before it was sent."""
+        """Record a prompt that was interrupted before it was sent.
+
+        If there are hooks that could still have blocked it, it is not recorded, because the next
+        request would send it.
+        """
+        if any(self._deps.hooks.hears(event) for event in ("SessionStart", "UserPromptSubmit")):
+            return
         clock = self._deps.clock
         mark = factories.make_interruption(uuid=clock.new_id(), at=clock.now(), for_tool_use=False)
         await self.keep(prompt, emit, said_by=said_by, uuid=uuid, context=[*context, mark])

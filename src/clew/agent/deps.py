@@ -209,6 +209,10 @@ class Hooks(Protocol):
         """
         ...
 
+    def hears(self, event: str) -> bool:
+        """Return whether any hook is configured for an event."""
+        ...
+
     async def waiting(self, emit: Emit, /) -> HookOutcome:
         """Return the outcome of asynchronous hooks.
 

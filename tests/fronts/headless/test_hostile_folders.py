@@ -149,7 +149,16 @@ def test_who_pipes_in_without_an_end_is_told_so(tmp_path: Path) -> None:
     assert b"the prompt exceeds 16,777,216 characters" in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("-p", "go"), ("sessions", "list")])
+def test_a_closed_input_is_an_input_without_a_prompt(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&-', "bash", *command()],
+        cwd=tmp_path, env=environment(tmp_path, ""), capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"needs a prompt as an argument" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("-p", "go"), ("sessions", "list")])
 def test_a_closed_input_says_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     with serving(ANY, strict=True) as server:
         done = subprocess.run(

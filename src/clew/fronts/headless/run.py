@@ -98,7 +98,10 @@ def whole_prompt(options: Options) -> Raw:
         )
     piped = piped.rstrip("\n")
     if not (prompt.strip() or piped.strip()):
-        raise CommandLineError("--print needs a prompt as an argument or on standard input")
+        raise CommandLineError(
+            "with --print or without a terminal, clew needs a prompt as an argument or on standard "
+            "input"
+        )
     if prompt:
         return Raw(text=prompt, more=piped, takes_notes=not piped)
     # Piped input may be a slash command, but never a shell command, because its source is unknown.

@@ -89,6 +89,9 @@ class AgentHooks:
             return hook_input
         return hook_input | {"file_path": os.path.normpath(Path(self._where(), path))}
 
+    def hears(self, event: str) -> bool:
+        return event not in NOT_ITS_OWN and self._is_heard and self._hooks.hears(event)
+
     async def waiting(self, _: Emit, /) -> HookOutcome:
         """Return nothing, because the output of background hooks goes to the session."""
         return NOTHING
