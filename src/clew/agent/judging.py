@@ -13,9 +13,10 @@ from clew.agent.story import Story
 from clew.agent.tools.base import AskModel
 from clew.permissions.decision import Decision, Finding, NeedsReview, make_decision
 from clew.permissions.in_session import SessionRules
-from clew.permissions.modes import apply_mode
+from clew.permissions.modes import apply_mode, apply_review
 from clew.permissions.provenance import Provenance
 from clew.permissions.request import Mode
+from clew.system.config.layers import OF_THE_FOLDER
 from clew.system.config.settings import read_text
 
 if TYPE_CHECKING:
@@ -83,7 +84,15 @@ class Judging:
         return make_decision([apply_mode(self._mode(), finding)])
 
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
-        """Return the reviewer's decision on a call (mode auto)."""
+        """Return the reviewer's decision on a call (mode auto).
+
+        The reviewer depends on the main model, so the user decides if an untrusted folder chose it.
+        """
+        if self._may_review_itself():
+            why = "the settings of this folder, which is not trusted, choose the model"
+            return Reviewed(
+                decision=apply_review(needed, None, why), record={"verdict": "none", "why": why}
+            )
         if self._reviewer is None:
             from clew.agent.reviewer import Reviewer
 
@@ -95,6 +104,16 @@ class Judging:
                 secrets=self._secrets,
             )
         return await self._reviewer(call, needed)
+
+    def _may_review_itself(self) -> bool:
+        standing = self._rules.standing
+        return (
+            not standing.is_trusted
+            and self._model() == SMALL
+            and any(
+                "model" in layer.data for layer in standing.layers if layer.scope in OF_THE_FOLDER
+            )
+        )
 
     def _model(self) -> str:
         return read_text(self._rules.standing.settings, "permissions.reviewer") or SMALL

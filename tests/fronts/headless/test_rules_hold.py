@@ -100,11 +100,11 @@ def test_the_settings_variables_reach_the_session_and_its_programs(tmp_path: Pat
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-@pytest.mark.parametrize("name", ["smallModel", "model", "models", "fallbackModel"])
+@pytest.mark.parametrize("name", ["smallModel", "models", "fallbackModel"])
 def test_only_a_trusted_folder_chooses_the_model_that_answers_or_reviews(
     tmp_path: Path, name: str, trusted: bool
 ) -> None:
-    """The small model is the reviewer in mode auto; in some services it is the main model."""
+    """The small model is the reviewer in mode auto."""
     chosen = {"opus": {"prices": {"input": 0, "output": 0}}} if name == "models" else "opus"
     settings(tmp_path, {name: chosen}, of="work/.claude")
     if trusted:
@@ -116,9 +116,27 @@ def test_only_a_trusted_folder_chooses_the_model_that_answers_or_reviews(
         done = clew(tmp_path, server.url, "-p", "go", "--permission-mode", "auto")
         asked, reviewed, *_ = [request.body["model"] for request in server.requests]
     assert done.returncode == 0, done.stderr
-    assert ("opus" in asked) is (trusted and name == "model")
+    assert "opus" not in asked
     assert ("opus" in reviewed) is (trusted and name == "smallModel")
     assert (f"{name}: ignored because the folder is not trusted" in done.stderr) is not trusted
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_the_model_that_an_untrusted_folder_chose_reviews_nothing(
+    tmp_path: Path, trusted: bool
+) -> None:
+    settings(tmp_path, {"model": "opus"}, of="work/.claude")
+    if trusted:
+        trust(tmp_path)
+    make = {"content": [{"tool": "Bash", "input": {"command": "touch made"}}]}
+    safe = {"text": '{"verdict": "safe", "why": "fine"}'}
+    answers = [make, safe, {"text": "Done.", "times": "always"}]
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--permission-mode", "auto")
+        assert "opus" in server.requests[0].body["model"]
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "made").exists() is trusted
+    assert ("choose the model" in done.stderr) is not trusted
 
 
 @pytest.mark.parametrize("own", ["plan", "dontAsk"])

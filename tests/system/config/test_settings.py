@@ -288,10 +288,9 @@ HOSTILE = {
 @pytest.mark.parametrize("scope", ["project", "local"])
 def test_what_an_untrusted_folder_would_execute_is_inert(scope: Scope) -> None:
     layers, inert = select_active([layer(scope, HOSTILE)], trusted=False)
-    assert merge(layers) == {"permissions": {"deny": ["Read(.env)"]}}
+    assert merge(layers) == {"model": "m", "permissions": {"deny": ["Read(.env)"]}}
     assert {join_path(i.path) for i in inert} == {
         "env",
-        "model",
         "apiKeyHelper",
         "hooks",
         "mcpServers",
@@ -351,8 +350,8 @@ def test_the_keys_are_named_once_and_near_names_are_found() -> None:
 def test_what_is_not_there_cannot_be_dropped_and_says_nothing() -> None:
     assert without({"a": [1]}, [("b",)]) == {"a": [1]}
     assert find_origins([layer("user", {"model": "x"})], ("verbose",)) == []
-    layers, inert = select_active([layer("project", {"language": "x"})], trusted=False)
-    assert (merge(layers), inert) == ({"language": "x"}, [])
+    layers, inert = select_active([layer("project", {"model": "x"})], trusted=False)
+    assert (merge(layers), inert) == ({"model": "x"}, [])
 
 
 def test_value_at_walks_objects_and_arrays_only() -> None:

@@ -8,11 +8,12 @@ from clew.system.config.layers import Layer, Scope, find_value, merge, select_ac
 from clew.system.config.settings import BY_NAME, KEYS, SettingKey, check
 
 # Why a folder that is not trusted may set a key. Nothing here starts a program, sends anything to
-# another service, chooses a model, or decides what runs without asking.
+# another service, or decides what runs without asking.
 HARMLESS = {
     "$schema": "read by editors only",
     "apiVersion": "a header for the user's own service",
     "cacheDiagnostics": "a field of requests to the user's own service",
+    "model": "costs only; while a folder's own applies, the reviewer of mode auto does not",
     "effortLevel": "costs only; maxEffortLevel and maxBudgetUsd bound it",
     "alwaysThinkingEnabled": "costs only",
     "maxThinkingTokens": "costs only",
@@ -38,6 +39,8 @@ HARMLESS = {
     "lspDetection": "servers start in trusted folders only",
     "disabledMcpjsonServers": "restricts; lists are combined",
     "deniedMcpServers": "restricts; lists are combined",
+    "availableModels": "costs only; a managed list takes precedence",
+    "disableSkillShellExecution": "restricts; on if any file sets it",
     "toolTimeouts": "ends calls earlier or later",
     "disableAutoMode": "restricts; it has one value",
     "permissions": "its members have rows of their own",

@@ -47,8 +47,8 @@ CHANNELS = (
 class SettingKey(Struct, frozen=True, kw_only=True):
     """One known key: its dotted name, its type, and a one-line description.
 
-    `executes`: the value can start programs, extend what runs without asking, or choose the model,
-    which also reviews calls, so the files in a project may not set it before the folder is trusted.
+    `executes`: the value can start programs, extend what runs without asking, or choose who reviews
+    calls, so the files in a project may not set it before the folder is trusted.
     `strictness`: the values from strict to loose; of an untrusted folder, only one that is stricter
     than the user's counts.
     """
@@ -82,7 +82,7 @@ def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
 # fmt: off
 KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
-    key("model", STRING, "Model ID or alias", executes=True),
+    key("model", STRING, "Model ID or alias"),
     key("models", OBJECT, "Custom models and their properties", executes=True),
     key("smallModel", STRING, "Model for small side tasks", executes=True),
     key("services", OBJECT, "Custom services and their properties", executes=True),
