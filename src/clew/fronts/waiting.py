@@ -6,8 +6,12 @@ is withdrawn or finished, even across runs.
 
 from typing import Any
 
+from clew.core.json_object import object_of
 from clew.record.transcript.agents import Letter, find_unheard
 from clew.session.session import Session
+
+# `via` in the origin of a viewer's prompt.
+REMOTE = "remote"
 
 
 class WaitingMessages:
@@ -23,9 +27,15 @@ class WaitingMessages:
 
     def _find_left(self) -> list[Letter]:
         try:
-            return find_unheard(self._recorder.transcript, self._recorder.paths.home)
+            letters = find_unheard(self._recorder.transcript, self._recorder.paths.home)
         except OSError:
             return []  # a session that exists only in a store or as a copy has no file here
+        # A viewer's prompt that no turn received is still at the server, which sends it again.
+        return [
+            letter
+            for letter in letters
+            if object_of(letter.about.get("origin")).get("via") != REMOTE
+        ]
 
     def add(self, uuid: str, content: Any) -> None:
         """Record a message. A message that is shown as waiting survives a crash."""

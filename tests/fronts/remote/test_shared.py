@@ -33,7 +33,7 @@ def until(holds: Callable[[], Any], within_s: float = 30) -> None:
 
 def send(yard: Yard, payload: Json) -> Json:
     """Send a viewer's frame as it is, and return what became of it."""
-    body = {"events": [{"payload": payload | {"uuid": str(uuid.uuid4())}}]}
+    body = {"events": [{"payload": {"uuid": str(uuid.uuid4())} | payload}]}
     request = urllib.request.Request(
         f"{yard.url}/v1/code/sessions/{yard.session}/events",
         data=json.dumps(body).encode(),
@@ -118,6 +118,38 @@ def test_a_session_on_a_screen_is_shared_with_viewers(tmp_path: Path) -> None:
         assert states == ["made", "lost", "resumed", "closed", "made", "closed"]
         prompts = [e for e in yard.entries() if e["type"] == "user" and e.get("origin")]
         assert [e["origin"].get("device") for e in prompts] == [None, "owner", None]
+
+
+def test_a_waiting_prompt_of_a_viewer_is_done_once_after_a_crash(tmp_path: Path) -> None:
+    plan = calls(("Bash", {"command": "touch made"}))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        env = environ_of(yard)
+        with OnScreen(tmp_path, model.url, "--remote", env=env, columns=110, rows=40) as screen:
+            screen.expect("follow it with")
+            yard.session = re.findall(r"session (\S+) at", screen.text)[-1]
+            screen.type("make a file\r")
+            screen.expect("touch made")
+            name = str(uuid.uuid4())
+            message = {"role": "user", "content": "paint it blue"}
+            send(yard, {"type": "user", "message": message, "uuid": name})
+            screen.expect("for the next step: paint it blue")
+            until(lambda: [e for e in yard.entries() if e.get("messageUuid") == name])
+            screen.child.kill()
+            screen.child.wait()
+        viewer = yard.viewer()
+        resumed = ("--remote", "--resume", yard.session)
+        with OnScreen(tmp_path, model.url, *resumed, env=env, columns=110, rows=40) as screen:
+            screen.expect("Remote: owner sent a prompt")
+            viewer.result()
+            screen.expect_rest()
+            assert "Not sent before" not in screen.text
+            # Nothing is in the prompt that the user could send a second time.
+            screen.type("\r")
+            screen.settle()
+            screen.type("\x04")
+            assert screen.end() == 0
+        told = [e for e in yard.entries() if e["type"] == "user" and "paint it blue" in str(e)]
+        assert [entry["uuid"] for entry in told] == [name]
 
 
 @requirement("R278")

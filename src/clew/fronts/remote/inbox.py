@@ -19,6 +19,7 @@ from clew.fronts.remote.keys import read_paired
 from clew.fronts.remote.outbox import Outbox
 from clew.fronts.remote.sealed import open_frame
 from clew.fronts.remote.signing import is_signed
+from clew.fronts.waiting import REMOTE
 from clew.record.stores.sealing import Sealer, SealError
 from clew.system.clock import get_timestamp, make_id
 from clew.system.config.settings import read_text
@@ -167,7 +168,7 @@ class ViewerInbox:
             Said(
                 content=said.content,
                 uuid=known,
-                origin={"kind": "human", "via": "remote", "device": sender},
+                origin={"kind": "human", "via": REMOTE, "device": sender},
                 # Slash commands and file mentions in it are plain text.
                 is_verbatim=True,
             )
