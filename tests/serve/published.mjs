@@ -256,5 +256,26 @@ try { for await (const _ of view(seen.session, once(), {}, { token: "wrong" }));
   catch (e) { seen.socketWrong = /1008/.test(e.message); }
   handle.close();
 }
+// 33: a viewer without `canUseTool` leaves the question to the other one
+{
+  const session = await bridge.createCodeSession(url, token, "mute", 9000);
+  const failed = deferred(), allowed = deferred(), heard = [];
+  const { handle } = await attach(session, {
+    answer: (h, r) => {
+      heard.push(r.response.subtype);
+      (r.response.subtype === "error" ? failed : allowed).resolve();
+    },
+  });
+  const mute = view(session, once());
+  const other = view(session, once(), { canUseTool: async (name, input) => {
+    await failed.promise;
+    return { behavior: "allow", updatedInput: input };
+  } });
+  for (const viewer of [mute, other]) (async () => { for await (const _ of viewer); })().catch(() => {});
+  handle.sendControlRequest(ask("q5"));
+  await allowed.promise;
+  seen.mute = heard;
+  handle.close();
+}
 process.stdout.write(JSON.stringify(seen) + "\n");
 process.exit(0);

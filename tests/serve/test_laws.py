@@ -164,6 +164,17 @@ class Sessions(RuleBasedStateMachine):
                 assert not stored.answered_by
                 self.answers.setdefault(request, by)
 
+    @precondition(lambda self: self.asked)
+    @rule(which=st.integers(0, 9))
+    def fail(self, which: int) -> None:
+        """A viewer that can't answer closes no question."""
+        request = self.asked[which % len(self.asked)]
+        event = SentEvent(
+            id=self.next_id(), kind="control_response", body=b"{}", answers=request, is_failure=True
+        )
+        stored = self.sends("client", event, "eve")
+        assert stored.answered_by == self.answers.get(request, "")
+
     @rule(which=st.integers(0, 1), limit=st.integers(1, 5))
     def read(self, which: int, limit: int) -> None:
         """A viewer that was away asks for what came after its number."""

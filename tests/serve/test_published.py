@@ -122,6 +122,7 @@ async def test_published_workers_and_viewers_meet_at_the_server(tmp_path: Path) 
         "socket": ["over the socket", "allow"],
         "socketLate": ["user", "assistant", "result"],
         "socketWrong": True,
+        "mute": ["error", "success"],
     }
 
 

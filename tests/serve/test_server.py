@@ -32,6 +32,11 @@ def answer_to(request: str, name: str) -> dict[str, object]:
     return {"type": "control_response", "uuid": name, "response": response}
 
 
+def failure_of(request: str, name: str) -> dict[str, object]:
+    response = {"subtype": "error", "request_id": request, "error": "no callback"}
+    return {"type": "control_response", "uuid": name, "response": response}
+
+
 async def status_by_name(server: Served, host: str, path: str) -> int:
     """Return the status for a request that addresses the server by another name (DNS rebinding)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.split(":")[-1]))
@@ -89,6 +94,31 @@ async def test_the_first_answer_wins_and_the_second_learns_whose_it_was(tmp_path
         # A viewer that joins later is not asked again.
         [seen] = await server.frames(f"{CODE}/events/stream", 1)
         assert seen["sequence_num"] == 2
+
+
+async def test_a_viewer_that_cannot_answer_leaves_the_question_to_others(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        token, epoch = await begin(server)
+        await server.add_device("mute", "view", "answer")
+        upload = {"worker_epoch": epoch, "events": [{"payload": QUESTION}]}
+        await server.ask("POST", f"{CODE}/worker/events", upload, token=token)
+
+        async def send(frame: dict[str, object], by: str) -> object:
+            body = {"events": [{"payload": frame}]}
+            _, said = await server.ask("POST", f"{CODE}/events", body, token=by)
+            return said["results"][0].get("answered_by")
+
+        assert await send(failure_of("q1", "f1"), "mute") is None
+        assert await send(failure_of("q2", "f2"), "mute") == "no such question"
+        # A viewer that comes now is asked, and its answer counts.
+        [seen] = await server.frames(f"{CODE}/events/stream", 1)
+        assert seen["payload"]["uuid"] == "c1"
+        assert await send(answer_to("q1", "a1"), server.token) is None
+        assert await send(failure_of("q1", "f3"), "mute") == "owner-token"
+        inbound = await server.frames(
+            f"{CODE}/worker/events/stream", 2, authorization=f"Bearer {token}"
+        )
+        assert [frame["payload"]["uuid"] for frame in inbound] == ["f1", "a1"]
 
 
 @requirement("R289")

@@ -43,7 +43,7 @@ def sent_event(payload: Json) -> SentEvent:
         raise RefusedError(400, "invalid_request", "a payload must have a type")
     name = payload.get("uuid")
     event_id = name if isinstance(name, str) and NAME.fullmatch(name) else str(uuid.uuid4())
-    asks = answers = ""
+    asks, answers, is_failure = "", "", False
     request_id = payload.get("request_id")
     if kind == "control_request" and isinstance(request_id, str):
         request = payload.get("request")
@@ -53,10 +53,16 @@ def sent_event(payload: Json) -> SentEvent:
         answers = request_id
     elif kind == "control_response":
         response = payload.get("response")
-        answered_id = response.get("request_id") if isinstance(response, dict) else None
-        answers = answered_id if isinstance(answered_id, str) else ""
+        if isinstance(response, dict) and isinstance(response.get("request_id"), str):
+            answers = response["request_id"]
+            is_failure = response.get("subtype") == "error"
     return SentEvent(
-        id=event_id, kind=kind, body=msgspec.json.encode(payload), asks=asks, answers=answers
+        id=event_id,
+        kind=kind,
+        body=msgspec.json.encode(payload),
+        asks=asks,
+        answers=answers,
+        is_failure=is_failure,
     )
 
 

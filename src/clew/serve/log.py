@@ -53,13 +53,17 @@ class LoggedEvent(Struct, frozen=True, kw_only=True):
 
 
 class SentEvent(Struct, frozen=True, kw_only=True):
-    """A frame to store. `request` is the ID of the question that it asks, answers or withdraws."""
+    """A frame to store. `asks` or `answers` is the ID of the question that it asks or closes.
+
+    With `is_failure`, its viewer can't answer, and the question stays open for the others.
+    """
 
     id: str
     kind: str
     body: bytes
     asks: str = ""
     answers: str = ""
+    is_failure: bool = False
 
 
 class StoredEvent(Struct, frozen=True, kw_only=True):
@@ -331,7 +335,7 @@ def answer(
 ) -> str:
     """Record the answer to a worker's question, or its withdrawal.
 
-    Return the device that answered first, or an empty string if this is the first answer.
+    Return the device that answered first, or an empty string if the question was still open.
     """
     rows = transaction.run(
         "SELECT answer, answered_by FROM question WHERE session=? AND request=?",
@@ -343,6 +347,8 @@ def answer(
         return "" if source == "worker" else "no such question"
     if rows[0][0]:
         return "" if source == "worker" else str(rows[0][1])
+    if event.is_failure:
+        return ""
     transaction.run(
         "UPDATE question SET answer=?, answered_by=?, answered_at=? WHERE session=? AND request=?",
         event.id,

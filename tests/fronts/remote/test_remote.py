@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clew.testing.server import serving
 from tests.fronts.headless.test_rules_hold import calls
+from tests.fronts.remote.test_shared import send
 from tests.fronts.remote.yard import Json, Watching, Yard
 from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
@@ -97,6 +98,33 @@ def test_a_viewer_prompts_and_answers_and_the_transcript_says_so(tmp_path: Path)
         viewer.type("is anybody there?")
         assert worker.end() == 1
         assert states(yard)[-1] == "refused"
+
+
+def test_a_viewer_that_cannot_answer_leaves_the_question_open(tmp_path: Path) -> None:
+    plan = calls(("Bash", {"command": "touch made"}))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker()
+        viewer = yard.viewer()
+        viewer.type("please make a file")
+        request_id = viewer.question()["request_id"]
+        # As the published module does without a `canUseTool`.
+        failure = {"subtype": "error", "request_id": request_id, "error": "no callback" * 99}
+        send(yard, {"type": "control_response", "response": failure})
+        # Neither the viewer that was asked nor one that comes now has lost the question.
+        late = yard.viewer()
+        assert late.question()["request_id"] == request_id
+        viewer.event(lambda payload: payload["type"] == "control_response")
+        viewer.type("y")
+        assert viewer.result()["subtype"] == "success"
+        assert (yard.work / "made").exists()
+        # It is too late to fail now.
+        late.event(lambda payload: payload["type"] == "result")
+        assert send(yard, {"type": "control_response", "response": failure})["answered_by"]
+        first, second = [act["content"] for act in acts(yard.entries())]
+        assert first.startswith("Remote: owner could not answer Bash (no callback")
+        assert first.endswith("the question is still open")
+        assert len(first) < 300
+        assert second == "Remote: owner answered Bash: allow"
 
 
 def test_a_growing_answer_leaves_nothing_in_the_queue(tmp_path: Path) -> None:

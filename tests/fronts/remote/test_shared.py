@@ -120,6 +120,28 @@ def test_a_session_on_a_screen_is_shared_with_viewers(tmp_path: Path) -> None:
         assert [e["origin"].get("device") for e in prompts] == [None, "owner", None]
 
 
+def test_a_viewer_that_cannot_answer_leaves_the_question_on_the_screen(tmp_path: Path) -> None:
+    plan = calls(*(("Bash", {"command": f"touch made-{n}"}) for n in range(2)))
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        env = environ_of(yard)
+        with OnScreen(tmp_path, model.url, "--remote", env=env, columns=110, rows=40) as screen:
+            screen.expect("follow it with")
+            yard.session = re.findall(r"session (\S+) at", screen.text)[-1]
+            viewer = yard.viewer()
+            viewer.type("make two files")
+            answers = [lambda: viewer.type("y"), lambda: screen.type("y")]
+            for number, answer in enumerate(answers):
+                request_id = viewer.question()["request_id"]
+                screen.expect(f"touch made-{number}")
+                failure = {"subtype": "error", "request_id": request_id, "error": f"no {number}"}
+                send(yard, {"type": "control_response", "response": failure})
+                screen.expect(f"Remote: owner could not answer Bash (no {number})")
+                viewer.event(lambda payload: payload["type"] == "control_response")
+                answer()
+                until(lambda number=number: (yard.work / f"made-{number}").exists())
+            viewer.result()
+
+
 def test_a_waiting_prompt_of_a_viewer_is_done_once_after_a_crash(tmp_path: Path) -> None:
     plan = calls(("Bash", {"command": "touch made"}))
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:

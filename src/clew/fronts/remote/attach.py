@@ -252,7 +252,8 @@ class RemoteViewer:
             case "control_response":
                 response = object_of(payload.get("response"))
                 answered = str(response.get("request_id"))
-                self._questions.pop(answered, None)
+                if response.get("subtype") != "error":
+                    self._questions.pop(answered, None)
                 if asked := self._asked.pop(answered, ""):
                     self._note(f"{asked}: {response.get('error') or 'done'}")
             case "user" if self.hides_own and payload.get("uuid") in self._own:

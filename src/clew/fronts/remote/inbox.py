@@ -28,6 +28,8 @@ TOO_LATE = "A remote answer arrived too late: its question is no longer open."
 # Requests that only read, and leave no line in the transcript.
 SILENT = frozenset({"initialize", "mcp_status", "get_context_usage"})
 UNNAMED = "it has no UUID"
+# How much of a viewer's error is recorded.
+SHOWN_CHARACTERS = 200
 
 
 class ViewerInbox:
@@ -121,7 +123,10 @@ class ViewerInbox:
                 self._take_prompt(seq, name, said, sender)
             case ControlRequest():
                 self._take_request(seq, said, refusal, sender)
-            case HostAnswer():
+            case HostAnswer() if said.error is not None and not refusal:
+                self._note_failure(said, sender)
+                self._deliver(name, "processed")
+            case HostAnswer() if said.error is None:
                 if refusal:
                     denial = {"behavior": "deny", "message": f"The answer was refused: {refusal}"}
                     payload = wire.make_success(said.request_id, denial)
@@ -143,6 +148,18 @@ class ViewerInbox:
                 self._put(
                     make_notice(self._session_id, f"An invalid remote message was ignored{about}.")
                 )
+
+    def _note_failure(self, said: HostAnswer, sender: str) -> None:
+        """Record that a viewer can't answer a question, which stays open.
+
+        Another viewer or the user at this machine can still answer it.
+        """
+        question = self._outbox.questions.get(said.request_id)
+        if question is not None and self._end.awaits(said.request_id):
+            about = question.get("tool_name") or question.get("subtype")
+            why = (said.error or "")[:SHOWN_CHARACTERS]
+            words = f"could not answer {about} ({why}); the question is still open"
+            self._note_act(sender, words, request_id=said.request_id)
 
     def _note_act(self, sender: str, words: str, **about: str) -> None:
         """Record in the transcript what a viewer did."""

@@ -21,7 +21,7 @@ from clew.core.wire import ControlRequest, HostAnswer, Incoming, Said
 from clew.fronts.drive import Line
 from clew.fronts.headless.controls import answer_control
 from clew.fronts.headless.host_view import HostInput, HostView
-from clew.fronts.headless.permission import ASKED, HostError, HostRequests, describe_question, heed
+from clew.fronts.headless.permission import ASKED, HostRequests, describe_question, heed
 from clew.fronts.headless.session_controls import ControlContext
 from clew.fronts.remote.bridge import SessionBridge
 from clew.fronts.remote.desk import SessionDesk
@@ -118,12 +118,7 @@ class SharedSession(BridgeEnd):
             await asyncio.wait((answer, here, closing), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() or answer.cancelled():
                 return None
-            try:
-                return heed(answer.result(), self._session.rules, self.view.notice)
-            except HostError as error:
-                self._desk.tell(f"A viewer could not answer: {error}")
-            await asyncio.wait((here, closing), return_when=asyncio.FIRST_COMPLETED)
-            return None
+            return heed(answer.result(), self._session.rules, self.view.notice)
         finally:
             closing.cancel()
             if not self._closing.is_set():

@@ -190,7 +190,9 @@ class RemoteTask(DetachedWork):
             case "control_cancel_request", _:
                 self._withdraw(request_id)
             case "control_response", _:
-                self._withdraw(str(object_of(payload.get("response")).get("request_id")))
+                response = object_of(payload.get("response"))
+                if response.get("subtype") != "error":  # Its viewer can't answer; others can.
+                    self._withdraw(str(response.get("request_id")))
             case "system", "worker_shutting_down":
                 return TaskEnding(status="failed", words=GONE)
             case "result", _:

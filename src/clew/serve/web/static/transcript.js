@@ -252,6 +252,7 @@ export class Transcript {
 
 	takeResponse(payload, about) {
 		const response = payload.response ?? {};
+		if (about.source === 'client' && response.subtype === 'error') return; // The question stays open.
 		if (about.source === 'client') {
 			const verdict = response.response ?? {};
 			this.close(response.request_id, verdict.behavior === 'deny' ? 'denied' : 'allowed', about.by, verdict.message);
