@@ -145,15 +145,16 @@ def test_of_flags_that_overlap_one_counts() -> None:
     assert parse(["-d", "api"]).prompt == "api"
 
 
+AGENTS = {"a": {"description": "Looks.", "prompt": "Look."}}
 SAMPLES: dict[str, tuple[Any, Any]] = {
     "bool": (True, True),
     "int | None": (3, 3),
     "str | None": ("x", "x"),
-    "Sequence[str]": (["x", "y"], ("x", "y")),
+    "Sequence[str]": (["Read", "Edit"], ("Read", "Edit")),
     "Sequence[str] | None": ([], ()),
     "Sequence[Literal['user', 'project', 'local']] | None": (["user"], ("user",)),
     "Decimal | float | None": (0.25, Decimal("0.25")),
-    "Mapping[str, Json] | None": ({"a": {}}, {"a": {}}),
+    "Mapping[str, Json] | None": (AGENTS, AGENTS),
     "Mapping[str, Any] | None": (SCHEMA, SCHEMA),
     "Mode | None": ("plan", "plan"),
     "Effort | None": ("low", "low"),

@@ -1,16 +1,21 @@
 """Variables and settings that affect every request: both spellings, and errors are reported."""
 
+from typing import Any
+
 import pytest
 
+from clew.core.catalog.limits import ModelLimits
 from clew.providers.base import Adaptive, ModelRequest, Off, ThinkingBudget
 from clew.providers.preferences import (
     Preferences,
     apply_preferences,
     limit_effort,
+    read_model_limits,
     read_preferences,
 )
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import freeze
+from clew.system.config.layers import Layer, Scope
 
 
 def read(environ: dict[str, str], **settings: object) -> Preferences:
@@ -80,3 +85,34 @@ def test_effort_is_lowered_to_the_highest_one_allowed() -> None:
     assert limit_effort(None, "low") == "low"
     assert limit_effort("low", "high") == "low"
     assert limit_effort(None, "high") is None
+
+
+LISTED = {"availableModels": ["opus", "", 3]}
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ([], ModelLimits()),
+        ([("user", LISTED)], ModelLimits(allowed=("opus",))),
+        ([("user", LISTED), ("local", {"availableModels": ["haiku"]})], ModelLimits(allowed=("haiku",))),
+        ([("user", {"availableModels": "opus"})], ModelLimits()),
+        ([("managed", {"availableModels": "opus"}), ("user", LISTED)], ModelLimits(allowed=())),
+        ([("managed", {"deniedModels": ["opus"]})], ModelLimits(denied=("opus",))),
+        ([("user", {"deniedModels": ["opus"]})], ModelLimits()),
+        ([("managed", {"deniedModels": "opus"}), ("user", LISTED)], ModelLimits(allowed=())),
+        (
+            [("managed", LISTED | {"availableModelsMatch": "exact"})],
+            ModelLimits(allowed=("opus",), is_exact=True, binds_default=True),
+        ),
+        (
+            [("managed", LISTED | {"enforceAvailableModels": True})],
+            ModelLimits(allowed=("opus",), binds_default=True),
+        ),
+    ],
+)  # fmt: skip
+def test_limits_of_models_come_from_the_highest_layer(
+    layers: list[tuple[Scope, dict[str, Any]]], expected: ModelLimits
+) -> None:
+    found = [Layer(scope=scope, data=data, root="/r") for scope, data in layers]
+    assert read_model_limits(found) == expected

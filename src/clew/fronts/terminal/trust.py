@@ -17,7 +17,7 @@ from clew.core.messages.text import format_count
 from clew.fronts.render.rows import join_lines
 from clew.session.session import Session
 from clew.system.config.json_text import join_path
-from clew.system.config.layers import NOT_TRUSTED, Inert, find_value
+from clew.system.config.layers import NOT_STRICTER, NOT_TRUSTED, Inert, find_value
 from clew.system.config.mask import mask, mask_member
 
 # Longer entries are cut, and further entries of a file are counted, so that the list stays readable.
@@ -35,7 +35,7 @@ def list_pending(session: Session) -> list[str]:
     root = standing.places.root
     groups: dict[str, list[str]] = {}
     for inert in standing.inert:
-        if inert.why == NOT_TRUSTED:
+        if inert.why in (NOT_TRUSTED, NOT_STRICTER):
             entries = groups.setdefault(below(inert.layer.file, root), [])
             entries += describe_setting(inert)
     for server in session.parts.mcp.found.held:
