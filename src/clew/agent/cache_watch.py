@@ -1,4 +1,4 @@
-"""Tracks how a conversation's requests use the service's prompt cache, and explains misses.
+"""Tracks how a conversation's requests use the service's prompt cache, and explains cache misses.
 
 Records how the last request began and what it left in the cache. This module only observes and must
 never delay a request.
@@ -36,7 +36,7 @@ class Watch(Protocol):
         ...
 
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
-        """Note the response from `model`. Return why the cache missed, if it did."""
+        """Note the response from `model`. Return why the request missed the cache, if it did."""
         ...
 
 

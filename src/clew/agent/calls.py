@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
     """A tool_use block with its tool and its converted input.
 
-    `given` and `line` belong to exactly this block: a different input requires a new value. Without
-    a tool or with an invalid input, `given` is None and `fault` describes the problem.
+    `given` and `line` belong to exactly this block: for a different input, create another object
+    (see `with_input`). If the tool is missing or the input is invalid, `given` is None and `fault`
+    describes the problem.
     """
 
     block: Json
@@ -60,7 +61,7 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def places(self) -> dict[str, str]:
-        """The real paths of the named files when permissions decided, by their spelling."""
+        """The real path of each named file at the permission decision, by its spelling."""
         return {}
 
     @cached_property
@@ -73,7 +74,7 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_concurrency_safe(self) -> bool:
-        """True if the call may run at the same time as others; an invalid call always may."""
+        """True if the call may run concurrently with other calls; an invalid call always may."""
         if self.tool is None or self.given is None:
             return True
         return self.tool.is_concurrency_safe(self.given)
@@ -117,7 +118,7 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
 
 
 async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
-    """Run a call and return its outcome. Raises only CancelledError."""
+    """Run a call and return its outcome. Raise only CancelledError."""
     tool = call.tool
     if tool is None or call.given is None:
         return call.fault or make_failure(f"{call.name} can't run: it is not bound to a tool")

@@ -1,6 +1,6 @@
 """Charges a response to the ledger and records its cost as a line of the transcript.
 
-The line contains what no entry of the conversation contains: the duration measured with a monotonic
+The line contains data that the conversation's entries lack: the duration measured with a monotonic
 clock, the purpose of the request, and the cost of a withdrawn response.
 """
 

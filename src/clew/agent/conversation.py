@@ -1,7 +1,7 @@
 """A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
 Contains only the running turn and the messages that arrive during it: the history belongs to
-`Story`, and everything else to `Deps`. When this file grows, ask which attribute could move
+`Story`, and everything else to `Deps`. If this file grows, consider which attributes could move
 elsewhere.
 """
 
@@ -88,7 +88,7 @@ KEPT = ("promptSource", "origin", "permissionMode")
 class RecordedInbox(Inbox):
     """An inbox whose messages survive a crash.
 
-    A message has been received once an entry with its UUID is in the transcript.
+    A message is considered received once an entry with its UUID is in the transcript.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -235,8 +235,8 @@ class Conversation:
     ) -> None:
         """Record a prompt that was interrupted before it was sent.
 
-        If there are hooks that could still have blocked it, it is not recorded, because the next
-        request would send it.
+        The prompt is not recorded if a hook could still have blocked it, because the next request
+        would send it.
         """
         if any(self._deps.hooks.hears(event) for event in ("SessionStart", "UserPromptSubmit")):
             return
@@ -304,9 +304,9 @@ class Conversation:
     def note(self, entry: Json, *, after_turn: bool = False) -> None:
         """Record an entry that the model does not see, as soon as no turn runs.
 
-        During a turn, it could separate calls from their results. Before the first prompt, there is
-        no session in which to record it. With `after_turn`, wait until a turn has run, so that
-        merely viewing a session does not change it.
+        During a turn, the entry could separate calls from their results. Before the first prompt,
+        there is no session in which to record it. With `after_turn`, wait until a turn has run, so
+        that merely viewing a session does not change the session.
         """
         self._notes.append(entry)
         if not after_turn and (self._turn is None or self._turn.done()):
@@ -368,7 +368,7 @@ class Conversation:
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """Return how an interrupted turn ended: during tool calls, or in or before a response."""
+        """Return how an interrupted turn ended: in tool calls, or before or during a response."""
         since = self._deps.story.since(before)
         if not since:
             return TurnEnded(reason="aborted_streaming")
@@ -410,7 +410,7 @@ class Conversation:
 
 
 def words_of(prompt: str | Sequence[Json]) -> str:
-    """Return a prompt's text in the form for hooks."""
+    """Return the text of a prompt, as hooks receive it."""
     if isinstance(prompt, str):
         return as_typed(prompt)
     return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

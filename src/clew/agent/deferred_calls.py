@@ -1,6 +1,7 @@
 """Repeats the tool calls that a hook deferred, when the session continues.
 
-The result that reports the deferral is replaced by a new one, unless the hook defers it again.
+The result that reports the deferral is replaced by a new one, unless the hook defers the call
+again.
 """
 
 from clew.agent.deps import Deps, Emit

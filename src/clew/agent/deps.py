@@ -79,7 +79,7 @@ class Toolset(Protocol):
         ...
 
     async def credited(self, call: BoundCall, message_uuid: str) -> BoundCall:
-        """Return a call with the share of the agent's lines in the credit of its commit."""
+        """Return the call; if it commits, the commit's credit states the agent's share of lines."""
         ...
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
@@ -92,8 +92,8 @@ class Toolset(Protocol):
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Return why a call would fail even if approved, judging by the files it works on, or None.
 
-        If `may_look` excludes one of the files, nothing is read and the result is None. If no
-        failure is returned, the user is asked about the call.
+        If `may_look` returns False for one of the files, nothing is read and the result is None. If
+        no failure is returned, the user is asked about the call.
         """
         ...
 
@@ -144,7 +144,7 @@ class Question(Struct, frozen=True, kw_only=True):
     agent: str = ""
     # The editor in which the user can answer too; empty if there is none.
     ide: str = ""
-    # The call is on another machine: neither the rules nor the files of this one concern it.
+    # The call runs on another machine, so the rules and files of this machine don't apply to it.
     is_elsewhere: bool = False
 
     @property
@@ -154,7 +154,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Granted(Struct, frozen=True, kw_only=True):
-    """An approval. If `input` is set, the call is approved with that input instead of its own.
+    """An approval. If `input` is set, it replaces the input of the approved call.
 
     With `is_edited`, the user changed the input, and the model is informed.
     """
@@ -229,7 +229,7 @@ class ConversationCompactor(Protocol):
     """
 
     async def make_sendable(self, deps: "Deps", emit: Emit, /) -> bool:
-        """Compact a resumed history that fits no request, before a request is built from it."""
+        """Compact a resumed history that is too large for a request, before building one."""
         ...
 
     async def make_room(self, deps: "Deps", request: ModelRequest, emit: Emit, /) -> bool:
@@ -266,7 +266,7 @@ class ThoughtReports(Protocol):
         ...
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ from the one rejected with `words`."""
+        """Return whether the next request will differ from the one rejected with this message."""
         ...
 
     def dropped(self, answer: Json) -> list[Repair]:
@@ -330,7 +330,7 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     take_messages: Callable[[], Sequence[Json]]
     # Waits a limited time for what a request depends on; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
-    # Returns what the user should know about that, once.
+    # Returns notices for the user about what it waited for, each once.
     take_notices: Callable[[], tuple[str, ...]] = tuple
     # Returns entries for the model after a round's results: memory files of the folders that it
     # used.
@@ -368,7 +368,7 @@ class TurnSurroundings(Struct, frozen=True, kw_only=True):
     shell_folder: Callable[[], str] = str
     # Returns, between two steps, whether the turn ends here because it will continue elsewhere.
     should_leave: Callable[[], Awaitable[bool]] = stays
-    # Returns the seconds from which on a turn's duration is recorded; None: not at all.
+    # Returns from how many seconds on a turn's duration is recorded; None: never.
     recorded_from_s: Callable[[], float | None] = records_none
     # Returns whether the speed of a turn's responses is recorded.
     records_speed: Callable[[], bool] = lambda: False

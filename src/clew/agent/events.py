@@ -115,7 +115,7 @@ class HookFinished(Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """The outcome, in the words that the protocol uses."""
+        """The outcome in the protocol's terms: `success`, `error` or `cancelled`."""
         if self.ran.is_timeout:
             return "cancelled"
         return "error" if self.ran.trouble or self.ran.exit_code else "success"

@@ -213,7 +213,7 @@ class ToolExecutor:
     def _may_look(self, path: str, place: str | None) -> bool:
         """Return whether a file's content may be revealed without asking.
 
-        `place` is its real path when the call was judged.
+        `place` is the real path that the file had when the call was judged.
         """
         look = BoundCall(block={"name": "Read", "input": {"file_path": path}})
         decision = self._deps.approval.judge(look)
@@ -262,7 +262,7 @@ class ToolExecutor:
     async def _decision(self, call: BoundCall, outcome: Said) -> tuple[Decision, bool]:
         """Return the decision of the rules, and whether the call runs in the read-only sandbox.
 
-        An allowed call becomes a question if it is repeated too often.
+        A call that the rules allow still needs approval if it is repeated too often.
         """
         deps = self._deps
         decision, is_confined = await decide(
@@ -330,9 +330,9 @@ class ToolExecutor:
         return verdict
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
-        """Return the answer of a hook if one answers, otherwise the user's.
+        """Return the answer of a hook if one answers, otherwise the user's answer.
 
-        Notification hooks run if the question waits long.
+        Notification hooks run if the user does not answer for some time.
         """
         outcome = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
         self._take(call, outcome)

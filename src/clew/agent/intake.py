@@ -1,9 +1,9 @@
 """Turns typed or piped input into actions, in the same way for all front ends.
 
 A prompt becomes a message together with the content of the files and resources it mentions. `!line`
-becomes two messages, the command and its output. `# words` is added to the memory file, and `/name`
+becomes two messages, the command and its output. `# text` is added to the memory file, and `/name`
 runs a command. Everything runs through the same tools and rules as the model's calls. By typing a
-line, the user has approved it, but a deny rule still applies. With `--print` no user has approved
+line, the user has approved it, but a deny rule still applies. With `--print`, no user has approved
 anything: a line that would need approval doesn't run, so that a program can pass untrusted text as
 a prompt.
 """
@@ -143,7 +143,7 @@ class Intake:
         )
 
     async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
-        """Handle `raw` and return the action to take. The turn that follows records it.
+        """Handle `raw` and return the action to take. The turn that follows records the input.
 
         `run_command` returns None for an unknown command name; the line may then be meant as a
         prompt.
@@ -323,7 +323,7 @@ class Intake:
         return outcome
 
     async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
-        """Return a turn: the typed line, the text that it expands to, and the mentioned files."""
+        """Return a turn with the typed line, the text it expands to, and the mentioned files."""
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
         text = factories.make_user(

@@ -86,7 +86,8 @@ class Judging:
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
         """Return the reviewer's decision on a call (mode auto).
 
-        The reviewer depends on the main model, so the user decides if an untrusted folder chose it.
+        The reviewer depends on the main model. If an untrusted folder chose that model, the user
+        decides instead.
         """
         if self._may_review_itself():
             why = "the settings of this folder, which is not trusted, choose the model"

@@ -61,7 +61,8 @@ def choose_model(
 ) -> Model:
     """Return the model for this run. `spoke` is the model that the resumed session used.
 
-    The default replaces a model that the settings don't allow, unless the command line names it.
+    If the settings don't allow the wanted model, return the default, or raise UserError if the
+    command line names the model.
     """
     wanted = options.model or spoke or find_wanted_model(options, environment, settings)
     default = DEFAULT_MODEL if service is None else service.default_model
@@ -108,13 +109,13 @@ def make_template(
     )
 
 
-# The model for small work, and the questions that it answers outside the conversation.
+# The model for small tasks, and the questions that it answers outside the conversation.
 
 
 def choose_small_model(
     environment: Environment, settings: Json, service: Service, main: str
 ) -> str:
-    """Return the model for small work in a session with this main model."""
+    """Return the model for small tasks in a session with this main model."""
     wanted = environment.text("small_model") or read_text(settings, "smallModel")
     names = filter(None, (wanted, service.choose_small(main)))
     return next((n for n in names if not service.describe_refusal(n, is_small=True)), main)
@@ -191,7 +192,7 @@ class Speaking:
         return [r for r in rows if r.name != "anthropic" and self._service.can_ask(f"{r.name}/x")]
 
     async def prepare(self, name: str) -> Model:
-        """Return the catalog entry of a model before its first use."""
+        """Prepare a model for its first use and return its catalog entry."""
         return await self._service.prepare(name)
 
     def think(self, thinking: Thinking | None) -> None:
@@ -215,7 +216,7 @@ class Speaking:
 class Switching:
     """Switches the model at the user's request.
 
-    A skill's temporary model does not count as a switch.
+    A skill's temporary model is not treated as a switch.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The models that are available now: those of services with a key, and of local servers.
 
-The list of models is requested from each service, which is free. If a service does not answer,
+Each service is asked for its list of models, which costs nothing. If a service does not answer,
 clew's catalog of its models is used instead.
 """
 

@@ -35,7 +35,7 @@ def word(text: str) -> str:
 
 
 def frame_size(value: object) -> int | None:
-    """Return a host's limit for the length of lines, or None if it gives none."""
+    """Return a host's limit for the length of lines, or None if the host sets no limit."""
     if value is None:
         return None
     if type(value) is not int or value < LEAST_FRAME_BYTES:
@@ -201,7 +201,7 @@ def text(value: Any) -> str | None:
 
 
 def filled(value: Any) -> str | None:
-    """Return a host's text without surrounding whitespace, or None if it is empty or not text."""
+    """Return a host's string without surrounding whitespace; None if empty or not a string."""
     return (value.strip() or None) if isinstance(value, str) else None
 
 
@@ -231,5 +231,5 @@ def answer_schema(value: Any) -> dict[str, Any] | None:
 
 
 def worktree(text: str) -> dict[str, Any]:
-    """Return the beginning of a worktree's record: the name, which is generated later if empty."""
+    """Return the first field of a worktree's record: the name; if empty, it is generated later."""
     return {"worktreeName": text}

@@ -33,7 +33,7 @@ class Flag(Struct, frozen=True):
     """A command-line flag: its spellings and its argument, as `clew --help` shows them.
 
     `-r, --resume [SESSION]` has two spellings and an optional argument. The argument of
-    `--debug[=KINDS]` is never the next word. A flag without an argument is a switch. A switch, or a
+    `--debug[=KINDS]` must follow the `=`. A flag without an argument is a switch. A switch, or a
     flag without its optional argument, sets the option to `value`.
     """
 
@@ -42,7 +42,7 @@ class Flag(Struct, frozen=True):
     read: Callable[[str], Any] = values.word
     choices: tuple[str, ...] = ()
     value: Any = True
-    # Repeated tuples are concatenated; otherwise the last value counts.
+    # Repeated tuples are concatenated; otherwise the last value applies.
     is_repeatable: bool = False
 
 

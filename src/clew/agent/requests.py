@@ -325,7 +325,7 @@ class Requests:
         )
 
     def _fitting(self, story: Story) -> tuple[Projected, RequestVerdict, list[Repair]]:
-        """Return the messages without thinking that the service would reject.
+        """Return the messages, leaving out thinking blocks that the service would reject.
 
         Also return the verdict on the thinking blocks and the repairs to report.
         """
@@ -351,7 +351,7 @@ class Requests:
         return self._target.binding_control and not isinstance(self._template.thinking, Off)
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ from the one rejected with `words`."""
+        """Return whether the next request will differ from the one rejected with this message."""
         return self._thoughts.refused(words, may_control=self._may_control)
 
     def dropped(self, answer: Json) -> list[Repair]:
@@ -367,7 +367,10 @@ class Requests:
 
 
 def edit_messages(edit: PrepareFunction, messages: list[Json]) -> list[Json]:
-    """Return what the program's function makes of the messages."""
+    """Return the messages as the host program's function edits them.
+
+    Raise TypeError if the function does not return a list of messages.
+    """
     try:
         edited: object = edit(messages)
         if not isinstance(edited, list) or not all(isinstance(one, dict) for one in edited):

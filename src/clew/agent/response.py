@@ -191,7 +191,7 @@ class Response:
     async def try_without_media(self, ended: Ended | HeldRequest, tries: int) -> bool:
         """Return whether to retry a request that was rejected because of an image or a document.
 
-        The first retry omits the newest ones, the second omits all.
+        The first retry omits the newest images and documents, and the second omits all of them.
         """
         if not isinstance(ended, GaveUp) or tries > MEDIA_TRIES:
             return False

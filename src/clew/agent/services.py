@@ -1,8 +1,9 @@
-"""Opens a session's services: the first one from variables, keys or this machine, and others.
+"""Opens the services of a session: the main service at the start, the others on first use.
 
-The variables for a single service (`CLEW_BASE_URL`, `CLEW_DIALECT`, `CLAUDE_CODE_USE_BEDROCK` and
-others) select the first one. Without them, it is the first service in the table that has a key, or
-else a server on this machine. Decides nothing about a request.
+The environment variables for a single service (`CLEW_BASE_URL`, `CLEW_DIALECT`,
+`CLAUDE_CODE_USE_BEDROCK` and others) select the main service. Without them, it is the first service
+in the table that has a key, or else a server on this machine. This module makes no decisions about
+requests.
 
 Decision: docs/decisions/332-services.md
 """
@@ -63,7 +64,7 @@ DEFAULT_MODEL = "sonnet"
 LOGIN = "run `clew login` or set ANTHROPIC_API_KEY"
 MODEL_ADVICE = "Choose another model with /model or --model; `clew models` lists them."
 MODEL_OTHERWISE = "Otherwise, choose another model with /model or --model."
-# The protocols, as advice names them.
+# The names of the protocols in advice for the user.
 APIS = {
     "messages": "the Messages API",
     "chat": "chat completions",
@@ -112,8 +113,8 @@ class Service(Struct, frozen=True, kw_only=True):
     def describe_refusal(self, name: str, *, is_small: bool = False) -> str:
         """Return why the settings do not allow a model, or an empty string.
 
-        The default model need not be in the list of allowed ones. Nor does the one for small tasks,
-        if `is_small`.
+        The default model does not have to be in the list of allowed models. With `is_small`, the
+        same applies to the model for small tasks.
         """
         limits = self.model_limits
         exempt = [] if limits.binds_default else [self.default_model]
@@ -150,8 +151,8 @@ class Service(Struct, frozen=True, kw_only=True):
         """Return a warning about what a service did with a request, or an empty string.
 
         The model may have refused tools, or a server on this machine may have cut the first
-        request. Later ones are not checked for that, because servers count cached tokens in
-        different ways.
+        request. Later requests are not checked for cuts, because servers count cached tokens
+        in different ways.
         """
         if self.provider.without_tools:
             name = self.provider.without_tools.pop()
@@ -189,8 +190,8 @@ class Service(Struct, frozen=True, kw_only=True):
     def choose_small(self, main: str) -> str:
         """Return the model for small tasks in a session with this main model.
 
-        It is the main model itself if the service's models are unknown, and for a program's
-        provider.
+        This is the main model itself if the service's models are unknown, or if the host program
+        supplies the provider.
         """
         service, _ = self.catalog.split(main)
         if service:
@@ -411,7 +412,7 @@ async def open_router(
 
 
 def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mapping[str, ServiceRow]:
-    """Return the services, with Anthropic not using the keys of another endpoint."""
+    """Return the services, excluding keys of another endpoint from Anthropic's keys."""
     if endpoint.is_default:
         return rows
     own = rows["anthropic"]
@@ -423,7 +424,7 @@ def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mappi
 async def find_local_home(
     opener: ServiceOpener, rows: Mapping[str, ServiceRow], wanted: str | None
 ) -> ServiceRow | None:
-    """Return the row of a local server that has the wanted model, or any model."""
+    """Return the row of a local server with the wanted model, or any model if none is wanted."""
     from clew.providers.local import find_local_servers, list_usual_servers
 
     for server in await find_local_servers(list_usual_servers(opener.environ.get("OLLAMA_HOST"))):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clew.agent.calls import BoundCall
     from clew.permissions.shell import Simple
 
-# What git says when it creates no commit although it succeeds in a list.
+# Git's messages when it creates no commit, although the command list succeeds.
 NOTHING = ("nothing to commit", "nothing added to commit", "no changes added to commit")
 NO_COMMIT = frozenset({"--amend", "--dry-run", "--help", "-h"})
 # The commands that create a pull request, and the ends of the names of such MCP tools.
@@ -40,7 +40,7 @@ def count_shipped(call: "BoundCall", content: Any) -> Shipped | None:
 
 
 def find_pull_request(content: Any) -> dict[str, Any] | None:
-    """Return the last pull request URL in a result, in wire spelling."""
+    """Return the URL, number and repository of the last pull request in a result, if any."""
     blocks = content if isinstance(content, list) else [{"text": content}]
     output = "\n".join(str(block.get("text")) for block in blocks if isinstance(block, dict))
     matches = [*ADDRESS.finditer(output)]

@@ -130,7 +130,7 @@ class SideQuestions:
 
 
 async def _unheard(_: DriverEvent) -> None:
-    """Ignore the event: only the response counts."""
+    """Ignore the event, because only the complete response is used."""
 
 
 def read_answer(ended: Ended) -> str | Failure:

@@ -22,7 +22,7 @@ from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import with_output
 from clew.providers.request_body import choose_output_limit
 
-# A shorter response would be cut before it says anything, so it is not worth its input.
+# A shorter response would be cut before it says anything, so it is not worth the cost of its input.
 LEAST_OUTPUT_TOKENS = 1_024
 # The factor for the part of a request that the service has not counted yet.
 UNCOUNTED = 1.5
@@ -72,7 +72,7 @@ class SpendingCap:
         return self._spent() >= self.usd
 
     def measure(self, request: ModelRequest, history: History) -> ModelRequest:
-        """Add the highest size that the input of a conversation's request can have."""
+        """Add to a conversation's request the maximum size that its input can have."""
         counts, since, freed = anchored(history)
         if counts is None:
             return request
@@ -87,10 +87,11 @@ class SpendingCap:
         return f"the price of {model} is unknown, so the budget of ${self.usd} does not limit it"
 
     async def hold(self, owner: object, request: ModelRequest) -> ModelRequest | Failure:
-        """Reserve the cost of a request and return the request, with its response limited if
-        necessary. If the budget is not sufficient, wait for the cost of the requests in flight. An
-        earlier reservation of the same owner ends. The price of some models is unknown; their
-        requests are not limited.
+        """Reserve the cost of a request; return the request, its response limited if necessary.
+
+        If the budget is not sufficient, wait until the cost of the requests in flight is known. If
+        it is still not sufficient, return a Failure. An earlier reservation of the same owner ends.
+        Requests to models whose price is unknown are not limited.
         """
         self.release(owner)
         cost = self._find_highest_cost(request)

@@ -1,4 +1,4 @@
-"""Describe in one line what a session loses when it switches to another model.
+"""Describes in one line what a session loses when it switches to another model.
 
 The loss is temporary: the transcript keeps everything that a service attached to its responses, and
 a later request to that service contains it again.
@@ -17,7 +17,10 @@ from clew.core.normalize.target import Target, family_of
 
 
 def describe_switch(history: History, target: Target, model: Model) -> str:
-    """Return what the model will not receive, and its window's use; empty for an empty history."""
+    """Return what the new model will not receive, and how much of its window is in use.
+
+    Return an empty string for an empty history.
+    """
     entries = [history[place] for place in range(find_beginning(history), len(history))]
     if not entries:
         return ""

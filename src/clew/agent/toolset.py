@@ -85,7 +85,7 @@ async def decide(
 # Records what calls change: the state of a file before a call, and its state afterward.
 
 
-# Subcommands of git that bring back contents which the call did not write.
+# Git subcommands that restore content that the call did not write.
 RESTORING = frozenset({
     "bisect", "checkout", "cherry-pick", "clone", "merge", "pull", "read-tree", "rebase", "reset",
     "restore", "revert", "stash", "submodule", "switch", "worktree",
@@ -107,23 +107,23 @@ class CallChanges(Struct, frozen=True, kw_only=True):
 
 
 class FileRecorder(Protocol):
-    """What a session records of calls that may change files."""
+    """Records the changes that a session's calls make to files."""
 
     async def note(self, call: CallChanges) -> None:
         """Record the changes of a call, if it made any, and what it committed."""
         ...
 
     async def credit(self, command: str, message_uuid: str) -> str:
-        """Return a command line with the share of lines in the credit of its commit."""
+        """Return the command line, with the agent's share of lines added to the commit's credit."""
         ...
 
 
 class FileRecord:
     """Records file changes for a session; `record` writes the changes of one call.
 
-    The changes of a call are determined after its result is returned. The next call that may change
-    files waits for this, as does the caller of `settled`. The watch is created with the first such
-    call.
+    The changes of a call are determined after its result is returned. `settled` waits until this is
+    done, and so does the next call that may change files. The watch is created when the first such
+    call runs.
     """
 
     def __init__(self, make_watch: "Callable[[], CallWatch]", record: FileRecorder) -> None:
@@ -174,7 +174,7 @@ class FileRecord:
             looking.add_done_callback(self._looking.discard)
 
     async def credit(self, call: BoundCall, message_uuid: str) -> BoundCall:
-        """Return the call with the share of lines in the credit of its commit, if it has one."""
+        """Return the call; if it commits, add the agent's share of lines to the commit's credit."""
         if call.line is None or "commit" not in call.line.text:
             return call
         await self.settled()

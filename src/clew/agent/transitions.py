@@ -33,7 +33,7 @@ END_AT = 15
 
 
 class Repetition:
-    """Counts how often in a row a turn made the same call (same name and input).
+    """Counts how many times in a row a turn made the same call (same name and input).
 
     Also remembers the denied calls that a hook then allowed the model to make again.
     """
@@ -93,7 +93,10 @@ def describe_api_error(failure: Failure) -> str:
 
 
 def with_advice(ended: GaveUp, now: str, advice: str) -> str:
-    """Return the failure's message, and when to try again, why waiting does not help, or advice."""
+    """Return the failure's message, and either when to try again or what to do instead.
+
+    If waiting does not help, the message says why.
+    """
     words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
@@ -109,7 +112,7 @@ _REJECTED = frozenset({400, 413, 422})
 
 
 def find_removable_media(failure: Failure, messages: list[Json]) -> list[str]:
-    """Return the media kinds of a request that the service rejected, if it contains any."""
+    """Return the kinds of media in the request that the service rejected, if any."""
     if find_effective_status(failure) not in _REJECTED:
         return []
     refusal = {"apiErrorStatus": failure.status, "apiErrorType": failure.error_type}
@@ -129,8 +132,8 @@ def make_failure_entry(
 ) -> Json:
     """Return the transcript entry for one failed request; `delay_s` is None if no retry follows.
 
-    The retry and all later requests omit the kinds of media in `refused_media`.
-    The entry is part of the chain for readers of the transcript; requests don't include it.
+    The retry and all later requests omit the kinds of media in `refused_media`. The entry is part
+    of the chain for readers of the transcript; requests don't include it.
     """
     error: Json = {"message": failure.message, "formatted": describe_api_error(failure)}
     fields = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
@@ -184,7 +187,7 @@ class ResponseSpeed(Struct, frozen=True, kw_only=True):
 
 
 def make_speed_entry(speeds: Sequence[ResponseSpeed], *, uuid: str, at: str) -> Json:
-    """Return the entry for the speed of a turn's responses; for several, the medians."""
+    """Return an entry with the speed of a turn's responses: the medians if there are several."""
     middle = len(speeds) // 2
     return factories.make_system(
         "api_metrics",

@@ -202,7 +202,7 @@ class Warmer:
                 replace(request, warms=True, stream=False, compares_with=None, in_thread=False)
             )
         except asyncio.CancelledError:
-            # The cost is unknown, so the maximum counts.
+            # The cost is unknown, so the maximum is assumed.
             self._note(warming_id, request, outcome="cancelled")
             raise
         self.reserved_usd -= reserved

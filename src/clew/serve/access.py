@@ -25,7 +25,7 @@ USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Return host and port. Raise ValueError for anything else."""
+    """Return the host and port of an address. Raise ValueError unless it is `HOST:PORT`."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.port is None or parts.path:
         raise ValueError(f"{text!r} must be HOST:PORT, such as 127.0.0.1:7480")
@@ -52,9 +52,9 @@ def check_origin(headers: Mapping[str, str], hosts: frozenset[str]) -> None:
 
 
 def check_single(headers: Headers, names: Iterable[str]) -> None:
-    """Refuse a request that a proxy could read in another way than this server does.
+    """Refuse a request that a proxy could interpret differently than this server.
 
-    A request with two lengths could contain a second one, which no proxy has checked.
+    A request with two lengths could contain a second request that no proxy has checked.
     """
     if "content-length" in headers and "transfer-encoding" in headers:
         message = "content-length and transfer-encoding must not be sent together"
@@ -65,7 +65,7 @@ def check_single(headers: Headers, names: Iterable[str]) -> None:
 
 
 class ProxyUsers(Struct, frozen=True, kw_only=True):
-    """Users whom a trusted proxy has identified, such as by OpenID Connect.
+    """Users whom a trusted proxy has identified, for example by OpenID Connect.
 
     `header` is the request header with the user's name; `scopes` are the scopes of these users.
     """
@@ -107,10 +107,10 @@ class DeviceRates:
 
 
 class Failures:
-    """Invalid tokens of the last minute, to prevent fast guessing.
+    """The invalid tokens of the last minute, counted to prevent fast guessing.
 
-    A valid token is never refused, even if others fail from the same address, such as a proxy's. A
-    token that failed too often is no longer looked up.
+    A valid token is never refused, even if other tokens from the same address, such as a proxy's,
+    have failed. A token that has failed too often is no longer looked up.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Failures:
             raise refuse_guess()
 
     def note(self, token: str, address: str, now_s: float) -> None:
-        """Record an invalid token. Raise a different refusal if its address has sent too many."""
+        """Record an invalid token. Raise RefusedError if its address has sent too many."""
         if len(self._times) > 10_000:
             self._times = {
                 name: times for name in self._times if (times := self._recent(name, now_s))

@@ -1,4 +1,4 @@
-"""The server's HTTP application: its routes, the checks before each, and what viewers request.
+"""The server's HTTP application: its routes, the checks before each, and viewers' requests.
 
 `/v1/entries` (`entries`) is clew's own API: transcripts, line by line. `/v1/code/sessions`
 implements the bridge protocol of the Agent SDK for TypeScript: a worker (`workers`) uploads frames
@@ -66,7 +66,7 @@ Found = TypeVar("Found")
 
 
 class SessionServer:
-    """The application. `hosts` are the host names that it accepts."""
+    """The session server's application. `hosts` are the host names that it accepts."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class SessionServer:
     async def _find_credential(
         self, request: Request, token: str, find: Callable[[Transaction], Found | None]
     ) -> Found | None:
-        """Look up a token. An invalid one counts as a failure of its sender only."""
+        """Look up a token. An invalid token is recorded as a failure of its sender only."""
         address, now_s = request.client.host if request.client else "", time.monotonic()
         self._failures.check(token, now_s)
         credential = await self._database.look(find) if token else None

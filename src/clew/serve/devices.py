@@ -1,6 +1,6 @@
 """Devices with access to the server, and stored files, as operations of a transaction.
 
-Sessions and transcripts belong to an owner. An owner's devices see and change only those.
+Sessions and transcripts belong to an owner. A device sees and changes only those of its owner.
 """
 
 import hashlib
@@ -122,7 +122,7 @@ def put_blob(transaction: Transaction, name: str, body: bytes) -> None:
 def get_blob(transaction: Transaction, name: str) -> bytes:
     """Return a file.
 
-    A client that knows its hash already knew its content, so files have no owner.
+    A client that knows a file's hash already knows its content, so files have no owner.
     """
     rows = transaction.run("SELECT body FROM blob WHERE sha256=?", name)
     if not rows:

@@ -1,8 +1,8 @@
 """Subscriptions to changes of sessions, and frames that are forwarded without being stored.
 
-A stream reads the log after its last number, so a lost or duplicate signal does no harm. Frames
-that are never stored (streaming answers) wait in a bounded queue for each stream; a slow reader
-loses the oldest.
+A stream reads from the log every event after the last one that it sent, so a lost or duplicate
+signal does no harm. Frames that are never stored (streaming answers) wait in a bounded queue for
+each stream; a slow reader loses the oldest frames.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ MOST_WAITING = 1_000
 
 
 class Subscriber:
-    """One open stream. `is_closed` ends it."""
+    """One open stream. Setting `is_closed` and waking it ends it."""
 
     def __init__(self, session: str, device: str, worker_of: str = "") -> None:
         self.session = session
@@ -37,7 +37,7 @@ class Subscriber:
         self._changed.set()
 
     def take(self) -> list[bytes]:
-        """Return the waiting frames; later signals end the next `wait`."""
+        """Remove and return the waiting frames; only later signals end the next `wait`."""
         return [frame for frame, _ in self._take()]
 
     def take_payloads(self) -> list[bytes]:

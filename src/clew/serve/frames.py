@@ -69,7 +69,7 @@ def sent_event(payload: Json) -> SentEvent:
 def scope_of(payload: Json) -> str:
     """Return the scope that a viewer needs to send a frame.
 
-    Refuse kinds that viewers can't send.
+    Refuse frames of kinds that viewers can't send.
     """
     kind, request = payload.get("type"), payload.get("request")
     match kind:

@@ -3,7 +3,7 @@
 Five invariants hold for any input in any order, here and in `transcripts`. The server only copies
 what a worker has on its disk. A duplicate line or event changes nothing; a different one in its
 place is refused. Older epochs are refused everywhere. Each event is numbered once, in commit order,
-and the first answer to a question wins. A reader receives everything after a number.
+and the first answer to a question wins. A reader receives every event after a given number.
 """
 
 import hashlib
@@ -133,7 +133,7 @@ def find_session(transaction: Transaction, session: str, owner: str = "") -> Jso
 
 
 def list_sessions(transaction: Transaction, owner: str, limit: int, kind: str = "") -> list[Json]:
-    """Return an owner's sessions, or its machines that start sessions (`HOST`)."""
+    """Return an owner's sessions or, with the kind `HOST`, the machines that start sessions."""
     rows = transaction.run(
         "SELECT id FROM session WHERE owner=? AND kind=? ORDER BY updated_at DESC LIMIT ?",
         owner,

@@ -1,7 +1,7 @@
 """The tables of the server's database, as migrations.
 
-A published migration is never changed: a new one is appended. The statements are
-SQLite's; `postgres` translates the types.
+A published migration is never changed; a new one is appended instead. The statements are SQLite's;
+`postgres` translates the types.
 """
 
 from collections.abc import Iterator

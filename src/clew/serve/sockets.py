@@ -1,7 +1,7 @@
-"""Viewers over a WebSocket: a session's events as JSON lines, and the viewer's messages.
+"""The WebSocket for viewers: a session's events as JSON lines, and the viewer's messages.
 
-Numbers, scopes and limits are those of server-sent event streams. Browsers can't send a token in a
-header here, so the first line may be an `auth` message with the token.
+Event numbers, scopes and limits are the same as in streams of server-sent events. Browsers can't
+send a token in a header of a WebSocket, so the first line may be an `auth` message with the token.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class ViewerSockets:
 
 
 def show(event: LoggedEvent) -> bytes:
-    """Return a line: the frame and its number, after which a viewer can resume."""
+    """Return a line with the frame and its number, after which a viewer can resume."""
     numbered = {"event_id": event.id, "sequence_num": event.seq, "source": event.source}
     payload = object_of(msgspec.json.decode(event.body)) | {"ccr_event": numbered}
     return msgspec.json.encode(payload) + b"\n"

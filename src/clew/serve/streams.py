@@ -1,4 +1,4 @@
-"""Responses that last: bodies for slow readers, and streams of a session's events."""
+"""Long-lived responses: bodies for slow readers, and streams of a session's events."""
 
 import asyncio
 import contextlib

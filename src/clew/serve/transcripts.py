@@ -17,7 +17,7 @@ NO_LINES = bytes(32)
 
 
 def extend_chain(chain: bytes, line: bytes) -> bytes:
-    """Return the hash of all lines so far."""
+    """Return the hash of all lines up to `line`; `chain` is the hash of the lines before."""
     return hashlib.sha256(chain + line).digest()
 
 
@@ -39,10 +39,10 @@ def append_lines(
     epoch: int | None,
     now_ms: int,
 ) -> tuple[int, bytes]:
-    """Append lines after the first `at`; return the number of lines and their chain.
+    """Append lines after the first `at` lines; return the number of all lines and their hash.
 
-    Lines that are already stored must be identical. Without a position, lines whose UUIDs are
-    already stored are skipped.
+    Lines that are already stored must be identical. If `at` is None, lines whose UUIDs are already
+    stored are skipped.
     """
     transaction.lock("/".join(key))
     project, session, agent = key
@@ -81,7 +81,7 @@ def append_new(
     chain: bytes,
     now_ms: int,
 ) -> tuple[int, bytes]:
-    """Append the lines whose UUIDs are not stored yet, and those without one."""
+    """Append the lines whose UUIDs are not stored yet, and the lines without a UUID."""
     pairs = [(uuid_of(line), line) for line in lines]
     stored = find_uuids(transaction, key, sorted({uuid for uuid, _ in pairs if uuid is not None}))
     rows = []

@@ -29,7 +29,7 @@ from clew.serve.streams import EventStream, read_frames
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 WorkerHandler: TypeAlias = Callable[[str, str, Request], Awaitable[Response]]
 Epochs: TypeAlias = tuple[int, int]
-# Looks up the token of a request; an invalid one counts as a failure of its sender.
+# Looks up the token of a request; an invalid token is recorded as a failure of its sender.
 FindWorker: TypeAlias = Callable[
     [Request, str, Callable[[Transaction], Epochs | None]], Awaitable[Epochs | None]
 ]

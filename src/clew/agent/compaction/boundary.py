@@ -161,7 +161,7 @@ def exceeds(entries: Iterable[Json], tokens: int) -> bool:
 
 
 def weigh(entries: Iterable[Json]) -> int:
-    """Return the estimated number of tokens of entries in a request, as sent."""
+    """Return the estimated number of tokens that entries take in a request, as sent."""
     return estimate_message_tokens(for_api(entries, Target()).messages)
 
 

@@ -1,8 +1,8 @@
 """Keeps a conversation within its window: before a request, after an overflow, or on demand.
 
 Controls the steps of a compaction. First, hooks may prevent it; then the summary is requested. Then
-the boundary, the restored facts and the summary are appended to the log in one write, the summary
-last; until the summary's line is complete, the conversation is unchanged. Every failure has a
+the boundary, the restored facts and the summary are appended to the transcript in one write, the
+summary last; until its line is complete, the conversation is unchanged. Every failure has a
 fallback: a shorter request for the summary, a summary without a model, fewer kept messages. A
 compaction never runs concurrently with a round, because the loop waits for the compaction.
 
@@ -98,7 +98,7 @@ class Compactor:
     def __init__(self, around: CompactionContext) -> None:
         self._around = around
         self._is_warned = False
-        # Whether no summary could be requested for a history that fits no request.
+        # Whether no summary could be requested for a history that is too large for a request.
         self._is_unavailable = False
         self._held = 0
         # Window limits that the service reported for models with unknown windows.
@@ -107,7 +107,7 @@ class Compactor:
     # -- triggers
 
     async def make_sendable(self, deps: Deps, request: ModelRequest, size: int, emit: Emit) -> bool:
-        """Compact a history that fits no request; `request` has no messages yet."""
+        """Compact a history that is too large for a request; `request` has no messages yet."""
         room = self._room(request.model)
         selection = boundary.with_tail(list(deps.story.history), room.kept)
         if not retelling.is_answered(selection.covered):
@@ -386,7 +386,7 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> str | None:
-        """Write the compaction to the log, unless the conversation would not become smaller.
+        """Write the compaction to the transcript, if it makes the conversation smaller.
 
         Return the reason if nothing was written. Once the facts are gathered, nothing is awaited
         until the write is done, so that the recorded selection matches the conversation.
@@ -457,7 +457,7 @@ class Compactor:
         return boundary.is_smaller(then, deps.story.sent)
 
     def _last_request(self, selection: Selection, room: Room) -> str:
-        """Return the user's last request verbatim; an empty string if a kept entry has it."""
+        """Return the user's last request verbatim; empty if a kept entry contains it."""
         if selection.is_before or retelling.list_prompts(selection.kept, last=1):
             return ""
         prompts = retelling.list_prompts(selection.covered, last=1)
@@ -475,7 +475,7 @@ class Compactor:
 
 
 def make_entries(facts: Iterable[Fact], clock: TurnClock) -> list[Json]:
-    """Return the entries that tell the model facts."""
+    """Return the facts as new transcript entries."""
     at = clock.now()
     return [
         factories.make_attachment(

@@ -1,4 +1,4 @@
-"""Replacement of single old tool results in a conversation by references to files.
+"""Replacement of individual old tool results in a conversation by references to files.
 
 Pure. An entry in the chain records the replacement text for each removed result, so that a resumed
 session sends the same request. The text of the result remains in a file.
@@ -97,8 +97,8 @@ def describe_reference(old: Old, path: str) -> str:
 def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
     """Return the results to remove from a conversation that is too long by `over_tokens`.
 
-    These are old results. If removing them is not enough, but large results of the latest rounds
-    would make up the difference, those are included.
+    These are the old results. If removing them is not enough, large results of the latest rounds
+    are included, provided that they make up the difference.
     """
     old = removable(entries, recent=RECENT, least_tokens=LEAST_TOKENS)
     if sum(result.tokens for result in old) > over_tokens:

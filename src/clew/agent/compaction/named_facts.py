@@ -34,8 +34,8 @@ def list_facts(receipt: Json) -> Iterator[tuple[str, str, str]]:
 def find_dropped(history: Sequence[Json]) -> tuple[int, list[tuple[str, str]]] | None:
     """Return how many facts the last summary covered, and those that it dropped.
 
-    A fact is dropped if neither the summary nor the repeated or kept entries contain it. None if
-    the conversation was not compacted.
+    A fact is dropped if neither the summary nor the restored or kept entries contain it. Return
+    None if the conversation was not compacted.
     """
     if not len(history) or not is_boundary(history[0]):
         return None

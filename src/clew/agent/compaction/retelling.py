@@ -98,7 +98,7 @@ def extract_summary(answer: str) -> str | None:
 
 
 def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str]]:
-    """Return the newest part of the conversation that fits, as plain text; and what that omits."""
+    """Return the newest part of the conversation that fits, as plain text, and what it omits."""
     parts: list[str] = []
     lost: set[str] = set()
     size = 0
@@ -127,7 +127,7 @@ def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
 
 
 def is_unsent(entry: Json) -> bool:
-    """Return whether a message is shown but never sent."""
+    """Return whether a message is shown to the user but never sent to the model."""
     return entry.get("isApiErrorMessage") is True or entry.get("isVirtual") is True
 
 

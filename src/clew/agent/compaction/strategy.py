@@ -1,4 +1,4 @@
-"""The interface of a program's own compaction.
+"""The interface through which a host program can replace clew's compaction.
 
 If a strategy fails, the failure is reported, and clew's own compaction is used.
 """
@@ -52,7 +52,7 @@ CompactFunction: TypeAlias = Callable[[CompactionRequest], Awaitable[CompactionS
 async def ask_strategy(
     strategy: CompactFunction, request: CompactionRequest
 ) -> CompactionSummary | BaseException | None:
-    """Return the strategy's summary, or its error, whatever it raises or returns."""
+    """Return the strategy's summary or None; if it fails or returns anything else, the error."""
 
     async def call() -> object:
         return await strategy(request)

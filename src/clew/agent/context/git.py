@@ -227,8 +227,8 @@ async def find_changes(
 def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
     """Return untracked files as changes.
 
-    Files that no longer exist and anything but regular files are left out. Each file is
-    read up to a size limit.
+    Files that no longer exist or are not regular files are left out. Each file is read up to a size
+    limit.
     """
     changes = []
     for name in names:
@@ -304,7 +304,7 @@ class _Git:
         return (output or "").strip()
 
     async def fork(self) -> tuple[str, str]:
-        """Return where the current branch left the main branch, and the main branch's name.
+        """Return the commit at which the current branch forked, and the main branch's name.
 
         Both are empty if the branches have no common commit.
         """

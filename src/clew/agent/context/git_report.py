@@ -116,7 +116,7 @@ def text(data: bytes) -> str:
 
 
 def sections(patch: bytes) -> Iterator[list[Hunk]]:
-    """Yield, for each file in a patch, its hunks."""
+    """Yield the hunks of each file in a patch."""
     hunks: list[Hunk] | None = None
     lines = iter(patch.split(b"\n"))
     for line in lines:
@@ -164,7 +164,7 @@ def ranges(head: bytes) -> tuple[int, int, int, int]:
 
 
 def describe_untracked(path: str, data: bytes | None) -> GitChange:
-    """Return an untracked file as an addition; pass no `data` if the file is too large to read."""
+    """Return an untracked file as an addition; `data` is None if it is too large to read."""
     if data is None or b"\0" in data[:8000]:
         return GitChange(
             path=path, status="added", is_untracked=True, is_binary=data is not None,

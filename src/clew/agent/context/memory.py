@@ -2,9 +2,9 @@
 
 Lowest precedence first: the managed files, the user's own, then those of every folder from the file
 system root down to the working folder (AGENTS.md, CLAUDE.md, `.claude/CLAUDE.md`, rules,
-CLAUDE.local.md). They are concatenated in this order. A file with `@override` drops all earlier ones
-except the managed ones. Files below the working folder are
-loaded when something in their folder is read.
+CLAUDE.local.md). They are concatenated in this order. A file with `@override` drops all earlier
+ones except the managed ones. Files below the working folder are loaded when a file in their folder
+is read.
 
 This module must never import a file outside the project without approval, read a file twice, or
 follow an import cycle.
@@ -125,7 +125,7 @@ def _leads_out(
 
 
 def _is_of_another_user(path: Path, root: Path) -> str | None:
-    """Return why a file above the project is not sent: another user put it into a shared folder."""
+    """Return why a file above the project is not sent if it is another user's, else None."""
     if path.is_relative_to(root) or is_of_user(path):
         return None
     return f"it belongs to another user and is outside of {root}"

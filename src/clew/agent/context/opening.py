@@ -85,8 +85,8 @@ class Opening:
     ) -> list[Fact]:
         """Return the facts in the order in which they are sent.
 
-        In the same surroundings, the order and the wording are the same. `cwd` overrides the
-        session's folder for a conversation that runs elsewhere.
+        For the same surroundings, the order and the wording are always the same. `cwd` overrides
+        the session's folder for a conversation that runs elsewhere.
         """
         cwd = cwd or self._cwd
         candidates = [

@@ -116,8 +116,8 @@ NAME_OF_LANGUAGE = lazy_pattern(r"[^\W\d_][\w '()-]{1,39}")
 def describe_attribution(settings: Mapping[str, Any]) -> str:
     """Return the instructions on how commits and pull requests mention clew, or an empty string.
 
-    `attribution` takes precedence over the older `includeCoAuthoredBy`; an empty text in it means
-    that nothing is added.
+    `attribution` takes precedence over the older `includeCoAuthoredBy`; an empty string in it
+    means that nothing is added.
     """
     request = text_of(read_object(settings, "attribution").get("pr", ""))
     parts = ((COMMITS, get_commit_credit(settings)), (PULL_REQUESTS, request))
@@ -129,7 +129,10 @@ def describe_attribution(settings: Mapping[str, Any]) -> str:
 
 
 def get_commit_credit(settings: Mapping[str, Any]) -> str:
-    """Return the text that ends commit messages; `SHARE` marks the place of the share of lines."""
+    """Return the text that ends commit messages.
+
+    The placeholder `SHARE` in it is replaced with the share of lines at the commit.
+    """
     attribution = read_object(settings, "attribution")
     credit = attribution.get(
         "commit", CREDIT if read_switch(settings, "includeCoAuthoredBy") else ""
@@ -138,9 +141,10 @@ def get_commit_credit(settings: Mapping[str, Any]) -> str:
 
 
 def cut_share(text: str) -> str:
-    """Return a credit as the model gets it: without the share, which is known at the commit.
+    """Return a credit for the model, without the placeholder for the share of lines.
 
-    So the message of a commit that clew does not see is still well formed.
+    The share is known only at the commit, so clew adds it then. If clew does not see the commit,
+    the message is still well formed.
     """
     return _SHARE.sub("", text)
 

@@ -42,7 +42,7 @@ class PromptOpening(Struct, frozen=True, kw_only=True):
     """The beginning of every request in a session: its model, system prompt and tools.
 
     `asked` is the hash of the user's own text in the system prompt, and `version` is the version of
-    clew that composed it.
+    clew that composed the prompt.
     """
 
     model: str
@@ -171,8 +171,8 @@ def same_tools(
 def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
     """Return the model that the session used last.
 
-    If the session is from another program, this is the most recent answering model that the catalog
-    knows.
+    If the session is from another program, this is the most recent model that answered and is in
+    the catalog.
     """
     if loaded is None:
         return None
@@ -183,9 +183,9 @@ def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str 
 
 
 def asked_last(loaded: LoadedSession) -> str | None:
-    """Return the name under which the model that gave the last answer was requested.
+    """Return the model name in the last answered request.
 
-    A gateway may report a different name in its answer.
+    A gateway may report a different name in its response.
     """
     for entry in reversed(loaded.messages):
         message = entry.get("message") if entry.get("type") == "assistant" else None

@@ -1,7 +1,7 @@
 """The system prompt: clew's standing instructions for the model.
 
-They are the same bytes for the same model family and tools, regardless of day, folder or machine,
-because they begin every request and thus the prefix that the service caches. They must never
+The prompt is byte-identical for the same model family and tools, regardless of day, folder or
+machine, because it begins every request and thus the prefix that the service caches. It must never
 contain facts about the environment; those are attachments.
 
 Decision: docs/decisions/082-frozen-system-prompt.md

@@ -404,5 +404,5 @@ def subject_of(event: Event, fields: Json) -> str | None:
 
 
 def label_event(event: str, subject: str | None) -> str:
-    """Return the label of an event for the log and the user."""
+    """Return the label of an event for the transcript and the user."""
     return f"{event}:{subject}" if subject else event

@@ -2,9 +2,9 @@
 
 A program gets the event on standard input and replies on standard output. It runs in its own
 process session without a terminal and is supervised like every child process. Processes that it
-leaves running end with clew, except daemons: programs that have left its session. When clew ends, a
-background hook continues within its time limit. Its output is stored up to a limit, and a program that exceeds the
-flood limit is killed.
+leaves running end with clew, except daemons: programs that have left its process session. When clew
+ends, a background hook continues within its time limit. A program's output is stored up to a limit,
+and a program that prints more than the flood limit is killed.
 """
 
 import fnmatch
@@ -97,7 +97,10 @@ async def run_command(
 
 
 def find_left_ms(hook: Hook, handler: CommandHook) -> int:
-    """Return which processes of a hook may continue after clew: daemons, or all for a while."""
+    """Return for how many milliseconds a hook's processes may outlive clew.
+
+    `DAEMONS_LEFT` means that only daemons may.
+    """
     if not hook.is_background:
         return DAEMONS_LEFT
     return round((handler.timeout or USUAL_TIMEOUT_S) * 1000)

@@ -1,7 +1,7 @@
-"""Combines the replies of all hooks at one event into one outcome and the log entries. Pure.
+"""Combines the replies of all hooks at one event into one outcome and its transcript entries. Pure.
 
 The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
-the hook listed last wins. The log entries have the format that other transcript readers expect.
+the hook listed last wins. The entries have the format that other transcript readers expect.
 
 Decision: docs/decisions/130-hooks.md
 """
@@ -176,7 +176,7 @@ def worktree(
 ) -> str:
     """Return the folder that a WorktreeCreate hook created.
 
-    The reply names the folder; otherwise it is the last line of the hook's output.
+    The reply may name the folder; otherwise the last line of the hook's output names it.
     """
     if event.name != "WorktreeCreate":
         return ""
@@ -201,13 +201,13 @@ def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
     return lines
 
 
-# -- log entries
+# -- transcript entries
 
 
 def kept(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Shorten
 ) -> list[HookAttachment]:
-    """Return the log entries of one hook, in a fixed order."""
+    """Return the transcript entries of one hook, in a fixed order."""
     event, ran, hook_output = occasion.event, reply.ran, reply.said
     if not event.may_tell and not event.takes_context:
         return []
@@ -245,7 +245,7 @@ def kept(
     else:
         heard = shorten(reply.words) if event.hears else ""
         keep("hook_success", run | output | {"content": heard}, heard)
-    # At the end of a turn, this text is the next message and is logged there.
+    # At the end of a turn, this text is the next message and is recorded there.
     for text in contexts(event, [hook_output]) if event.name not in ENDS else ():
         context = shorten(text)
         keep("hook_additional_context", base | {"content": [context]}, context)
@@ -267,7 +267,7 @@ def summary(
     *,
     blocks: bool,
 ) -> Json:
-    """Return the log entry that summarizes the hooks run at the end of a turn."""
+    """Return the transcript entry that summarizes the hooks run at the end of a turn."""
     return {
         "hookCount": len(replies),
         "hookInfos": [

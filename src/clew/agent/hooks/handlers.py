@@ -164,7 +164,7 @@ def kind_of(handler: Anything) -> Kind:
 
 
 class HookListing(Struct, frozen=True, kw_only=True):
-    """The hooks found in settings, in listing order, and the errors found in them."""
+    """The hooks in the settings, in listing order, and the errors in their definitions."""
 
     hooks: tuple[Hook, ...] = ()
     faults: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
 def disabled_by(layers: Sequence[Layer]) -> Scope | None:
     """Return the scope that disables all hooks, or None.
 
-    Only the highest-precedence scope that sets `disableAllHooks` counts.
+    Of the scopes that set `disableAllHooks`, only the one with the highest precedence applies.
     """
     for layer in layers:
         is_disabled = select_usable(layer).get("disableAllHooks")

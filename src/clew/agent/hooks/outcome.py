@@ -69,7 +69,7 @@ def findings(
 
 
 def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
-    """Return whether the shell's expansions decide if a command matches the rule.
+    """Return whether a command's match with the rule depends on the shell's expansions.
 
     This is the case if the rule has more words than the program's name, and the command line
     contains expansions.
@@ -121,7 +121,7 @@ Permission: TypeAlias = Literal["allow", "ask", "defer", "deny"]
 
 
 class HookAttachment(Struct, frozen=True, kw_only=True):
-    """A log entry for a hook, and the part of the entry that the model reads."""
+    """A transcript entry for a hook, and the part of the entry that the model reads."""
 
     payload: Json
     rendered: tuple[str, ...] = ()
@@ -158,12 +158,12 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
     # The model may retry the denied call.
     may_retry: bool = False
     hides_prompt: bool = False
-    # Log entries in order, and notices for the user.
+    # Transcript entries in order, and notices for the user.
     attached: tuple[HookAttachment, ...] = ()
     notices: tuple[str, ...] = ()
     # Terminal control sequences: titles, notifications, the bell.
     sequences: tuple[str, ...] = ()
-    # At the end of a turn: the summary entry for the log.
+    # At the end of a turn: the summary entry for the transcript.
     summary: Json | None = None
 
 

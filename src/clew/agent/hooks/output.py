@@ -1,7 +1,7 @@
 """Parsing of one hook's reply (its exit code and output) by the published contract. Pure.
 
 Handles both reply formats (exit codes, and a JSON object on standard output) and their validation.
-An invalid reply is reported and otherwise ignored. Exit code 2 blocks, whatever else was printed.
+An invalid reply is reported and otherwise ignored. Exit code 2 blocks, regardless of the output.
 """
 
 import json

@@ -70,7 +70,7 @@ Mark: TypeAlias = tuple[int, int, int] | None
 class HookFileWatch:
     """Tracks the last known state of each watched file.
 
-    A file that is newly watched does not count as changed.
+    A file that is newly watched is not reported as changed.
     """
 
     def __init__(self) -> None:

@@ -100,7 +100,7 @@ class SessionHooks:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave the background hooks when the session ends; their programs may continue."""
+        """Stop waiting for background hooks when the session ends; their programs may continue."""
         await asyncio.sleep(0)  # Those of the last event have not begun yet.
         ends = (*self._running, *self._told, *filter(None, [self._begun, self._watching]))
         for task in ends:
@@ -187,7 +187,7 @@ class SessionHooks:
     ) -> list[tuple[Hook, HookReply]]:
         """Run all hooks concurrently and return the replies in listing order.
 
-        Nothing waits for background hooks, nor for hooks that ask to become one.
+        Nothing waits for background hooks, or for hooks that ask to run in the background.
         """
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
@@ -359,7 +359,7 @@ def calls(
 async def run_hook(
     hook: Hook, hook_input: Json, reach: Reach, went_async: Callable[[], object] = nothing
 ) -> Ran:
-    """Run one hook and return its result. Raises only CancelledError.
+    """Run one hook and return its result. Raise only CancelledError.
 
     `went_async` is called with the new time limit if the hook asks to run in the background.
     """

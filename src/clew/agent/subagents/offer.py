@@ -36,7 +36,7 @@ def has(spec: AgentSpec, name: str) -> bool:
 def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
     """Return whether one of the patterns names a tool or the tool's MCP server.
 
-    With `is_whole_tool`, patterns with arguments in parentheses do not count.
+    With `is_whole_tool`, patterns with arguments in parentheses are ignored.
     """
     for pattern in patterns:
         base, parenthesis, _ = pattern.partition("(")
@@ -66,7 +66,7 @@ def mode_of(
 
     The definition's own mode applies if it is narrower than the session's, or if it comes from the
     user and the agent `is_chosen`: a transcript that names the agent may come from someone else.
-    While the session plans, no agent changes anything.
+    While the session is in plan mode, no agent changes anything.
     """
     own = spec.mode
     if own is None or session_mode in (own, "plan"):
@@ -100,7 +100,7 @@ SHOWN_CHARACTERS = 120
 
 
 def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
-    """Return, for each agent in a conversation, whether its end was reported last."""
+    """Return, for each agent, whether the last message about it reports its end."""
     ends: dict[str, bool] = {}
     for entry in entries:
         if not has_any(entry, "toolUseResult", "origin", "attachment"):
@@ -119,7 +119,7 @@ def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
 
 
 def find_retold_tasks(entry: Json) -> list[dict[str, str]]:
-    """Return the running tasks that are listed in an entry after a summary.
+    """Return the running tasks listed in an entry that follows a summary.
 
     Each has `taskId`, `kind`, `title` and the `toolUseId` of the call that started it.
     """
@@ -215,7 +215,7 @@ def describe_steps(entries: Iterable[Json]) -> list[str]:
 
 
 def step_of(block: Json) -> str:
-    """Return a call in short form: its tool and the first text in its input."""
+    """Return a call in short form: its tool and the first string in its input."""
     arguments = block.get("input")
     texts = [v for v in arguments.values() if type(v) is str] if type(arguments) is dict else []
     words = " ".join(texts[0].split())[:SHOWN_CHARACTERS] if texts else ""

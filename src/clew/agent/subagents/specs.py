@@ -154,7 +154,7 @@ class SpecReader:
         return None if not is_said or "*" in names else names
 
     def tools(self, key: str) -> None:
-        """Report the unknown tools in a field; they stay in the list, as in any rule."""
+        """Report the unknown tools in a field; they stay in the list, as they do in rules."""
         complaints = (unknown_tool(text) for text in self._head.texts(key))
         self._faults += [f"{key}: {what}" for what in complaints if what is not None]
 
@@ -171,9 +171,10 @@ class SpecReader:
         return value if isinstance(value, dict) else {}
 
     def servers(self, key: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the names of the session's servers, and the configurations of the agent's own.
+        """Return the names of the session's servers to use, and the agent's own configurations.
 
-        The field contains a list of both, or an object.
+        The field contains a list of names and configurations, or a single object with
+        configurations.
         """
         value = self._head.values.get(key)
         if isinstance(value, dict):

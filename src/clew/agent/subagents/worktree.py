@@ -29,7 +29,7 @@ COMMIT = re.compile(r"[0-9a-f]{40,64}")
 FOLDER = Path(".claude", "worktrees")
 KEEP_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
-# Folders that tools generate; if git ignores them, their contents count as disposable.
+# Folders that tools generate; if git ignores them, their contents may be deleted.
 MADE_ANEW = frozenset(
     {
         "__pycache__", "node_modules", ".venv", "venv", ".pytest_cache", ".mypy_cache", ".ruff_cache",
@@ -99,7 +99,8 @@ def is_own(tree: Worktree, name: str) -> bool:
 def ensure_inside(git: Git, root: str, cwd: str) -> None:
     """Raise `UserError` if worktrees of an untrusted repository would be outside of it.
 
-    Its settings may name another working tree, and its folder for worktrees may be a link.
+    The repository's settings may name another working tree, and the folder for worktrees may be a
+    link.
     """
     real = Path(os.path.realpath(root))
     folder = os.path.realpath(Path(root, FOLDER))
@@ -114,7 +115,7 @@ def ensure_inside(git: Git, root: str, cwd: str) -> None:
 def checkout_of(folder: str, name: str) -> Worktree | None:
     """Return the worktree with this name if `folder` is inside it, else None.
 
-    Its base commit is unknown, so the worktree counts as changed.
+    Its base commit is unknown, so the worktree is treated as changed.
     """
     repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
     if not separator:
@@ -171,7 +172,7 @@ async def restore_checkout(git: Git, tree: Worktree) -> None:
 async def is_touched(git: Git, tree: Worktree) -> bool:
     """Return whether the worktree may contain anything that exists nowhere else.
 
-    Ignored files count, except those in folders that tools can generate again.
+    This includes ignored files, except those in folders that tools can generate again.
     """
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()
     if head != tree.base:

@@ -42,8 +42,8 @@ class TaskOutputInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class TaskOutput(Tool[TaskOutputInput]):
     """Shows a background task's new output and its state.
 
-    The call counts as read-only: it reads only what the session stores, and the record of what was
-    shown is the session's own state.
+    The call is treated as read-only: it reads only data of the session, and the record of the
+    output already shown is the session's own state.
     """
 
     name = "TaskOutput"

@@ -59,7 +59,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     def call_timeout_s(self, name: str, *, owns_its_time: bool) -> float | None:
         """Return how many seconds one call may take, or None if the tool limits its own time.
 
-        The longest matching pattern counts. `*` applies only to tools that have no limit of their
+        The longest matching pattern applies. `*` is used only for tools that have no limit of their
         own.
         """
         timeouts = {EVERY: CALL_TIMEOUT_S, **self.call_timeouts_s}
@@ -251,7 +251,7 @@ class ShellSetup(Struct, kw_only=True):
 
     launcher: Launcher
     environment: Mapping[str, str]
-    # The folder that the shell returns to when its own is gone.
+    # The folder that the shell returns to if its current folder no longer exists.
     project: str
     # A script that every shell sources first if it exists: variables that hooks set.
     env_file: Path | None = None
@@ -339,13 +339,13 @@ def decided(places: Mapping[str, str], session: ToolSession) -> Iterator[None]:
 def locate(path: Path) -> Path:
     """Return the real path on which permissions decided, or else the current one.
 
-    What a link in the path leads to may have changed since.
+    The target of a link in the path may have changed since the decision.
     """
     return Path(_DECIDED.get().get(str(path)) or os.path.realpath(path))
 
 
 def was_decided(path: Path) -> bool:
-    """Return whether permissions decided on the path's current file."""
+    """Return whether permissions decided on this path for the current call."""
     return str(path) in _DECIDED.get()
 
 
@@ -388,12 +388,12 @@ class Tool(ABC, Generic[Input]):
     hidden_fields: tuple[str, ...] = ()
     # The tool limits its own time, or runs as long as its work takes: no general timeout applies.
     owns_its_time: bool = False
-    # A longer result is saved to a file and shown by both its ends. None for a tool that pages its
-    # own results.
+    # A longer result is saved to a file, and only its beginning and end are shown. None for a tool
+    # that pages its own results.
     result_max_chars: int | None = RESULT_MAX_CHARS
     # A schema that the tool does not define itself. The input arrives as the field `values`.
     foreign_schema: dict[str, Any] | None = None
-    # Which question the user is asked when the rules ask.
+    # The kind of question for the user if the rules require approval.
     question_kind: QuestionKind = "permission"
 
     @property
@@ -416,7 +416,7 @@ class Tool(ABC, Generic[Input]):
         return False
 
     def is_concurrency_safe(self, arguments: Input) -> bool:
-        """Return whether the call may run at the same time as others."""
+        """Return whether the call may run at the same time as other calls."""
         return self.is_read_only(arguments)
 
     def is_destructive(self, arguments: Input) -> bool:
@@ -424,7 +424,7 @@ class Tool(ABC, Generic[Input]):
         return False
 
     def paths(self, arguments: Input) -> tuple[str, ...]:
-        """Return the files or folders that the input names, as it spells them."""
+        """Return the files or folders that the input names, spelled as in the input."""
         return ()
 
     def title(self, arguments: Input) -> str:

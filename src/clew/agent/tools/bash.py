@@ -113,7 +113,7 @@ class Bash(Tool[CommandInput]):
             line=arguments.line,
         )
         result = await run_in_shell(arguments, ctx, program, self.title(arguments))
-        # A command moved to the background reports none: it no longer changes the folder.
+        # A command moved to the background reports no folder, because it no longer changes it.
         if folders and folders[-1] != ctx.session.cwd:
             from clew.agent.tools.bash_judged import may_end_elsewhere
 
@@ -162,7 +162,7 @@ async def run_in_shell(
     """Run a shell until it ends, times out or is moved to the background."""
     session, limits = ctx.session, ctx.session.limits
     timeout_ms = min(arguments.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
-    # A UTF-8 character has at most four bytes, and half of what is shown comes from each end.
+    # A UTF-8 character has at most four bytes, and half of the shown output comes from each end.
     output = ProcessOutput(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
     command = RunningCommand(
@@ -218,7 +218,7 @@ class ShownOutput(Struct, frozen=True, kw_only=True):
 
 
 async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
-    """Return all of a short output; of a long output, both ends and the location of the rest."""
+    """Return a short output in full; of a long one, the beginning, the end and the file's path."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:

@@ -51,7 +51,8 @@ def may_move(line: CommandLine) -> bool:
 def may_end_elsewhere(line: CommandLine) -> bool:
     """Return whether the shell itself may end in another folder than the one it began in.
 
-    Programs that it starts can't move it, but could report another folder in its name.
+    Programs that the shell starts can't change its folder, but could report another one in its
+    name.
     """
     seen = line.parts
     moving = MOVES | {".", "source", "eval"}

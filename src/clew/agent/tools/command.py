@@ -43,8 +43,8 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 class RunningCommand:
     """A shell command that runs as the work of a task; stopping the task ends the process tree.
 
-    `finished` describes the end of the command, and `made` is its sandbox. Both are set after the
-    end.
+    `finished` describes how the command ended, and `made` is its sandbox. Both are available after
+    the command has ended.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class RunningCommand:
         return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
 
     def held_back(self) -> tuple[str, str]:
-        """Describe what the sandbox blocked, and what part of it the user may allow.
+        """Return what the sandbox blocked, and the part of it that the user may allow.
 
-        Both are empty if the command succeeded and the sandbox reported nothing.
+        Both strings are empty if the command succeeded and the sandbox reported nothing.
         """
         finished, confinement, session = self.finished, self.made, self._ctx.session
         if (
@@ -295,7 +295,7 @@ def describe_state(task: BackgroundTask) -> str:
 
 
 def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
-    """Return a task's output since the last call; if it is long, only both ends."""
+    """Return a task's output since the last call; if it is long, only its beginning and end."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
     output.look()
     since = task.shown_bytes

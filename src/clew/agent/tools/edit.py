@@ -110,7 +110,7 @@ def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile 
 
 
 def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
-    """Return what an edit would do, without doing it; for a new file, return its text."""
+    """Return the change that an edit would make; for a new file, return its text."""
     for step in steps:
         if step.old_string == step.new_string:
             raise ToolError("old_string and new_string are the same; nothing to change.")

@@ -1,8 +1,9 @@
 """Tools that work with the files and the terminal of the editor that hosts the session.
 
 Tools start from the editor's unsaved text if it differs from the file. They write the result to the
-file, which remains authoritative, and also send it to the editor, so that its buffers match. A command in the editor's terminal
-is visible to the user there; a sandboxed command runs as it does without an editor.
+file, which remains authoritative, and also send it to the editor, so that its buffers match. A
+command in the editor's terminal is visible to the user there; a sandboxed command runs as it does
+without an editor.
 
 Decision: docs/decisions/072-file-edits.md
 """

@@ -119,7 +119,7 @@ def count_runs(name: str, wanted: str) -> int:
     """Return the number of contiguous runs into which the word must be split to match the name.
 
     Each run is made as long as possible, which is not always the best split, but takes only a few
-    searches per name. A split that fails counts as single letters.
+    searches per name. If a split fails, the result is the number of letters.
     """
     runs = at = done = 0
     while done < len(wanted):

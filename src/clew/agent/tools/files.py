@@ -133,7 +133,7 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
 
 
 def open_decided(path: Path, flags: int) -> int:
-    """Open the file on which permissions decided, even if the path now leads to another one."""
+    """Open the file on which permissions decided, even if the path now leads to another file."""
     if was_decided(path):
         return open_without_links(str(locate(path)), flags)
     return os.open(path, flags)
@@ -287,8 +287,8 @@ def keep_attributes(path: Path, beside: "UnfinishedFile", was: os.stat_result) -
 class UnfinishedFile:
     """A file that is being written.
 
-    Where the system allows it, the file has no name yet, so a crash leaves no trace. Its `folder`
-    is a descriptor, so that no link can lead to another one.
+    Where the system allows it, the file has no name yet, so a crash leaves no trace. `folder` is a
+    descriptor, so that no link can lead to another folder.
     """
 
     def __init__(self, path: Path, mode: int) -> None:

@@ -90,7 +90,7 @@ def join_text(text: Any) -> str:
 
 
 def parse_notebook(data: bytes) -> Notebook | None:
-    """Parse a notebook; return None if the file is not a notebook, whatever its name."""
+    """Parse a notebook; return None if the file is not a notebook, despite its name."""
     file_text = decode(data)
     try:
         content = json.loads(file_text.text) if file_text is not None else None

@@ -1,7 +1,7 @@
 """The files that the session has read: a record of each file, and a cache of contents.
 
-An edit is allowed because of a record, so records are never dropped. The contents are a convenience
-within a byte budget. Both are keyed by real path.
+Edits are allowed because of a record, so records are never dropped. The cached contents only save
+time and are limited by a byte budget. Both are keyed by real path.
 
 Decision: docs/decisions/072-file-edits.md
 """

@@ -1,7 +1,7 @@
 """The tools of a session, in one fixed order, because the order is part of every request's prefix.
 
 A tool that has been offered remains in the definitions for the rest of the session, even after it
-was removed, because earlier results may name it.
+has been removed, because earlier results may name it.
 
 `builtin_tools.json` describes the built-in tools. `make docs` generates it from the tools, so that
 a session loads their code only with the first call.

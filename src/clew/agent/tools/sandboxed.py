@@ -44,7 +44,7 @@ class Sandbox(Protocol):
     ) -> AbstractAsyncContextManager[Walled]:
         """Prepare a command to start in the sandbox; if `is_confined`, in the read-only sandbox.
 
-        Raises an exception if a sandbox is required but unavailable.
+        Raise an exception if a sandbox is required but unavailable.
         """
         ...
 

@@ -1,7 +1,7 @@
 """A program that lists and searches files like ripgrep, for machines without ripgrep.
 
 It runs in a bare interpreter (`python -I -S`), because a regular expression can run forever and
-only a process can be stopped. It imports next to nothing, because imports take half of a search's
+only a process can be stopped. It imports almost nothing, because imports take half of a search's
 time. It takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not,
 and with 2 and the reason on stderr if it can't search. A test compares it with ripgrep on the
 subset described in docs/using/tools.md. It takes 1.6 times as long as ripgrep over 5,000 small
@@ -39,7 +39,7 @@ SPECIAL = frozenset("\\.^$*+?{}[]|()")
 class Job:
     """A search or, without a pattern, a listing. `path` is relative to the working folder.
 
-    If `is_file`, it is the name of the file that is the standard input.
+    If `is_file`, `path` is the name of the file that is passed as the standard input.
     """
 
     def __init__(
@@ -358,7 +358,7 @@ def matching(job: Job, pattern: re.Pattern[str], text: str, most: int = sys.maxs
             if at > len(text):
                 break
             continue
-        # A match across a line ending doesn't count; the line alone must match.
+        # A match across a line ending is ignored; the line alone must match.
         if match.end() <= end or pattern.search(text[begin:end]):
             rows.append(line)
         at = end + 1

@@ -26,9 +26,9 @@ STDIN = lazy_pattern(r"(?m)^<stdin>\0")
 
 
 class SearchPlace(Struct, frozen=True, kw_only=True):
-    """The place where a search starts: its working folder, and the name in it to search.
+    """The place to search: a working folder, and a name in it (`.` for the folder itself).
 
-    The folder is real, without links. `shown` is the folder as results show it.
+    `folder` is a real path, without links. `shown` is the folder as the results show it.
     """
 
     folder: Path
@@ -187,7 +187,7 @@ async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -
 def opened_file(where: SearchPlace) -> Iterator[dict[int, int]]:
     """Open the file to search as the standard input of the search.
 
-    ripgrep would follow a link that has taken its name since the permission check.
+    ripgrep itself would follow a link that has replaced the file since the permission check.
     """
     if not where.is_file:
         yield {}

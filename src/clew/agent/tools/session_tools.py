@@ -171,7 +171,7 @@ def parts(query: str) -> list[tuple[str, bool]]:
 
 
 def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
-    """Rate how well a tool matches; 0 if a required word is missing. Its name counts most."""
+    """Return how well a tool matches, mainly by its name; 0 if a required word is missing."""
     name = {piece.lower() for piece in PIECE.findall(tool.name)}
     tool_words = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
     total = 0

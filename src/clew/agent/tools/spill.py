@@ -1,8 +1,8 @@
-"""Shortens results that are too long: the full text goes to a file, and only both ends are shown.
+"""Shortens results that are too long to their beginning and end, and saves the full text to a file.
 
-Every tool uses this module. A file is named by its content, so the same result is stored once, and
-it is written atomically. This must never make a call fail: if the file can't be written, the result
-says so.
+Every tool uses this module. A file is named after the hash of its content, so the same result is
+stored only once, and it is written atomically. This module must never make a call fail: if the file
+can't be written, the result says so.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
 async def fit_result(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
-    """Return the result unchanged if it fits, else shortened to both its ends."""
+    """Return the result unchanged if it fits, else shortened to its beginning and end."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
     if chars_of(result.content) <= AT_ONCE_MAX_BYTES:
@@ -80,7 +80,7 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
 
 
 def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
-    """Shorten long strings in the data for programs, and add the file's path."""
+    """Shorten long strings in the data for programs; add the path of the file with the text."""
     cut = bounded(raw, limit_chars)
     if isinstance(cut, dict) and path is not None:
         cut |= {"persistedOutputPath": str(path), "persistedOutputSize": size}
@@ -117,7 +117,7 @@ def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
 
 
 def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
-    """Save bytes to a file named by their hash; return None if the file can't be written."""
+    """Save bytes to a file named after their hash; return None if that fails."""
     path = folder / f"{sha256(data).hexdigest()[:32]}{suffix}"
     with suppress(OSError):
         if path.stat().st_size == len(data):
@@ -150,7 +150,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 async def settle_file(path: Path, size: int, known_secrets: Iterable[str]) -> Path:
-    """Mask secrets in a file with a program's output, and name the file by its content."""
+    """Mask secrets in a file with a program's output; name the file after the content's hash."""
     if size <= AT_ONCE_MAX_BYTES:
         return settle(path, known_secrets)
     return await asyncio.to_thread(settle, path, known_secrets)

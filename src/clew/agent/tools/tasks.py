@@ -1,7 +1,7 @@
 """TaskCreate, TaskGet, TaskList and TaskUpdate: numbered tasks that outlive a run of clew.
 
-TodoWrite keeps the steps of one piece of work. These tasks suit work that has an order or is shared
-among agents.
+TodoWrite is for the steps of one piece of work. These tasks are for work that must be done in order
+or is shared among agents.
 """
 
 import fcntl

@@ -264,7 +264,8 @@ class TodoWriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class TodoWrite(Tool[TodoWriteInput]):
     """Replaces the list of steps.
 
-    The call changes only the session, so it counts as read-only; concurrent calls would race.
+    A call changes only the session, so it is treated as read-only. Concurrent calls would race, so
+    they run one at a time.
     """
 
     name = "TodoWrite"

@@ -34,7 +34,7 @@ class WebFetchInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CachedPage(Struct, frozen=True, kw_only=True):
-    """A page in the cache. `text` names a file if the page is not text."""
+    """A page in the cache. If the page is not text, `text` says in which file it was saved."""
 
     url: str
     status: int

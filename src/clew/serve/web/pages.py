@@ -48,7 +48,7 @@ SHORTEST_SEARCH = 2
 
 
 class SessionNews(Struct, frozen=True, kw_only=True):
-    """The events of a session since a number. `last` is the number of the last event."""
+    """The events of a session after a number. `last` is the number of the last event."""
 
     shown: list[Json] = []
     count: int = 0
@@ -59,8 +59,8 @@ class SessionNews(Struct, frozen=True, kw_only=True):
 class WebPages:
     """The page of one server. `respond` creates a response from a stream of bytes.
 
-    With a shelf, the page also shows its sessions, each from its transcript unless a worker has it
-    open.
+    With a shelf, the page also shows the shelf's sessions, each from its transcript unless a worker
+    has opened the session.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class WebPages:
     async def _read_shelf(
         self, shelf: Shelf, session: str, after: int, device: Device
     ) -> SessionNews:
-        """Return the new events of a transcript. The page reloads it if a worker has opened it."""
+        """Return a transcript's new events. If a worker has opened it, the page reloads."""
         news = await shelf.read_news(session, after)
         details = await shelf.show_session(session)
         if news.is_other or await self._find_shelf(session, device) is None:

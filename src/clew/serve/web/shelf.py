@@ -8,7 +8,10 @@ from clew.core.json_object import Json
 
 
 class ShelfNews(Struct, frozen=True, kw_only=True):
-    """The new events of a session. If `is_other`, the reader must reload it from the end."""
+    """The new events of a session.
+
+    If `is_other`, the reader must reload the session from the end.
+    """
 
     events: list[Json]
     last: int
