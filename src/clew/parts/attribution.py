@@ -1,7 +1,7 @@
-"""Records who wrote the lines of the files that a session changes, and credits commits.
+"""Records who wrote the lines that a session changes, and states the shares in commit messages.
 
 The state is read from the transcript when it is first needed, so a resumed session continues its
-counts. What git restores has no author; what changed between two calls is the work of others.
+counts. Lines that git restores have no author. Changes between two calls are attributed to others.
 """
 
 import asyncio
@@ -30,7 +30,11 @@ FILES_MAX = 300
 
 
 class Attribution:
-    """The authors of lines in a session. `credit` is the text that ends messages of commits."""
+    """The authors of lines in a session.
+
+    The argument `credit` is the text at the end of commit messages. The share of lines is inserted
+    into it.
+    """
 
     def __init__(self, recorder: Recorder, make_blobs: Callable[[], Blobs], credit: str) -> None:
         self._recorder = recorder
@@ -54,7 +58,11 @@ class Attribution:
                 self._record(call.message_uuid, files, **fields)
 
     async def credit(self, command: str, message_uuid: str) -> str:
-        """Return a command with the share of lines in its credit, if it has a credit."""
+        """Return a command with the agent's share of lines inserted into its credit text.
+
+        Return the command unchanged if it does not contain the credit text or the agent wrote no
+        lines.
+        """
         text = cut_share(self._credit).strip()
         if not text or text not in command:
             return command
@@ -94,7 +102,7 @@ class Attribution:
         return authors
 
     def _follow(self, authors: Authorship, call: CallChanges) -> Json:
-        """Apply the changes of a call; return the states of the files to record."""
+        """Apply the changes of a call to the authorship. Return the new states of the files."""
         gone = {
             change.before.sha256: text_of_path(change.path)
             for change in call.changes
@@ -122,7 +130,7 @@ class Attribution:
         author: str,
         gone: dict[str, str],
     ) -> list[LineEdit]:
-        """Return how a file came to its new content; nothing if that can't be told."""
+        """Return the edits that led to a file's new content; an empty list if they are unknown."""
         before = change.before.sha256 if change.before.kind == "file" else ""
         after = change.after.sha256
         if not before and after in gone:
@@ -135,7 +143,7 @@ class Attribution:
         return [] if own is None else [*others, own]
 
     def _of_others(self, authors: Authorship, path: str, content: str) -> list[LineEdit]:
-        """Return what others changed since the file was last seen."""
+        """Return the edits that others made since the file's last known content."""
         newest = authors.newest.get(path)
         if newest is None or newest == content or authors.knows(path, content):
             return []
@@ -161,7 +169,10 @@ class Attribution:
         files[path] = encode_file(content, edits, authors.count(path))
 
     def _catch_up(self, authors: Authorship) -> Json:
-        """Look at the files in which calls wrote lines; return those that others changed."""
+        """Check the files in which calls wrote lines for changes by others.
+
+        Return the new states of the changed files.
+        """
         files: Json = {}
         for path in [path for path in authors.newest if authors.count(path).agent]:
             state = read_state(path_of_text(path), self._blobs)

@@ -1,7 +1,7 @@
 """A summary for a user who returns to a session: how long they were away, and what has changed.
 
-It also contains the last state of the work. It is made only from the log and the files, without a
-model. Quoted text is truncated, and each quotation is on its own line.
+The summary also contains the last state of the work. It is made only from the transcript and the
+files, without a model. Quoted text is truncated, and each quotation is on its own line.
 """
 
 from collections.abc import Iterator, Sequence

@@ -40,7 +40,7 @@ def describe_row(task: BackgroundTask) -> Json:
 
 
 def find_unended(session: ToolSession) -> list[Json]:
-    """Return the background tasks that have not ended as far as the conversation knows."""
+    """Return the background tasks whose end was not yet reported to the conversation."""
     return [
         {
             "taskId": task.id,
@@ -111,10 +111,11 @@ COMMANDS = ("shell", "monitor")
 def keep_ends(
     tasks: Tasks, recorder_of: Callable[[str], Recorder | None], secrets: tuple[str, ...]
 ) -> Iterator[None]:
-    """While entered, record how commands end, in the log of the conversation that started them.
+    """Record how commands end while this context manager is active.
 
-    Commands that end because clew exits are not recorded, since they end after this block. The end
-    of a kept command is recorded before it is asked to stop.
+    The records are written to the transcript of the conversation that started the command. Commands
+    that end because clew exits are not recorded, since they end later. The end of a kept command is
+    recorded before the command is asked to stop.
     """
 
     def note(task: BackgroundTask, ending: TaskEnding) -> Recorder | None:

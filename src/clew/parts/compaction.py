@@ -38,11 +38,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from clew.agent.compaction.compactor import Compactor
 
-# A cold session of this size is not resumed without asking.
+# A session of this size whose cache has expired is not resumed without asking.
 LARGE_TOKENS = 100_000
 COLD_AFTER_S = 3600.0
-# A history with more characters per token of the window than this fits no request. Texts have three
-# to five.
+# A history with more characters per token of the window than this can't fit. Typical text has three
+# to five characters per token.
 MOST_CHARS = 8
 USUAL_CHARS = 4
 INSTRUCTIONS = "instructions"
@@ -85,7 +85,7 @@ class SessionCompaction(Part):
         self.take_up(context)
 
     def take_up(self, context: PartContext) -> None:
-        """Work on this conversation from now on."""
+        """Switch to this conversation."""
         self._context = context
 
     # -- interface for the loop
@@ -151,7 +151,7 @@ class SessionCompaction(Part):
         return self._compactor
 
     def spoke(self) -> None:
-        """Note that a request was sent just now, which refreshes the service's cache."""
+        """Record that a request was sent just now, which refreshes the service's cache."""
         self._spoke_s = time.monotonic()
 
     def is_due(self, request: ModelRequest, history: History) -> bool:
@@ -206,7 +206,10 @@ class SessionCompaction(Part):
         return self._ground.rules.standing.settings
 
     def idle_s(self) -> float:
-        """Return the seconds since the last request; in a resumed session, according to its log."""
+        """Return the seconds since the last request.
+
+        In a resumed session that has not sent a request yet, use the time in its transcript.
+        """
         if self._spoke_s is not None:
             return time.monotonic() - self._spoke_s
         history = self._context.thread.story.history

@@ -135,7 +135,10 @@ class Thread(Struct, frozen=True, kw_only=True):
 def find_provider(
     options: Options, environment: Environment, settings: Json
 ) -> ProviderFunction | None:
-    """Return the installed package's provider with which the model's name begins, if any."""
+    """Return the installed package's provider that the model's name selects, or None.
+
+    The name of the provider is the part of the model's name before a colon.
+    """
     model = options.model or environment.text("model") or read_text(settings, "model") or ""
     name, colon, _ = model.partition(":")
     if not colon:

@@ -70,7 +70,7 @@ class DeniedFiles:
         return paths
 
     def _worktrees(self, standing: CurrentRules) -> Iterator[str]:
-        """Yield the worktrees that clew made below the session's folders, or in which they are."""
+        """Yield clew's worktrees that contain a folder of the session or are inside one."""
         for root in dict.fromkeys((*standing.context.roots, str(standing.places.root))):
             if find_original(root):
                 yield root
@@ -112,9 +112,9 @@ def sought(standing: CurrentRules, access: Access) -> Sought:
 def placed(
     rules: Iterable[PermissionRule], standing: CurrentRules
 ) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-    """Yield each rule's pattern in parts.
+    """Yield the parts of each rule's pattern.
 
-    These are the base folder, whether the pattern may match at any depth, and its segments.
+    The parts are the base folder, whether the pattern may match at any depth, and the segments.
     """
     context = standing.context
     for rule in rules:

@@ -1,7 +1,7 @@
-"""Records file changes by tool calls in the session's log, and saves file contents by SHA-256.
+"""Records file changes by tool calls in the transcript, and saves file contents by SHA-256.
 
-Other tools get snapshots in the form that they rewind with; a session has none before its first
-change of a file.
+It also records snapshots in the format that other tools use to rewind. A session has no snapshots
+before its first file change.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class FileHistory(Part):
             prompts = self._new_prompts(message_uuid, backups.prompt)
             lines = await asyncio.to_thread(backups.note, prompts, changes, get_timestamp())
         except OSError:
-            # Without a copy a snapshot would restore the wrong content. The next change reads the
+            # Without a copy, a snapshot would restore the wrong content. The next change reads the
             # transcript again.
             return
         for line in lines:
@@ -112,7 +112,7 @@ class FileHistory(Part):
         return backups
 
     def _new_prompts(self, message_uuid: str, newest: str | None) -> list[str]:
-        """Return the prompts after the newest one with a snapshot, up to a message."""
+        """Return the IDs of the prompts after the newest one with a snapshot, up to a message."""
         prompts: list[str] = []
         history = self._story.history
         for place in range(len(history) - 1, -1, -1):
@@ -128,7 +128,7 @@ class FileHistory(Part):
         return prompts[::-1]
 
     def forget(self) -> None:
-        """Read the transcript again before the next change: a rewind has changed files."""
+        """Read the transcript again before the next change, because a rewind has changed files."""
         self._backups = None
 
     async def open(self, _: PartContext, /) -> None:

@@ -1,8 +1,8 @@
 """A goal that the user sets: turns continue until it is met or has been checked too often.
 
 Owns the session's goal and the check for it. At the end of each turn, the model for small work
-decides from the last message whether the goal is met, at most `MOST_CHECKS` times, so that an
-impossible goal ends, too.
+decides from the last message whether the goal is met, at most `MOST_CHECKS` times, so that work on
+an impossible goal ends too.
 """
 
 import json

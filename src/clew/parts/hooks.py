@@ -45,7 +45,7 @@ class SessionEnding:
         self.reason = "other"
 
     def followed_by(self, then: object) -> None:
-        """Set the reason from what follows: a command to open another session, or an exit code."""
+        """Set the reason according to what follows: opening another session, or an exit code."""
         match then:
             case Clear():
                 self.reason = "clear"
@@ -140,9 +140,9 @@ class HookSettings:
         return Here(found=self.found, context=context, resolve=resolve)
 
     async def refresh(self, hooks: SessionHooks) -> tuple[str, ...]:
-        """Reload changed settings, unless a hook refuses.
+        """Reload changed settings, unless a hook refuses the change.
 
-        Return notices and new errors in hooks.
+        Return notices and any new errors in hooks.
         """
         changes = self._rules.changes()
         if not changes:
@@ -303,7 +303,10 @@ def choose_env_file(folder: Path) -> Path:
 
 
 def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
-    """Return a function that applies a hook's permission updates; it returns an error or ""."""
+    """Return a function that applies a hook's permission updates.
+
+    The function returns an error message, or an empty string.
+    """
 
     def grant(permission_updates: list[Json]) -> str:
         updates = read_updates(permission_updates)

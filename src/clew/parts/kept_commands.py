@@ -1,8 +1,8 @@
 """Commands that the user chose to keep running when an earlier run of the session ended.
 
-Those that are still running become tasks of this run: their output is read from files, and they are
-stopped through their watcher processes. The ends of the others are reported once, with the next
-prompt.
+Commands that are still running become tasks of this run: their output is read from files, and they
+are stopped through their watcher processes. The ends of other commands are reported once, with the
+next prompt.
 """
 
 import asyncio
@@ -169,13 +169,13 @@ def adopt_commands(
     ends = {} if all(record.is_running for record in records) else read_ends(loaded)
     for record in records:
         if record.is_running:
-            # Beyond the limit of running tasks, the rest keeps running; `clew tasks` can stop it.
+            # Commands beyond the limit of running tasks keep running; `clew tasks` can stop them.
             with suppress(UserError):
                 AdoptedCommand(record, tasks, secrets)
         elif record.about.task_id in reported_ids:
             forget(record)
         else:
-            # If the session asked the command to stop, only the session's own log says so.
+            # If the session asked the command to stop, only the session's transcript says so.
             has_no_ending = record.end is None or record.end.called_off
             ending = (
                 ends.get((record.about.task_id, record.about.tool_use_id))

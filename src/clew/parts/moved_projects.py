@@ -34,7 +34,10 @@ def find_moved_project(home: Path, identity: str) -> Gone | None:
 
 
 def offer_moved_sessions(home: Path, cwd: str, identity: str) -> Pick | None:
-    """Return the question whether to move sessions; None if there are none or it was answered."""
+    """Return the question whether to move sessions.
+
+    Return None if there are no such sessions, or the question was already answered.
+    """
     moved = find_moved_project(home, identity)
     if moved is None or _was_left(home, moved.cwd, cwd):
         return None

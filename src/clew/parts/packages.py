@@ -1,7 +1,8 @@
 """Parts that installed packages add to sessions, by entry points in the group `clew.parts`.
 
-The setting `parts` names those of a session. Their functions become tools of an MCP server in this
-process, with the part's name, so that permission rules apply to them as to every MCP tool.
+The setting `parts` names the parts of a session. The functions of a part become tools of an MCP
+server in this process, with the part's name, so that permission rules apply to them as to every MCP
+tool.
 """
 
 import asyncio
@@ -55,8 +56,9 @@ class PartSession(Struct, frozen=True, kw_only=True):
 class PackagePart:
     """Base class of the parts that installed packages add to sessions.
 
-    An entry point in the group `clew.parts` names a subclass. A session with this part in its
-    setting `parts` calls it with the options from there. Subclasses override what they need.
+    An entry point in the group `clew.parts` names a subclass. If a session's setting `parts` names
+    the part, the subclass is called with the options in that setting. Subclasses override what they
+    need.
 
     Fields:
         events: The hook events for which `on_event` is called.
@@ -65,7 +67,7 @@ class PackagePart:
     events: Sequence[str] = ()
 
     def __init__(self, options: Mapping[str, Any], /) -> None:
-        """Check the options. A `ValueError` ends the start with its message."""
+        """Check the options. If this raises `ValueError`, clew shows its message and exits."""
 
     async def open(self, session: PartSession, /) -> None:
         """Start the part. Called once, before the first prompt."""
@@ -78,7 +80,10 @@ class PackagePart:
         return ()
 
     def commands(self) -> Mapping[str, CommandFunction]:
-        """Return slash commands by name. They get their arguments; the user sees what they return."""
+        """Return slash commands by name, each an async function of its arguments.
+
+        The user sees the text that the function returns.
+        """
         return {}
 
     def notices(self) -> Iterable[str]:
@@ -116,8 +121,8 @@ class PackageParts(Part):
 
     async def aclose(self) -> None:
         for name, part in reversed([*self._parts.items()]):
-            # The package may raise anything, and the other parts have to stop too. A message about
-            # it goes where the program's log goes, or to standard error.
+            # The package may raise anything, and the other parts have to stop too. The error goes
+            # to the program's log, or to standard error.
             outcome = await asyncio.gather(part.aclose(), return_exceptions=True)
             for error in outcome:
                 if error is not None:
@@ -156,7 +161,7 @@ class PackageParts(Part):
                 return await to_host(server, message)
             try:
                 return await answer_message(functions[server], message, name=server)
-            except Exception as error:  # The model gets what the function raised.
+            except Exception as error:  # The model gets the exception that the function raised.
                 raise FunctionError(why(error)) from error
 
         servers = {name: {"type": "sdk", "name": name} for name in functions}
@@ -172,7 +177,7 @@ class PackageParts(Part):
 
 
 class FunctionError(ClewError):
-    """A function of a package has failed."""
+    """Raised when a function of a package fails."""
 
 
 def load_package_parts(settings: Json) -> PackageParts:
@@ -213,7 +218,10 @@ def load_part(name: str, options: Any) -> PackagePart:
 def read_items(
     name: str, part: PackagePart, method: str, kind: type[Item], expected: str
 ) -> tuple[Item, ...]:
-    """Return what a method of a part offers. Raise `UserError` if it fails or returns others."""
+    """Return the items that a method of a part returns.
+
+    Raise `UserError` if the method fails or returns items of another type.
+    """
     try:
         offered = getattr(part, method)()
         items = tuple(offered)

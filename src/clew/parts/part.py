@@ -73,7 +73,10 @@ class Part:
         return ()
 
     async def facts(self, _history: History, /) -> Iterable[Fact]:
-        """Return facts for the next request that the history lacks; may wait for a limited time."""
+        """Return the facts to add to the next request: those that the history lacks.
+
+        This may wait for a limited time.
+        """
         return ()
 
     def after(self, _results: Sequence[Json], /) -> Iterable[Fact]:
@@ -81,7 +84,7 @@ class Part:
         return ()
 
     def notices(self) -> Iterable[str]:
-        """Return notices for the user at the start: errors, limits, losses."""
+        """Return notices for the user at the start, such as errors, limits and lost data."""
         return ()
 
     async def refresh(self) -> Iterable[str]:

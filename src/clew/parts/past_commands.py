@@ -1,7 +1,7 @@
 """Commands that an earlier run of a session left in the background and that have ended since.
 
-The conversation considers them running until it learns that they have ended. Their output can be
-read.
+The conversation considers them running until it learns that they have ended. Their output can still
+be read.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -29,7 +29,7 @@ ENDED = "task-ended"
 
 
 def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
-    """Return how commands ended according to the log, by task ID and tool call ID.
+    """Return how commands ended according to the transcript, by task ID and tool call ID.
 
     In a copied session, this includes commands of the original session, whose task IDs may be used
     again. The entire file is read, because these records remain valid after a compaction.
@@ -50,8 +50,8 @@ def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
 class PastCommands:
     """The background commands that a conversation mentions.
 
-    `running` maps each command whose end was not reported to the call that started it; `told`
-    contains the others.
+    `running` maps the task ID of each command whose end was not reported to the ID of the call
+    that started the command. `told` contains the task IDs of the other commands.
     """
 
     def __init__(self, messages: Iterable[Json]) -> None:
@@ -150,7 +150,7 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
 
 
 def persons_call(message: Json) -> Json | None:
-    """Return the user's own shell command in a message as a call, if it went to the background."""
+    """Return the user's own background shell command in a message as a call, or None."""
     origin = message.get("origin")
     if not isinstance(origin, dict) or origin.get("kind") != "shell-output":
         return None

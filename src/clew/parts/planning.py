@@ -15,7 +15,7 @@ BYPASS: Mode = "bypassPermissions"
 
 
 class OwnSession(Part):
-    """The session part for the permission mode; it restores the previous one when planning ends."""
+    """The session part for the permission mode, which restores the previous mode after planning."""
 
     name = "planning"
 
@@ -50,7 +50,7 @@ class OwnSession(Part):
         return self._rules.standing.places
 
     def change_mode(self, word: str) -> Mode:
-        """Switch to a mode for the user or the host.
+        """Switch to a mode at the request of the user or the host.
 
         Raise `SettingsError` if the session may not use it.
         """

@@ -121,7 +121,8 @@ def title_of(loaded: LoadedSession) -> str:
 def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack) -> None:
     """Claim a requested session ID for this process, so that a second process gets an error.
 
-    If the disk is full, the session starts in memory, as any other would.
+    If the transcript can't be created, for example because the disk is full, the session starts in
+    memory, as any other session does.
     """
     try:
         transcript.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

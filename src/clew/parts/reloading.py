@@ -1,9 +1,9 @@
 """Reloads files other than settings while a session runs.
 
-These are plugins with everything in them, commands and skills, agents, and output styles. Changes
-take effect, including those to hooks and MCP servers of plugins, under the same trust rules as at
-the start. The system prompt and its style stay as they are; the model learns of other changes with
-the next prompt.
+The files are plugins with everything in them, commands and skills, agents, and output styles.
+Changes take effect, including those to hooks and MCP servers of plugins, under the same trust rules
+as at the start. The system prompt and its style stay as they are; the model is told about other
+changes with the next prompt.
 """
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from clew.permissions.in_session import of_own
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
-    """The state after reloading: plugins as hosts receive them, names of the rest, and errors."""
+    """The state after reloading: plugins in the format for hosts, names of the rest, and errors."""
 
     plugins: tuple[Json, ...]
     skills: tuple[str, ...]

@@ -61,7 +61,7 @@ def gone_on(
 
 
 def id_of(path: Path) -> str:
-    """Return the session ID that a transcript's file name contains."""
+    """Return the session ID in a transcript's file name. Raise `SessionError` if there is none."""
     if not is_uuid(path.stem):
         copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` continues in a copy"
         raise SessionError(f"{path}: the file name is not a session ID; {copying}")
@@ -79,7 +79,7 @@ def in_hold(lock: LockedSession, home: Path) -> str:
 def ensure_free(path: Path, home: Path, cwd: str) -> None:
     """Raise `SessionError` if a session can't be resumed.
 
-    Called before clew leaves the current session in order to resume that one.
+    Called before clew leaves the current session to resume the other one.
     """
     session_id, files = id_of(path), Files()
     placed(home, cwd, path)
@@ -135,7 +135,7 @@ def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
 def find_or_adopt(home: Path, cwd: str, name: str, *, is_read_only: bool = False) -> Path:
     """Return the transcript that `name` refers to, which may be a session of another agent.
 
-    Such a session becomes one of clew's own, unless it is only read.
+    Such a session is imported as a clew session, unless it is only read.
     """
     try:
         return choose.resolve_session(home, cwd, name)

@@ -1,7 +1,7 @@
 """The sandbox of a session, determined at the start by its settings, folders and mode.
 
-It is fixed because a command can write settings files, and these must not weaken the sandbox for
-later commands. Only the mode may change. Owns the rule for which commands are confined, and the
+The sandbox is fixed because a command can write settings files, which must not weaken the sandbox
+for later commands. Only the mode may change. Owns the rule for which commands are confined, and the
 notices if confining them is not possible.
 """
 
@@ -70,8 +70,8 @@ VARIABLES = frozenset(
         "CLEW",
         "CI",
         "GIT_EDITOR",
-        # These select git's repository; without them git would use another one than for approved
-        # commands.
+        # These select git's repository. Without them, git would use a different repository than
+        # for approved commands.
         "GIT_DIR",
         "GIT_WORK_TREE",
         "GIT_INDEX_FILE",
@@ -479,7 +479,7 @@ def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolic
 def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
     """Return the secret files that exist.
 
-    The home folder's names are checked first, because most of the files do not exist there.
+    The home folder is listed first, because most of the files do not exist there.
     """
     home, places = standing.context.home, standing.places
     names = {name for name, _ in listing.entries(home)}

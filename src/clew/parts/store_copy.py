@@ -200,7 +200,10 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 
 @asynccontextmanager
 async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
-    """Open the store copy for a session about to be opened; close it after the transcript."""
+    """Open the store copy of a session that is about to be opened.
+
+    The copy is closed after the transcript.
+    """
     settings = ground.began.settings
     is_on = is_feature_on("remote", settings, ground.environment)
     if not (is_on and ground.options.persists) or read_text(settings, "sessionStore") is None:

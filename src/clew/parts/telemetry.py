@@ -70,7 +70,7 @@ class TelemetryTarget(Struct, frozen=True, kw_only=True):
 
 
 class TelemetryPlan(Struct, frozen=True, kw_only=True):
-    """The telemetry that the environment requests. `problems` name what clew can't send."""
+    """The telemetry that the environment requests. `problems` describe what clew can't send."""
 
     targets: Mapping[str, TelemetryTarget] = {}
     resource: Attributes = {}
@@ -82,7 +82,7 @@ class TelemetryPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_telemetry(environ: Mapping[str, str], environment: Environment) -> TelemetryPlan:
-    """Read the variables of OpenTelemetry and of Claude Code. Nothing is sent unless they say so."""
+    """Read OpenTelemetry's and Claude Code's variables. Nothing is sent unless they enable it."""
     if environment.switch("telemetry_disabled") or not environment.switch("telemetry"):
         return TelemetryPlan()
     targets: dict[str, TelemetryTarget] = {}
@@ -130,7 +130,7 @@ def plan_telemetry(environ: Mapping[str, str], environment: Environment) -> Tele
 
 
 def own(environ: Mapping[str, str], name: str, signal: str) -> str:
-    """Return a variable of a signal, or else the one of all signals."""
+    """Return a signal's own variable, or else the variable for all signals."""
     return environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}") or environ.get(
         f"OTEL_EXPORTER_OTLP_{name}", ""
     )
@@ -156,7 +156,7 @@ def is_yes(text: str | None) -> bool:
 
 
 class Telemetry(Part):
-    """The session part that counts, collects events, and sends both at intervals."""
+    """The session part that collects metrics and events, and sends both at intervals."""
 
     name = "telemetry"
 
@@ -309,7 +309,10 @@ class Telemetry(Part):
     # -- sums
 
     def _sums(self) -> dict[tuple[str, ...], float]:
-        """Return the sums of the session by name, and the attributes' names and values."""
+        """Return the sums of the session.
+
+        A key consists of the metric's name and the names and values of its attributes.
+        """
         state, spending = self._thread.spending.state, self._thread.spending
         sums: dict[tuple[str, ...], float] = {
             ("lines_of_code.count", "type", "added"): state.lines_added,
@@ -325,7 +328,7 @@ class Telemetry(Part):
         return sums
 
     def _metrics(self) -> tuple[list[Json], dict[tuple[str, ...], float]]:
-        """Return the metrics that changed since they were sent, and their sums."""
+        """Return the metrics that changed since they were last sent, and the current sums."""
         now = time.time_ns()
         points: dict[str, list[Json]] = {}
         sums = {
@@ -409,7 +412,7 @@ class Telemetry(Part):
                 self._records.popleft()
 
     async def _post(self, target: TelemetryTarget, body: bytes) -> int | None:
-        """Send a body and return the status; remember why that was impossible."""
+        """Send a body and return the HTTP status. If that fails, keep the reason; return None."""
         headers = (*target.headers, *await self._find_helper_headers())
         request = HttpRequest(
             method="POST",
@@ -457,7 +460,7 @@ def tokens_of(spend: Spend) -> dict[str, int]:
 
 
 def encode_attributes(attributes: Attributes, secrets: tuple[str, ...]) -> list[Json]:
-    """Return attributes in the JSON form of OTLP, with secrets masked and long texts shortened."""
+    """Return attributes in OTLP's JSON form, with secrets masked and long strings shortened."""
     return [
         {"key": key, "value": encode_value(value, secrets)} for key, value in attributes.items()
     ]

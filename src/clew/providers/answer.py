@@ -1,9 +1,10 @@
 """One response to one request: attempts under the retry policy, each with a watchdog.
 
-Owns the order of events: what is shown, withdrawn and kept. Must never retry after a block was
-completed, because the tool call in it may have run, and must never swallow a cancellation. After a
-cancellation, `last_words` contains the completed and the dropped blocks, including an event whose
-delivery was interrupted, and the message if it was finished but `run` did not return it.
+Owns the order of events, and which events are shown, withdrawn and kept. Must never retry after a
+block was completed, because the tool call in it may have run, and must never swallow a
+cancellation. After a cancellation, `last_words` contains the completed and the dropped blocks,
+including an event whose delivery was interrupted, and the message if it was finished but `run` did
+not return it.
 
 Decision: docs/decisions/032-retries.md
 """

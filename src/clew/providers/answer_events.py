@@ -29,7 +29,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True, kw_only=True):
-    """An attempt failed, and another one follows after a pause, within the limits shown here."""
+    """An attempt failed, and another one follows after a pause. The fields contain the limits."""
 
     failure: Failure
     attempt: int

@@ -66,11 +66,14 @@ LAST_WORDS = ("message_stop", "error")
 
 
 class CredentialError(Exception):
-    """No usable credentials. The text says why and what to do, and contains no secret."""
+    """Raised if there are no usable credentials.
+
+    The text says why and what to do, and contains no secret.
+    """
 
 
-# Returns a request with credentials that differ from those of the second request, if any, which
-# the service rejected.
+# Adds credentials to the first request and returns it. The second request, if any, is one whose
+# credentials the service rejected, so different ones are used.
 Authorize: TypeAlias = Callable[[HttpRequest, HttpRequest | None], Awaitable[HttpRequest]]
 
 
@@ -232,7 +235,7 @@ class AnthropicProvider:
         return make_content_failure(head.headers, body) if tokens is None else tokens
 
     def counted_in(self, body: bytes) -> int | None:
-        """Return the number of tokens that a response to a count request contains."""
+        """Return the number of tokens in a response to a count request; None if it is invalid."""
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
         return tokens if type(tokens) is int else None
@@ -342,8 +345,9 @@ class MessagesAttempt:
     ) -> None:
         """Set up the attempt; the provider's own decoders are the default.
 
-        `without_diagnostics` builds the request for a service that rejects that member. `amended`
-        returns another form of the request that may succeed after a rejection.
+        `without_diagnostics` builds the request without the member `diagnostics`, for a service
+        that rejects it. `amended` returns another form of the request that may succeed after a
+        rejection.
         """
         self._amended = amended
         self._new_decoder = new_decoder or provider.decoder

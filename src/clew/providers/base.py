@@ -19,7 +19,7 @@ CacheTtl: TypeAlias = Literal["5m", "1h"]
 
 
 class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
-    """The model decides how long to think.
+    """Thinking whose length the model decides.
 
     Fields:
         display: Whether the answer shows the thinking; None selects the service's default.
@@ -32,7 +32,7 @@ class ThinkingBudget(Struct, frozen=True, kw_only=True, tag="enabled"):
     """Thinking with a token budget, at least 1024 and below the request's `max_tokens`.
 
     Fields:
-        tokens: The most tokens of thinking.
+        tokens: The maximum number of thinking tokens.
         display: Whether the answer shows the thinking; None selects the service's default.
     """
 
@@ -53,22 +53,22 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     `messages` are in the API's format; they must never be mutated.
 
     Fields:
-        max_tokens: The most tokens of the answer; None is the model's own limit.
+        max_tokens: The maximum number of tokens in the answer; None is the model's own limit.
         system: The system prompt.
         tools: The tools that the model may call.
         tool_choice: Whether the model must or must not call a tool.
         thinking: The kind of thinking; None is the model's default.
         effort: How much the model thinks.
         output_format: The format of the answer, such as a JSON schema.
-        stop_sequences: Texts at which the answer ends.
+        stop_sequences: Strings that end the answer.
         user_id: The end user, for the service's records.
-        cache: How long the service caches the request; None for not at all.
+        cache: How long the service caches the request; None disables caching.
         betas: Features of the service to turn on.
         session_id: The session's ID.
         agent_id: The subagent's ID; None in the session itself.
         input_tokens: The number of tokens in system, tools and messages, if it was counted.
-        most_input_tokens: The highest number of input tokens that a spending limit has to
-            expect.
+        most_input_tokens: The highest possible number of input tokens, for a spending
+            limit.
         task_budget_tokens: The token budget for the task, sent to the model.
         unshared_tail: How many messages at the end carry no cache mark: 1 for an
             instruction that is sent only once, so that the mark stays on the last message
@@ -215,11 +215,15 @@ class Description(Struct, frozen=True, kw_only=True):
 class Cap(Protocol):
     """Limits what the requests of a session may cost (`agent.spending_cap`).
 
-    `owner` is the driver of one response. Its reservation lasts until `release`.
+    `owner` is the object that requests one response. Its reservation lasts until `release`.
     """
 
     async def hold(self, owner: object, request: ModelRequest) -> ModelRequest | Failure:
-        """Reserve the highest cost of a request; limit the request to what can be paid."""
+        """Reserve the highest cost of a request, and return the request.
+
+        The request is limited to what the session may still spend. Return a `Failure` if that is
+        too little.
+        """
         ...
 
     def release(self, owner: object) -> None: ...

@@ -194,7 +194,10 @@ def is_unnamed(failure: Failure) -> bool:
 
 
 def is_missing_model(failure: Failure) -> bool:
-    """Return whether the service does not have the model. Only some name the cause in a field."""
+    """Return whether the service does not have the model.
+
+    Only some services report this in a field. For the others, the message is searched.
+    """
     if find_effective_status(failure) != 404:
         return False
     return simple(failure.error_type) == "notfound" or "model" in failure.message.lower()
@@ -363,8 +366,8 @@ def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
     """Return the maximum output that fits, or None if too little space is left.
 
-    If too little space is left, only compaction helps. In a small window, the required minimum is a
-    fraction of the window.
+    If it is None, only compaction helps. In a small window, the required minimum is a fraction of
+    the window.
     """
     room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None

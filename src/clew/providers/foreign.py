@@ -1,7 +1,8 @@
-"""The base of all wires except the Messages API: bodies from `ModelRequest`, stamped decoders.
+"""The base class of the providers for all wires except the Messages API.
 
-A wire is a subclass that builds a body and names its paths and its decoder. Attempts, failures,
-limits and credentials are those of the Messages API. Must never send a credential of its own.
+A wire is a subclass that builds a body from a `ModelRequest` and names its paths and its decoder.
+The decoder gets a `Stamp` to record the origin of blocks. Attempts, failures, limits and
+credentials are those of the Messages API. Must never send a credential of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ from clew.system.transport.seam import HttpRequest
 
 
 def name_service(endpoint: Endpoint) -> str:
-    """Return the name of the service that wrote a response: its row's, or else its host."""
+    """Return the name of the service in the table of services, or else the host of its address."""
     if endpoint.service not in ("", CUSTOM):
         return endpoint.service
     return endpoint.shown.partition("://")[2].partition("/")[0]
@@ -66,7 +67,7 @@ class ForeignProvider(AnthropicProvider, ABC):
         return None
 
     def build_count(self, request: ModelRequest) -> Json | None:
-        """Return the body of a request that only counts tokens, or None if the wire has none."""
+        """Return the body of a request that only counts tokens, or None if the wire can't count."""
         del request
         return None
 

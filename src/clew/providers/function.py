@@ -24,7 +24,7 @@ from clew.system.transport.seam import Transport
 
 # How many pieces may be queued before the function has to wait.
 MOST_WAITING = 64
-# Wakes a reader that waits when the function ends.
+# Wakes a reader that is still waiting when the function ends.
 END = object()
 # Members of a request that are decoded JSON. The function receives copies, so it may change them.
 COPIED = ("messages", "system", "tools", "tool_choice", "output_format", "extra")

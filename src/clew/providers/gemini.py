@@ -1,6 +1,6 @@
 """Gemini's generateContent over HTTP.
 
-Thought signatures return within the conversation. Must never use the service's named caches.
+Thought signatures are sent back within the conversation. Must never use the service's named caches.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -104,7 +104,10 @@ class GeminiProvider(ForeignProvider):
 
 
 def is_third_generation(model_id: str) -> bool:
-    """Return whether a model is Gemini 3 or later; an alias without a version is the newest."""
+    """Return whether a model is Gemini 3 or later.
+
+    An alias without a version is assumed to be the newest model.
+    """
     if "gemini" not in model_id:
         return False
     match = VERSION.search(model_id)

@@ -105,7 +105,7 @@ async def _said(transport: Transport, request: HttpRequest) -> tuple[int, bytes]
 
 
 def _models(listed: bytes) -> tuple[str, ...] | None:
-    """Return the IDs in a list of models, or None if it is something else."""
+    """Return the model IDs in a response, or None if the response is not a list of models."""
     try:
         reply: Any = json.loads(listed)
     except (ValueError, RecursionError):

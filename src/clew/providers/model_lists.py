@@ -183,7 +183,8 @@ def read_llamacpp(entry: Model, props: Json) -> Model:
 def read_lmstudio(entry: Model, listed: Json, older: Json) -> Model:
     """Read LM Studio's own list of models, or the list of its first API.
 
-    The server itself describes tools in text to models that were not trained for them.
+    If a model was not trained for tool use, it stays unknown whether the model supports tools,
+    because the server describes tools to such models in text.
     """
     for item in map(object_of, list_of(listed.get("models"))):
         if item.get("key") == entry.id:

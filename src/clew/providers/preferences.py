@@ -53,7 +53,7 @@ def read_model_limits(layers: Iterable[Layer]) -> ModelLimits:
     """Return the models that the settings allow and deny.
 
     The list with the highest precedence is used alone. In managed settings, a value of the wrong
-    type allows only the default model, because what it was to forbid is unknown.
+    type allows only the default model, because the intended restriction is unknown.
     """
     allowed: tuple[str, ...] | None = None
     denied: list[str] = []

@@ -39,7 +39,7 @@ _COUNTS = ("n_prompt_tokens", "n_ctx")
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """The contents of an error object. Fields without information are None or empty."""
+    """The fields of an error object. Fields that it does not provide are None or empty."""
 
     message: str = ""
     error_type: str | None = None

@@ -123,7 +123,7 @@ def why_not_warm(request: ModelRequest, model: Model) -> str:
 
 
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
-    """Return the members that this API version supports.
+    """Return the extra members of the request that this API version supports.
 
     Later versions have no sampling parameters.
     """
@@ -196,7 +196,9 @@ def _budget(budget: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Jso
     """Return thinking with a budget below `max_tokens`, or no thinking if no budget fits."""
     tokens = max(MIN_BUDGET, min(budget.tokens, max_tokens - 1))
     if tokens >= max_tokens:
-        adjusted.append(f"max_tokens {max_tokens} is too small for thinking; left out")
+        adjusted.append(
+            f"max_tokens {max_tokens} is too small for thinking, so thinking was left out"
+        )
         return {}
     return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, budget)}
 

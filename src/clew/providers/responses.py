@@ -1,7 +1,7 @@
 """OpenAI's Responses API over HTTP, without any state at the service.
 
-Nothing is stored, and reasoning returns encrypted within the conversation. Must never refer to an
-earlier response by its ID.
+Nothing is stored; reasoning is sent back in encrypted form within the conversation. Must never
+refer to an earlier response by its ID.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -26,7 +26,7 @@ UNREADABLE = "invalidencryptedcontent"
 
 
 class ResponsesProvider(ForeignProvider):
-    """One endpoint of the responses API."""
+    """One endpoint of the Responses API."""
 
     wire_name = "responses"
     title = "responses"
@@ -96,7 +96,11 @@ class ResponsesProvider(ForeignProvider):
         return events_of_response(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Return the request without what the service cannot read or find, or None if repeated."""
+        """Return the request to send again without the parts that the service rejected, or None.
+
+        The parts are reasoning that it does not support or can't read, and IDs that it can't find.
+        Return None if the failure has another cause, or if these parts were already left out.
+        """
         status, words = find_effective_status(refused), refused.message.lower()
         names = (simple(refused.error_code), simple(refused.error_type))
         is_unsupported = "not supported" in words or "unsupported" in words or "verified" in words

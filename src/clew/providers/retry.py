@@ -93,7 +93,7 @@ def reset_after_s(headers: Mapping[str, str], *, now_s: float | None) -> float |
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield the reset and the remaining count of each limit in the headers.
+    """Yield the reset time and the remaining count of each limit in the headers.
 
     The headers are `x-ratelimit-reset[-KIND]` (OpenAI, Groq, OpenRouter) and
     `anthropic-ratelimit-KIND-reset`.
@@ -358,7 +358,7 @@ def find_max_attempts(failure: Failure, policy: RetryPolicy) -> int:
 
 
 def is_in_the_way(failure: Failure) -> bool:
-    """Return whether only a few attempts may fail like this.
+    """Return whether only a few attempts may end with this kind of failure.
 
     This applies if an intermediary responded in place of the service, or if the cause is unknown.
     """

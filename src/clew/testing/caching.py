@@ -1,4 +1,4 @@
-"""A service with a prompt cache, which reports what each request reads, writes and pays in full.
+"""A service with a prompt cache, which reports each request's cache reads, writes and misses.
 
 It checks clew's own estimate independently and deliberately shares no code with it. A request reads
 the longest prefix that an earlier request cached, byte for byte, until the prefix expires according

@@ -31,7 +31,10 @@ ASKED: Json = {"model": "scripted-model", "messages": [{}]}
 
 
 class ConformanceError(OutsideError):
-    """A provider broke a promise of the protocol. The text names the case and the promise."""
+    """Raised when a provider breaks a promise of the protocol.
+
+    The text names the case and the promise.
+    """
 
 
 class Case(Struct, frozen=True, kw_only=True):

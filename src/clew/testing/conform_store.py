@@ -21,7 +21,7 @@ LINES = [
 
 
 class StoreConformanceError(OutsideError):
-    """A store broke a promise. The text names the case and the promise."""
+    """Raised when a store breaks a promise. The text names the case and the promise."""
 
 
 def _must(case: str, holds: bool, promise: str) -> None:

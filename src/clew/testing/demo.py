@@ -1,7 +1,7 @@
 """`clew demo`: repair a project (`repair`), or play a scripted conversation (`talk`).
 
-In the conversation a loopback server plays the scenario, and clew's own transport, provider and
-driver talk to it. It needs no key, network or settings, and must never run a tool.
+In the conversation, a loopback server plays the scenario, and clew's own transport, provider and
+driver talk to it. The demo needs no key, network or settings, and must never run a tool.
 """
 
 import argparse
@@ -263,7 +263,7 @@ BASH: Json = {
 
 
 class DemoClock:
-    """A clock that divides pauses by `speed`. None means no pauses."""
+    """A clock that divides pauses by `speed`. If `speed` is None, there are no pauses."""
 
     def __init__(self, speed: Speed) -> None:
         self._speed = speed

@@ -42,7 +42,7 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
 
 
 class BadRequest(Struct, frozen=True):
-    """The peer sent invalid HTTP; `what` describes the error."""
+    """Invalid HTTP from the peer; `what` describes the error."""
 
     what: str
 

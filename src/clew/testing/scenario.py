@@ -23,7 +23,7 @@ from clew.core.nearest import suggest_nearest
 
 
 class ScenarioError(UserError):
-    """An invalid scenario. The text names the file, the place and the error."""
+    """Raised for an invalid scenario. The text names the file, the place and the error."""
 
 
 def _is_yaml(source: str) -> bool:
@@ -266,7 +266,7 @@ class Defaults(Shape, frozen=True):
 
 
 class Scenario(Shape, frozen=True):
-    """A scenario. For each request, the first answer is sent that matches and is not used up."""
+    """A scenario. Each request gets the first answer that matches and is not used up."""
 
     scenario: Literal[1]
     name: str | None = None

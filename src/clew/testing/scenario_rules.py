@@ -62,7 +62,10 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 class NoAnswer(Struct, frozen=True, kw_only=True):
-    """No answer matches. The message contains the end of the request and why no answer matched."""
+    """A request that no answer matches.
+
+    The message contains the end of the request and why no answer matched.
+    """
 
     message: str
     facts: Facts

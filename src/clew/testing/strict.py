@@ -1,7 +1,8 @@
-"""The rules of the Messages API for requests: reports the first violation in the API's style.
+"""Checks requests against the rules of the Messages API; reports the first violation.
 
-It checks requests independently and deliberately shares no code with clew's own normalizer: a test
-that passes with a strict server has sent no invalid request. It must never repair anything. Pure.
+The report is in the API's style. This module works independently and deliberately shares no code
+with clew's own normalizer: a test that passes with a strict server has sent no invalid request. It
+must never repair anything. Pure.
 """
 
 from itertools import pairwise
@@ -41,7 +42,7 @@ ASSISTANT_ONLY = (*TOOL_USES, "thinking", "redacted_thinking", "compaction")
 
 
 class RequestRefusedError(Exception):
-    """A request violates a rule of the API. The text is the API's."""
+    """Raised when a request violates a rule of the API. The text is the API's error message."""
 
 
 def find_complaint(

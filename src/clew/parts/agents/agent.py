@@ -1,4 +1,4 @@
-"""One agent: a separate conversation with the same kinds of parts as the session's."""
+"""A subagent: a separate conversation with the same kinds of parts as the session."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ MOST_ASKED = 3
 
 
 class Subagent:
-    """A subagent; `turn` runs a piece of work, and the other members describe the agent."""
+    """A subagent. `turn` carries out a prompt, and `hear` delivers messages in the meantime."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Subagent:
             self.recorder.describe(make_metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
-        """Carry out `words`; the definition's own MCP servers and hooks run in the meantime."""
+        """Carry out the prompt `words`, with the definition's own MCP servers and hooks active."""
         servers, hooks = self.birth.servers, self._crew.context.hooks
         own = hooks_of(self.birth.spec, self.birth.agent_id)
         if not managed_hooks_only(self._crew.context.ground.rules.standing.layers):
@@ -114,7 +114,7 @@ class Subagent:
             await servers.rest()
 
     async def _turn(self, words: str) -> TurnEnded:
-        """Carry out `words`; in the first turn, also send the context facts."""
+        """Carry out the prompt `words`. In the agent's first turn, also send the context facts."""
         context = [] if len(self._story.history) else await self._surroundings()
         first = self.birth.spec.first_words if context else ""
         ended = await self.conversation.submit(
@@ -141,7 +141,7 @@ class Subagent:
         return await self._hooks.idle(name, team, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
-        """Wait for the agent's own subagents; return whether anything is still to be delivered."""
+        """Wait for the agent's own subagents. Return whether any news is still undelivered."""
         tasks, owner = self._tools.background.tasks, self.birth.agent_id
         await tasks.ended("agent", owner=owner)
         return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
@@ -197,7 +197,7 @@ class Subagent:
 
 
 def nothing(_: History) -> Fact | None:
-    """Return no list of agent types, for an agent that may not start other agents."""
+    """Return None: an agent that may not start other agents gets no list of agent types."""
     return None
 
 
@@ -225,7 +225,7 @@ def make_checkout_fields(tree: Worktree | None) -> Json:
 
 
 def make_metadata(birth: Birth, **fields: Any) -> AgentMetadata:
-    """Return an agent's metadata; with it, the agent can be resumed from its transcript."""
+    """Return the metadata that is needed to resume an agent from its transcript."""
     optional = {
         "name": birth.name,
         "parentAgentId": birth.parent_id,

@@ -1,8 +1,8 @@
 """The agents of a session: available types, running agents, and their results.
 
 Owns the life of each agent: a task in the session's registry while it works, and a permanent
-transcript. An agent's events are reported under the call that started it. Its outcome is the call's
-result, or news from its task.
+transcript. An agent's events are reported under the call that started it. Its outcome becomes the
+result of that call or, for a background agent, news from its task.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -57,7 +57,10 @@ async def unheard(_: EngineEvent) -> None:
 
 
 class AllAgents:
-    """The agents of one session; `catalog` contains the agent types, `tell` receives events."""
+    """The agents of one session.
+
+    `catalog` contains the agent types, and `tell` receives the agents' events.
+    """
 
     def __init__(self, crew: Crew, catalog: AgentCatalog, listing: Listing, tell: Emit) -> None:
         self.catalog = catalog
@@ -97,7 +100,7 @@ class AllAgents:
     def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
         """Return the interface through which a conversation uses agents.
 
-        `parent_id` is the conversation's agent, empty for the main conversation.
+        `parent_id` is the ID of the conversation's agent, or empty for the main conversation.
         """
         return Delegate(self, parent_id, depth, cwd)
 
@@ -113,7 +116,10 @@ class AllAgents:
         return spec
 
     def called(self, name: str) -> Subagent | None:
-        """Return an agent of this run by ID or name; if several share the name, the last one."""
+        """Return the agent of this run with this ID or name, or None.
+
+        If several agents share the name, return the last one.
+        """
         agent = self.agents.get(name)
         if agent is not None:
             return agent
@@ -207,7 +213,7 @@ class AllAgents:
         return find_last_words(agent.history)
 
     async def _made(self, birth: Birth) -> Subagent:
-        """Start an agent's MCP servers and then create the agent, whose tools include theirs."""
+        """Start an agent's MCP servers, then create the agent with the servers' tools."""
         await birth.servers.wake()
         if birth.worktree is not None:
             self._crew.sandbox.opens(birth.worktree.path)
@@ -228,7 +234,10 @@ class AllAgents:
             del self.agents[agent_id]
 
     async def resumed(self, name: str) -> Subagent:
-        """Return an agent of this run or an earlier one, ready to continue."""
+        """Return an agent of this run or an earlier one, ready to continue.
+
+        Raise ToolError if the agent can't be resumed.
+        """
         subagent = self.called(name)
         if subagent is not None:
             await self._has_folder(subagent.birth)
@@ -264,7 +273,10 @@ class AllAgents:
         return agent
 
     async def _has_folder(self, birth: Birth) -> None:
-        """Make sure that the agent's folder exists; if its worktree was removed, restore it."""
+        """Restore the agent's folder if its worktree was removed.
+
+        Raise ToolError if the folder does not exist and can't be restored.
+        """
         if is_folder(birth.cwd):
             return
         if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
@@ -277,9 +289,9 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
 
     def _is_inside(self, birth: Birth) -> None:
-        """Ensure that the folder in an agent's record is in the workspace.
+        """Raise ToolError if the folder in an agent's record is outside the workspace.
 
-        The agent learns what the folder contains, and nobody is asked.
+        The model receives a description of this folder without a permission prompt.
         """
         folder, context = (
             os.path.realpath(birth.cwd),
@@ -291,7 +303,7 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
-        """Continue to write the transcript of an agent in a group to the group's folder."""
+        """If an agent's transcript is in the folder of a group, continue it in that folder."""
         group = path.parent.relative_to(self.place.folder / "subagents")
         if group.parts:
             try:
@@ -334,8 +346,9 @@ class AllAgents:
         )
 
     def _is_of_session(self, repository: str) -> bool:
-        """Return whether a repository is the session's own, so that its worktrees count as part of
-        the workspace.
+        """Return whether a repository is the session's own.
+
+        The worktrees of the session's own repository are part of the workspace.
         """
         folders = (repository, self._crew.context.ground.cwd)
         if len({os.path.realpath(folder) for folder in folders}) == 1:
@@ -349,7 +362,7 @@ class AllAgents:
     def put_to_work(
         self, agent: Subagent, words: str, *, in_background: bool, owner: str = ""
     ) -> BackgroundTask:
-        """Run the agent's next turn as a task."""
+        """Start the agent's next turn, with the prompt `words`, as a task. Return the task."""
         # Clear the recorded outcome of its last turn.
         agent.recorder.describe(make_metadata(agent.birth))
 

@@ -79,7 +79,7 @@ class Checkouts:
         return with_note(ending, note)
 
     async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:
-        """Let the hook that created the worktree remove it."""
+        """Let hooks remove a worktree that a hook created. Return the result with a note."""
         fields = {"worktree_path": tree.path}
         outcome = await self._hooks.fire("WorktreeRemove", fields, self._tell)
         why = "" if outcome.block is None else f"; a hook reported: {outcome.block}"
@@ -124,10 +124,10 @@ class Checkouts:
         )
 
     def _elsewhere(self, agent_id: str, wish: str) -> str:
-        """Return an error about a worktree that this session does not have.
+        """Return the error message for a worktree that this session does not have.
 
-        If another session has the worktree, the error names that session, because only that session
-        knows whether the agent is still working.
+        If another session has the worktree, the message names that session, because only that
+        session knows whether the agent is still working.
         """
         from clew.record.library.places import list_transcripts
 

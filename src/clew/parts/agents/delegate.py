@@ -80,7 +80,10 @@ class Delegate:
         return launched(agent, words)
 
     def _signed(self, words: str) -> str:
-        """Return the text in a tag that names the agent that sent it, with tags in it escaped."""
+        """Wrap a message in a tag that names the sending agent, and escape tags in the message.
+
+        A message from the main conversation is returned unchanged.
+        """
         sender = everyone_called(self._everyone, self.parent_id)
         if not sender:
             return words

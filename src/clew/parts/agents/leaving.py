@@ -32,7 +32,7 @@ LEFT = (
 class Leaving:
     """Moves work to the background.
 
-    `ask` requests the move of the running turn; `is_time` is checked between the turn's steps.
+    `ask` requests that the running turn be moved. `is_time` moves it between two of its steps.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Leaving:
         self._wanted: int | None = None
 
     def ask(self) -> bool:
-        """Request that the running turn move to the background; return False if none can move."""
+        """Request a move of the running turn to the background. Return False if none can move."""
         if not (self._conversation.is_running and self._conversation.has_steps):
             return False
         self._wanted = self._conversation.turns
@@ -75,7 +75,7 @@ class Leaving:
         return True
 
     async def beside(self, prompt: str) -> BackgroundTask:
-        """Work on a prompt in a background agent that has the conversation so far."""
+        """Start a background agent that works on a prompt with the conversation so far."""
         return await self._begun(prompt, one_line(prompt))
 
     async def _begun(self, words: str, title: str) -> BackgroundTask:

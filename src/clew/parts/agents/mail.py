@@ -69,7 +69,7 @@ class Tale:
         self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
 
     def again(self) -> ProcessOutput:
-        """Return a new output for the next piece of work."""
+        """Start a new output for the next piece of work, and return it."""
         self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
         return self.output
 

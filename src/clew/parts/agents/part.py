@@ -90,7 +90,7 @@ class AgentsPart(Part):
         self.tasks.watchers.append(self._note_stopped)
 
     def _note_stopped(self, task: BackgroundTask, moment: Moment) -> None:
-        """Record an agent that was stopped by the user, or together with its owner."""
+        """Record that an agent was stopped, by the user or together with its owner."""
         if moment == "ended" and task.kind == KIND and task.status == "stopped":
             title = remove_secrets(" ".join(task.title.split()), self._context.ground.secrets)
             self._context.conversation.note(

@@ -1,6 +1,7 @@
 """Recovers agents whose metadata file is missing, from the calls that started them.
 
-The file was never written, or it was deleted. It is written again from what is recovered.
+The file may never have been written, or it was deleted. It is written again with the recovered
+metadata.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -54,7 +55,7 @@ def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
 
 
 def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
-    """Write the missing metadata of agents; `wanted` limits their IDs (None: all).
+    """Write the missing metadata of agents: of those whose IDs are in `wanted`, or of all if None.
 
     The metadata is recovered from the calls that started the agents and, for folder and model, from
     the agents' own transcripts.
@@ -82,7 +83,10 @@ def id_of(path: Path) -> str:
 
 
 def entries_in(path: Path, home: Path) -> Iterator[Json]:
-    """Yield the entries of a file that mention tool calls, even those recorded in advance."""
+    """Yield the entries of a file that mention tool calls.
+
+    Entries that were recorded in advance, in the field `owed` of another entry, are included.
+    """
     for raw in lines_of(path, home):
         if b'"tool_use' in raw:
             entry = decode_object(raw)

@@ -54,7 +54,7 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Define
 def checked(ground: Ground, agents: DefinedAgents) -> DefinedAgents:
     """Drop hooks and MCP servers from an untrusted project's definitions.
 
-    Hooks and servers run programs. A fault reports what was dropped.
+    Hooks and servers run programs, which requires trust. A fault reports what was dropped.
     """
     is_trusted = ground.rules.standing.is_trusted
     specs, faults = [], list(agents.faults)
@@ -100,7 +100,7 @@ def folder_of(spec: AgentSpec, places: Places) -> Path:
 
 
 def make_memory_fact(spec: AgentSpec, places: Places, gate: MemoryGate) -> Fact | None:
-    """Return the agent's notes and their location, or None if it has no memory."""
+    """Return a fact with the agent's notes and their location, or None if it has no memory."""
     if spec.memory is None:
         return None
     folder = folder_of(spec, places)

@@ -1,8 +1,8 @@
 """An agent's hooks, skills and MCP servers.
 
-The servers from the agent's definition are started with the agent and stopped when it rests; no
-other agent can use them. `places` decides whether a definition may start programs. Administrators'
-server lists apply here as well.
+The servers from the agent's definition are started when the agent begins to work and stopped when
+it is idle; no other agent can use them. `places` decides whether a definition may start programs.
+Administrators' server lists apply here as well.
 """
 
 import os
@@ -93,7 +93,7 @@ class AgentHooks:
         return event not in NOT_ITS_OWN and self._is_heard and self._hooks.hears(event)
 
     async def waiting(self, _: Emit, /) -> HookOutcome:
-        """Return nothing, because the output of background hooks goes to the session."""
+        """Return an empty outcome, because the output of background hooks goes to the session."""
         return NOTHING
 
     async def idle(self, name: str, team: str, emit: Emit) -> str:
@@ -176,7 +176,7 @@ def is_there(server: Any) -> bool:
 def found_of(ground: Ground, spec: AgentSpec) -> ServerListing:
     """Return the servers in a definition.
 
-    If only servers from the command line are allowed, all of them are held back.
+    If only servers from the command line are allowed, none of the returned servers may start.
     """
     standing, options = ground.rules.standing, ground.options
     is_kept_out = options.is_bare or options.strict_mcp_config

@@ -1,9 +1,9 @@
-"""The user's editor, if a session is connected to one.
+"""The connection between a session and the user's editor.
 
-Owns what the session takes from the editor: the selection, which goes into the next prompt; the
-problems that it finds in changed files; and answers to permission prompts. clew connects by itself
-only to an editor that has the session's folder open, and only if it runs in that editor's terminal
-or the user asked for it. Text from an editor is data: it grants no permission.
+Owns what the session takes from the editor: the selection, which is added to the next prompt; the
+problems that the editor finds in changed files; and answers to permission prompts. clew connects by
+itself only to an editor that has the session's folder open, and only if clew runs in that editor's
+terminal or the user asked for it. Text from an editor is data: it grants no permission.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ Stamp: TypeAlias = tuple[int, ...] | None
 
 
 class IdeSelection(Struct, frozen=True, kw_only=True):
-    """The user's selection; without text, only the file in the active editor."""
+    """The user's selection. Without text, it only identifies the file in the active editor."""
 
     path: str
     text: str = ""
@@ -133,7 +133,7 @@ class IdePart(Part):
     def _own(self) -> IdeLock | None:
         """Return the editor to connect to at the start.
 
-        Without a user at the keyboard, only the option counts.
+        In a session without an interactive user, only the option `--ide` is considered.
         """
         ground, options = self._ground, self._ground.options
         is_wanted, port = options.ide, None
@@ -152,7 +152,7 @@ class IdePart(Part):
         return locks[0] if len(locks) == 1 else None
 
     def running(self) -> list[IdeLock]:
-        """Return the running editors, whatever folders they have open."""
+        """Return the running editors, regardless of the folders that they have open."""
         return find_ides(self._ground.began.places.config_home)
 
     # -- the connection
@@ -329,7 +329,7 @@ class IdePart(Part):
     def beside(self, ask: AskPerson) -> AskPerson:
         """Return a function that also asks about file changes in the editor.
 
-        The first answer counts, and the other question is withdrawn.
+        The first answer is used, and the other question is withdrawn.
         """
 
         async def asking(question: Question) -> Verdict:
@@ -379,7 +379,10 @@ class IdePart(Part):
             self._close_later(server, change, stamp if is_written else ())
 
     def _close_later(self, server: "McpServer", change: "ProposedChange", stamp: Stamp) -> None:
-        """Close the diff in the editor; with `stamp`, not before the change is on the disk."""
+        """Close the diff in the editor, without waiting for the editor.
+
+        If `stamp` is not empty, close the diff only after the file has changed on disk.
+        """
 
         async def close() -> None:
             from clew.parts.ide.review import CLOSE_TAB
@@ -415,9 +418,10 @@ def make_ide_fact(payload: Json, words: str) -> Fact:
 
 
 def make_mention(params: Json, cwd: str, folders: Sequence[str]) -> str:
-    """Return the mention of a file that the user sent from the editor, as they would type it.
+    """Return an `@` mention of a file that the user sent from the editor.
 
-    The path may be relative to the first of the editor's folders.
+    A relative path starts from the first of the editor's folders. Return an empty string if the
+    path can't be mentioned.
     """
     path = as_text(params.get("filePath"))
     if not path or any(not c.isprintable() or c == '"' for c in path):
@@ -433,7 +437,7 @@ def make_mention(params: Json, cwd: str, folders: Sequence[str]) -> str:
 
 
 def texts_of(outcome: "Outcome") -> list[str]:
-    """Return the texts of a tool's result."""
+    """Return the text of each block in a tool's result."""
     from clew.system.jsonrpc.peer import PeerAnswer
 
     result = as_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
@@ -441,7 +445,7 @@ def texts_of(outcome: "Outcome") -> list[str]:
 
 
 def decode_text(text: str) -> object:
-    """Return the JSON value in a text, or None if it has none."""
+    """Return the JSON value that a string contains, or None if it is not valid JSON."""
     try:
         return decode(text.encode("utf-8", "replace"))
     except ValueError:

@@ -1,7 +1,7 @@
 """A file change as a diff in the editor, which the user accepts or rejects there.
 
-Owns the request to the editor and the meaning of its answer. An answer counts only if it is the
-response to the request that showed exactly this change. Anything else (an error, a closed tab, the
+Owns the request to the editor and the meaning of its answer. An answer is accepted only if it
+responds to the request that showed exactly this change. Anything else (an error, a closed tab, the
 end of the connection) is no answer, and the question in clew stays open.
 """
 
@@ -48,9 +48,9 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
 
 
 def propose(question: Question, call: BoundCall, session: ToolSession) -> ProposedChange | None:
-    """Return the change that a question is about; None if it is not about a change of a text file.
+    """Return the change to a text file that a question is about, or None if there is none.
 
-    `call` is the question's call.
+    `call` is the tool call that the question is about.
     """
     name, arguments = call.name, call.given
     is_change = question.kind == "permission" and name in ("Edit", "MultiEdit", "Write")
@@ -79,14 +79,14 @@ def propose(question: Question, call: BoundCall, session: ToolSession) -> Propos
     except (ClewError, OSError, ValueError):
         return None
     mark = sha256(str(call.block["id"]).encode()).hexdigest()[:6]
-    # Editors recognize the tab of a diff by these two signs.
+    # Editors recognize the tab of a diff by these two symbols.
     return ProposedChange(
         path=path, before=before, after=after, tab=f"✻ [clew] {path.name} ({mark}) ⧉"
     )
 
 
 def read_answer(outcome: Outcome, question: Question, change: ProposedChange) -> Verdict | None:
-    """Return the user's answer in the editor, or None if the outcome is no answer."""
+    """Return the user's answer in the editor, or None if the outcome is not an answer."""
     if not isinstance(outcome, PeerAnswer):
         return None
     result = as_object(outcome.result)
@@ -107,7 +107,10 @@ def read_answer(outcome: Outcome, question: Question, change: ProposedChange) ->
 
 
 def grant(block: Json, change: ProposedChange, final: str) -> Verdict:
-    """Return the approval of a change, or of the user's version of it."""
+    """Return the approval of a change, or of the user's version of it.
+
+    If the user's version restores the original content, return a rejection.
+    """
     if is_same(final, change.after):
         return Granted()
     if is_same(final, change.before):
@@ -125,5 +128,5 @@ def grant(block: Json, change: ProposedChange, final: str) -> Verdict:
 
 
 def is_same(text: str, other: str) -> bool:
-    """Return whether two texts are the same to an editor, which may change line ends."""
+    """Return whether two strings are equal except for line endings, which an editor may change."""
     return text.replace("\r\n", "\n").rstrip("\n") == other.replace("\r\n", "\n").rstrip("\n")

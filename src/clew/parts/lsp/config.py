@@ -1,4 +1,4 @@
-"""The configuration of one language server, and the servers that clew knows.
+"""The configuration of one language server, and built-in configurations of known servers.
 
 Pure. Owns the fields of an entry in `lspServers`, which are the same in a plugin's `.lsp.json`. An
 error in an entry is returned as text. A server that clew knows is used if its program is installed
@@ -68,7 +68,7 @@ def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | 
     if fields.get("transport", "stdio") != "stdio":
         return "transport: only stdio is supported"
     if startup_ms is not None and (type(startup_ms) not in (int, float) or startup_ms <= 0):
-        return "startupTimeout: expected milliseconds above 0"
+        return "startupTimeout: expected a positive number of milliseconds"
     folder = fields.get("workspaceFolder", "")
     return LanguageServerSpec(
         name=name,
@@ -102,7 +102,7 @@ def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], l
 def with_known(
     specs: Iterable[LanguageServerSpec], defaults: Iterable[LanguageServerSpec]
 ) -> tuple[LanguageServerSpec, ...]:
-    """Return the configured servers, followed by known servers for extensions not yet supported."""
+    """Return the configured servers, and known servers for extensions that have no server yet."""
     chosen = list(specs)
     for spec in defaults:
         endings = {ending for spec in chosen for ending in spec.languages}

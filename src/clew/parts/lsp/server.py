@@ -57,7 +57,7 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
 class LanguageServer:
     """One language server.
 
-    `live` is the task that runs it; it ends only when the server is stopped or its process exits.
+    `live` runs the server. It returns only when the server is stopped or its process exits.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 The user fills in forms; a permission rule or the user decides on model requests. Owns the path from
 a server's request to `ask`, which permission prompts use too. What the user enters in a form goes
-only to the server, never to the log or the model.
+only to the server, never to the transcript or the model.
 """
 
 import asyncio

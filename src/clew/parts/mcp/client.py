@@ -33,8 +33,8 @@ class Helpers:
     """The functions that answer a server's requests; None means that a request is not supported.
 
     `elicit`, `sample` and `completed` are called with the server's name and the request's
-    parameters; `completed` when the user has finished on a web page that the server sent them to.
-    `hear` gets the notifications that MCP does not define.
+    parameters; `completed` is called when the user has finished on a web page that the server sent
+    them to. `hear` gets the notifications that MCP does not define.
     """
 
     __slots__ = ("completed", "elicit", "hear", "roots", "sample")

@@ -1,7 +1,7 @@
 """Completions from MCP servers, for the arguments of their prompts and for `@server:uri`.
 
-Each server is asked only once for a word and may take a few seconds at most. Its suggestions are
-untrusted; those that do not fit on a line are left out.
+Each server is asked at most once about a word, with a time limit of a few seconds. Its suggestions
+are untrusted; those that do not fit on a line are left out.
 """
 
 import re

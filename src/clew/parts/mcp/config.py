@@ -113,7 +113,7 @@ class InProcessServer(Struct, frozen=True, kw_only=True):
 class IdeServer(Struct, frozen=True, kw_only=True):
     """The configuration of an editor that announced itself with a lock file.
 
-    The file had this token when the configuration was made.
+    `token` is the token that the lock file contained when the configuration was made.
     """
 
     name: str
@@ -314,8 +314,8 @@ def why_forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
 def may(server: ServerConfig, allowed: list[Any]) -> bool:
     """Return whether the list allows a server.
 
-    If the list has entries with a command (or, for a server at a URL, with a URL), only those
-    count; otherwise the server is looked up by name.
+    If the list has entries with a command (or, for a server at a URL, entries with a URL), only
+    those are compared; otherwise the server is looked up by name.
     """
     key = {"stdio": "serverCommand", "http": "serverUrl", "sse": "serverUrl"}.get(server.kind)
     entries = [e for e in allowed if isinstance(e, dict) and key in e]
@@ -343,7 +343,7 @@ def names(entry: Any, server: ServerConfig) -> bool:
 def fits(pattern: Any, url: str) -> bool:
     """Return whether a URL matches a pattern.
 
-    A `*` does not match beyond the host or the path it is in.
+    A `*` in the host matches only within the host, and a `*` in the path only within the path.
     """
     if not isinstance(pattern, str):
         return False

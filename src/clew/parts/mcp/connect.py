@@ -185,8 +185,8 @@ async def challenge_of(reach: HttpServer, transport: Transport) -> str:
 def open_browser(url: str) -> None:
     """Open a URL in the browser if possible.
 
-    The URL was already printed, so failure does not matter. A browser in the terminal runs until
-    the user leaves it, so nothing waits for it.
+    The URL was already printed, so failure does not matter. Do not wait for the browser, because a
+    browser in the terminal runs until the user leaves it.
     """
     import threading
     import webbrowser

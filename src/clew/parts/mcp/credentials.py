@@ -1,7 +1,7 @@
 """The headers that authenticate requests to a server: from its entry, a helper program, or a token.
 
 Owns when a helper runs and when a token is renewed. A configured Authorization header takes
-precedence over a token, because the user knows the server.
+precedence over a token, because the user set it for this server.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class TokenStore:
         return is_known
 
     def _asked(self, url: str) -> Any:
-        """Return a URL's entry in the keyring, or None if there is no entry or no keyring works."""
+        """Return a URL's entry in the keyring; None if there is no entry or no usable keyring."""
         try:
             return json.loads(ask_keyring(self._keyring, SERVICE, url) or "null")
         except ValueError:

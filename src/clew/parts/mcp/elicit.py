@@ -1,8 +1,8 @@
 """Turn a server's form into questions for the user, and their answers into the server's format.
 
-Forms are only for answers that are not secret, so a form that asks for a secret is not shown.
-For secrets, the protocol provides another way: a web page of the server. A password typed here
-would go to a program that the model also talks to.
+Forms are only for answers that are not secret, so a form that asks for a secret is not shown. For
+secrets, the protocol provides another way: a web page of the server. A password that the user
+entered in a form would go to a program that the model also talks to.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """

@@ -127,7 +127,7 @@ def same(value: Any) -> Any:
 
 
 def schema_of(kind: type[Struct]) -> Json:
-    """Return the JSON Schema of a type, without a reference at the top."""
+    """Return the JSON Schema of a type, without a reference at the top level."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     own: Json = parts.pop(kind.__name__)
     assert "$ref" in schema
@@ -147,7 +147,10 @@ def blocks_of(result: Any) -> list[Json]:
 
 
 async def run_function(function: Function, arguments: Json) -> Json:
-    """Call a function for the model. Its exception is the text of an error result."""
+    """Call a function for the model. If it raises an exception, return an error result.
+
+    The exception's text becomes the text of the error result.
+    """
     try:
         return await function.answer(arguments)
     except Exception as error:

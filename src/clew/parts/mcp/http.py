@@ -62,7 +62,7 @@ class HttpLine(WebLine):
         self.connection = Connection(self._send, host, DIALECT, group)
 
     async def open(self) -> None:
-        """Only start the task that sends messages; the first message opens the connection."""
+        """Start the task that sends messages. The first message opens the connection."""
         self._begin(self._sending())
 
     def settled(self, agreement: Agreement) -> None:
@@ -199,7 +199,7 @@ class HttpLine(WebLine):
             self.connection.deliver([message])
 
     async def _turned_down(self, exchange: Exchange, head: Head, identity: Id) -> None:
-        """Handle a response with an error status; its body often contains a message anyway."""
+        """Handle a response with an error status, whose body may still contain a message."""
         if head.status == 404 and self._session_id:
             self._end(CannotReachError("the server no longer knows the session"))
             return
@@ -259,7 +259,7 @@ class HttpLine(WebLine):
         return identity is not None and not self.connection.waits_for(identity)
 
     async def _listening(self) -> None:
-        """Read the stream for messages that do not belong to a request, if there is one."""
+        """Read the server's stream of messages that do not belong to a request, if any."""
         decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
         while failures < MOST_RESUMES:
             headers = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}

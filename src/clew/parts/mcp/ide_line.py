@@ -1,7 +1,7 @@
 """The connection to an editor that announced itself: MCP messages over a WebSocket.
 
-The token goes only to the port of a lock file that is still there and unchanged, because another
-program may have the port when the editor has ended.
+The token is sent only if the editor's lock file still exists and is unchanged, because another
+program may use the port after the editor has ended.
 """
 
 import asyncio

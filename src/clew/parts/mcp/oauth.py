@@ -260,7 +260,10 @@ async def exchanged(
 async def discover(
     url: str, transport: Transport, challenge: Mapping[str, str]
 ) -> tuple[Issuer, str]:
-    """Return the authorization server that an MCP server uses, and the scopes that it names."""
+    """Return the authorization server that an MCP server uses, and the scopes to request.
+
+    The scopes come from the metadata of the MCP server.
+    """
     if not words.is_safe(url):
         raise LoginError("a login requires https, or a server on this machine")
     issuers, wanted = [words.parse_origin(url)], ""

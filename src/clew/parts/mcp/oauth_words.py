@@ -1,8 +1,8 @@
 """OAuth as MCP uses it: challenges, metadata, forms and tokens. Performs no I/O.
 
-Owns what is accepted from servers. URLs must use https or point to this machine, and PKCE with S256
-is required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749, 7591, 7636,
-8414, 8707, 9207 and 9728.
+Owns the rules for what is accepted from servers. URLs must use https or point to this machine, and
+PKCE with S256 is required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749,
+7591, 7636, 8414, 8707, 9207 and 9728.
 """
 
 import re
@@ -76,7 +76,7 @@ def path_of(url: str) -> str:
 def list_resource_urls(url: str, challenge: Mapping[str, str]) -> list[str]:
     """Return the URLs where a server may name its authorization server, the most likely first."""
     metadata_url = challenge.get("resource_metadata", "")
-    # Only the server's own metadata counts; metadata on another host could be anyone's.
+    # Only the server's own metadata is used; metadata on another host could be anyone's.
     own = [metadata_url] if metadata_url and same_origin(metadata_url, url) else []
     well_known = f"{parse_origin(url)}/.well-known/oauth-protected-resource"
     return list(dict.fromkeys([*own, well_known + path_of(url), well_known]))
@@ -231,7 +231,7 @@ def quoted(text: str) -> str:
 def query_of(target: str) -> dict[str, str]:
     """Parse the query parameters of a request target.
 
-    The first value of a repeated parameter counts.
+    If a parameter is repeated, its first value is used.
     """
     parameters: dict[str, str] = {}
     for pair in target.partition("?")[2].split("&"):

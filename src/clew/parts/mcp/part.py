@@ -271,7 +271,7 @@ class Connected(Part):
         self._gather()
 
     async def wait(self, most_s: float) -> None:
-        """Wait for all servers, for a limited time, while `describe_wait` says so."""
+        """Wait for all servers, for a limited time. Meanwhile, `describe_wait` names them."""
         if self.servers is not None:
             self._awaited_s = most_s
             try:
@@ -280,7 +280,7 @@ class Connected(Part):
                 self._awaited_s = 0.0
 
     def describe_wait(self) -> str:
-        """Return which servers a request or command waits for, or an empty string."""
+        """Return a message that names the servers still being waited for, or an empty string."""
         if not self._awaited_s:
             return ""
         names = [server.name for server in self.clients() if not server.is_settled]
@@ -290,7 +290,10 @@ class Connected(Part):
         )
 
     def take_failures(self) -> tuple[str, ...]:
-        """Return the servers that the first request did without, and why. Only the first time."""
+        """Return which servers were not ready for the first request, and why.
+
+        Each failure is returned only once.
+        """
         failures, self._failures = self._failures, ()
         return failures
 

@@ -204,7 +204,7 @@ PATIENCE_S: dict[State, float | None] = {
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 MOST_ATTEMPTS = 5
-# After a server was connected for this long, its failed attempts no longer count.
+# After a server was connected for this long, its failed attempts are forgotten.
 PROVEN_S = 60.0
 
 

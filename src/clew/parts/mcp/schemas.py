@@ -28,7 +28,7 @@ _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 def make_usable(schema: Any) -> tuple[Json, str]:
     """Return the schema to send, and why the server's own schema can't be used (empty if it can).
 
-    A missing "type" is added without a reason being given.
+    If only "type" is missing, it is added, and no reason is returned.
     """
     why = fault(schema)
     if not why:

@@ -1,8 +1,9 @@
 """Find a session's MCP servers in arguments, settings, `.mcp.json` files and other tools' files.
 
-Owns the order of the scopes, and the rule for which servers need approval. Only reads files, except
-for the user's choices. If several scopes define the same server, the scope with the highest
-precedence wins. A project's server requires a trusted folder and the user's approval.
+Owns the order of the scopes, and the rule for which servers need approval. It only reads files,
+except for the file with the user's choices. If several scopes define the same server, the scope
+with the highest precedence wins. A project's server requires a trusted folder and the user's
+approval.
 """
 
 import json
@@ -42,7 +43,7 @@ class ServerChoices(Struct, frozen=True, kw_only=True):
     denied: frozenset[str] = frozenset()
 
     def says(self, name: str, entry: Any) -> bool | None:
-        """Return True if a server is approved, False if it is rejected, None if it is neither."""
+        """Return True if a server is approved, False if it is rejected, None if it is undecided."""
         if name in self.denied:
             return False
         return True if self.approved.get(name) == mark(entry) else None
@@ -51,8 +52,8 @@ class ServerChoices(Struct, frozen=True, kw_only=True):
 def mark(entry: Any) -> str:
     """Return a digest of a server's entry.
 
-    It is complete, because the author of a project could find two entries with the same beginning of
-    a digest, and replace the approved one.
+    The digest is not truncated, because the author of a project could otherwise find two entries
+    with the same truncated digest, and replace the approved one.
     """
     return sha256(as_json(entry).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -201,7 +202,8 @@ def find_configured_servers(
     """Return the servers of a session.
 
     `arguments` are the values of --mcp-config; `brought` are the servers from the host program. If
-    `strict`, only these two are used. Files of scopes that are not in `sources` are not read.
+    `strict` is true, only servers from these two are used. Files of scopes that are not in
+    `sources` are not read.
     """
     faults: list[str] = []
     entries = [
@@ -225,7 +227,7 @@ def settle_entries(
 ) -> ServerListing:
     """Decide which of the defined servers start, and why others do not.
 
-    `entries` are ordered by precedence, highest first; the first definition of a name counts.
+    `entries` are ordered by precedence, highest first; the first definition of a name is used.
     """
     faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
@@ -259,7 +261,8 @@ def settle_entries(
 def allow_list(layers: Iterable[Layer]) -> Any:
     """Return the administrator's list of allowed servers, or None if there is no such list.
 
-    A value of another type allows no server, because what it was to forbid is unknown.
+    If the value is not a list, return an empty list, which allows no server, because the intended
+    restriction is unknown.
     """
     for layer in layers:
         if layer.scope == "managed" and "allowedMcpServers" in layer.data:

@@ -155,7 +155,7 @@ class McpServer:
             await asyncio.sleep(delay_s)
 
     async def _stand(self) -> None:
-        """Run one connection from start to end. Afterward, the state tells how it ended."""
+        """Run one connection from start to end. Afterward, the state shows how it ended."""
         async with asyncio.TaskGroup() as group:
             line = self._make_line(self.config, self.host, group)
             try:
@@ -263,7 +263,10 @@ class McpServer:
             await asyncio.sleep(RELIST_PAUSE_S)
 
     async def _list(self, kinds: set[str]) -> PeerFailure | None:
-        """Reload lists. If the server does not respond, its previous lists stay."""
+        """Reload lists.
+
+        If the server can't list its tools, return the failure and keep the previous lists.
+        """
         client = self._client
         assert client is not None
         tools, prompts, resources = self.offers.tools, self.offers.prompts, self.offers.resources
@@ -296,7 +299,10 @@ class McpServer:
     # -- requests from outside
 
     async def relist_tools(self) -> PeerFailure | None:
-        """Ask the server for its tools again; if it fails, its previous tools stay."""
+        """Ask the server for its tools again.
+
+        If this fails, return the failure and keep the previous tools.
+        """
         failure = await self._list({"tools"})
         self._on_change()
         return failure

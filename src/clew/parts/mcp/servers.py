@@ -29,7 +29,7 @@ from clew.system.jsonrpc.peer import PeerFailure
 class Servers:
     """The MCP servers of a session.
 
-    `on_change` is called when a server's state or offers change.
+    `on_change` is called when the state of a server changes, or what it offers.
     """
 
     def __init__(
@@ -110,7 +110,10 @@ class Servers:
         return tuple(server.name for server in meant if not server.is_settled)
 
     async def connected(self, name: str, most_s: float) -> str:
-        """Wait, for a limited time, for a server's first attempt; return the error, if it failed."""
+        """Wait, for a limited time, for a server's first attempt to connect.
+
+        Return an error message, or an empty string if the server is connected.
+        """
         server = self._servers[name]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_s):
@@ -137,7 +140,7 @@ class Servers:
         return tuple(tools)
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
-        """Return a server's tools; the objects stay the same as long as the server's list does."""
+        """Return a server's tools. The objects are the same until the server's list changes."""
         cached = self._tools.get(server.name)
         if cached is None or cached[0] is not server.offers.tools:
             offers, wanted = server.offers.tools, server.config.model_tools

@@ -122,7 +122,7 @@ class McpTool(Tool[ServerArguments]):
 class ProgressNews:
     """Forwards a server's progress messages. If several arrive at once, only the last one is sent.
 
-    The task for sending starts with the first message, because most calls have none.
+    The task that sends them starts with the first message, because most calls report no progress.
     """
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -147,7 +147,7 @@ class ProgressNews:
 
 
 def figures_of(step: Json) -> Json:
-    """Return what a progress message says, for hosts."""
+    """Return the data of a progress message in the format for hosts."""
     names = ("progress", "total")
     counts = {n: step[n] for n in names if isinstance(step.get(n), (int, float))}
     message = as_text(step.get("message"))[:MESSAGE_CHARACTERS]
@@ -165,8 +165,8 @@ def in_words(step: Json) -> str:
 def result_of(reply: ServerReply, raw: Json, *, keeps_blocks: bool = False) -> ToolOutcome:
     """Return a server's reply as a call's outcome.
 
-    A single text is sent as such. With `keeps_blocks`, as the Agent SDK's hosts expect of their own
-    servers, it stays a list of blocks.
+    A single block of text becomes a string. With `keeps_blocks`, which is for the own servers of
+    the Agent SDK's hosts, it stays a list of blocks.
     """
     blocks = reply.blocks
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else None

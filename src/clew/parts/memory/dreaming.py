@@ -37,7 +37,10 @@ SYSTEM = (
 
 
 def read_idle_s(setting: object) -> int:
-    """Return the idle time in seconds, or 0 if it is off. Raise SettingsError if it is invalid."""
+    """Return the idle time in seconds, or 0 if dreaming is off.
+
+    Raise SettingsError if the setting is invalid.
+    """
     if setting in (None, "off"):
         return 0
     interval = parse_span(setting) if isinstance(setting, str) else None

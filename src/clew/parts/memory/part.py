@@ -72,7 +72,10 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """Return the project's memory folder, and allow the model to read it, or None if disabled."""
+    """Return the project's memory folder, or None if memory is disabled.
+
+    Also allow the model to read the folder.
+    """
     if not is_feature_on("memory", ground.began.settings, ground.environment):
         return None
     if "user" not in ground.began.sources:

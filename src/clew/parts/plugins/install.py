@@ -122,7 +122,7 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
 
 
 def at_home(base: Path, source: PluginSource) -> PluginSource:
-    """Return a local source with its path, relative to `base`, made absolute."""
+    """Return a local source with an absolute path. A relative path starts from `base`."""
     return PluginSource(path=str((base / Path(source.path).expanduser()).resolve()))
 
 

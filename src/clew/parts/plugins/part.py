@@ -200,7 +200,8 @@ def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
 def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
     """Yield the installed plugins that are enabled.
 
-    The content is hashed only if the user approved the plugin; it may run if the hash is the same.
+    The content is hashed only if the user approved the plugin. Its programs may run if the hash is
+    unchanged.
     """
     from clew.parts.plugins.install import read_parts
     from clew.parts.plugins.store import compute_fingerprint, is_on

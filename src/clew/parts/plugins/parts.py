@@ -116,7 +116,7 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
 
 
 def with_variables(server: Any, variables: dict[str, str]) -> Any:
-    """Return the configuration of a server that also gets the plugin's variables."""
+    """Return a server's configuration with the plugin's variables added to its environment."""
     if not isinstance(server, dict) or "command" not in server:
         return server
     own = server.get("env", {})

@@ -58,7 +58,7 @@ class KnownMarketplace(Struct, frozen=True, kw_only=True):
 class Store:
     """The record of installed plugins and known marketplaces.
 
-    The files are read on each use. A file that cannot be read counts as empty.
+    The files are read on each use. A file that cannot be read is treated as empty.
     """
 
     def __init__(self, places: Places) -> None:
@@ -88,8 +88,8 @@ class Store:
     def all(self) -> dict[str, Installed]:
         """Return all installed plugins by ID.
 
-        If clew and another tool installed the same plugin, clew's copy counts. Clew records trust
-        for both kinds.
+        If clew and another tool installed the same plugin, clew's copy is used. Clew records trust
+        for its own plugins and for those of other tools.
         """
         trusted = {name: value for name, value in members(self._trusts()) if isinstance(value, str)}
         others = {
@@ -178,8 +178,8 @@ def converted(value: Any, kind: type[Any]) -> Any:
 def compute_fingerprint(root: Path) -> str:
     """Return a hash over the names and contents of all of a plugin's files, except `.git`.
 
-    The result is empty if the plugin has too many files, or if a link leads to a folder outside of
-    it, whose files could change.
+    The result is empty if the plugin has too many files, or if a link leads to a folder outside the
+    plugin, whose files could change.
     """
     digest = hashlib.sha256()
     count = 0

@@ -35,8 +35,8 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
     """A prompt and its timing: a cron expression, an interval in seconds, or one point in time."""
 
     prompt: str
-    # False for the model's own prompts. They call no skill: a skill may bring permissions, so the
-    # model has to load it with the Skill tool, which asks.
+    # False for the model's own prompts, which can't call skills: a skill may grant permissions, so
+    # the model has to load it with the Skill tool, which asks for approval.
     is_from_user: bool = False
     cron: Cron | None = None
     # The cron expression as entered.

@@ -1,7 +1,7 @@
 """Cron expressions: five fields, and the next matching minute. Pure; local time without a zone.
 
-As usual in cron, if both the day of the month and the day of the week are restricted, a day that
-matches either field counts.
+As usual in cron, if both the day of the month and the day of the week are restricted, a day needs
+to match only one of them.
 """
 
 import re

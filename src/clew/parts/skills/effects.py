@@ -1,4 +1,4 @@
-"""Temporary changes that a skill makes: rules, hooks, model, effort. The next prompt ends them."""
+"""Temporary changes that a skill makes until the next prompt: rules, hooks, model and effort."""
 
 import shlex
 from collections.abc import Sequence

@@ -35,7 +35,10 @@ Piece: TypeAlias = str | ExpansionCommand
 
 
 def fill_places(rule: str, places: Mapping[str, str]) -> str:
-    """Return a rule with the values of `${...}` variables; an unknown one stays, and matches nothing."""
+    """Return a rule with its `${...}` variables replaced by their values.
+
+    An unknown variable is left in place, so that the rule matches nothing.
+    """
     for name, value in places.items():
         if value:
             rule = rule.replace(f"${{{name}}}", value)

@@ -35,7 +35,7 @@ def refuses_none(_: str, __: Origin) -> str | None:
 
 
 class SkillListing(Struct):
-    """The skills found so far, and the errors in files. `refuses` tells which files to skip."""
+    """The skills found so far, and the errors in files. `refuses` decides which files to skip."""
 
     skills: list[Skill]
     faults: list[str]
@@ -113,7 +113,7 @@ class SkillFolder(Struct, frozen=True, kw_only=True):
 class FromPlugin(Struct, frozen=True, kw_only=True):
     """The commands and skills of a plugin: folders and single files.
 
-    `name` prefixes their names.
+    `name` is the prefix of their names.
     """
 
     name: str

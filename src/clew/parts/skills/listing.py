@@ -24,7 +24,7 @@ GONE = "Removed skills:"
 
 
 def find_listed_names(entries: Iterable[Json]) -> set[str]:
-    """Return the names of the skills in earlier listings, including those only counted."""
+    """Return the names of skills in earlier listings, including skills that were only counted."""
     names: set[str] = set()
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None

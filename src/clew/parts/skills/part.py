@@ -62,7 +62,7 @@ FORKED = (
 class SessionSkills(Part):
     """The session part for skills.
 
-    The prompts of the servers in `mcp` count as skills, too. For `wanted`, see `want`.
+    The prompts of the MCP servers in `mcp` are treated as skills. See `want` for `wanted`.
     """
 
     name = "skills"
@@ -82,7 +82,10 @@ class SessionSkills(Part):
         root = project_of(began.places)
 
         def refuses(path: str, origin: Origin) -> str | None:
-            """Return why a project's file is rejected: it links to a path outside the project."""
+            """Return why a project's file is rejected, or None.
+
+            It is rejected if it links to a path outside the project.
+            """
             is_of_project = origin == "project"
             return (
                 ground.gate.refusal_of_link(Path(path), root, "project") if is_of_project else None
@@ -339,7 +342,7 @@ class SessionSkills(Part):
         )
 
     def _granted_by(self, skill: Skill) -> tuple[str, ...]:
-        """Return the rules with which the skill allows calls, if they apply."""
+        """Return the rules with which the skill allows calls, or none if the skill is untrusted."""
         if not self.counts(skill):
             return ()
         from clew.parts.skills.expand import fill_places
@@ -348,7 +351,7 @@ class SessionSkills(Part):
         return tuple(fill_places(rule, places) for rule in skill.allowed_tools)
 
     def _hooks_of(self, skill: Skill) -> tuple[Hook, ...]:
-        """Return the skill's hooks, if they apply."""
+        """Return the skill's hooks, or none if they may not run."""
         if not skill.hooks or not self.counts(skill):
             return ()
         if managed_hooks_only(self._rules.standing.layers) and skill.origin != "managed":
@@ -393,7 +396,7 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     def _is_without_commands(self) -> bool:
-        """Return whether settings disable commands in the text of skills; one file suffices."""
+        """Return whether any settings file disables commands in the text of skills."""
         layers = self._rules.standing.layers
         return any(read_switch(layer.data, "disableSkillShellExecution") for layer in layers)
 

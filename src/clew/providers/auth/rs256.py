@@ -15,7 +15,7 @@ INTEGER, OCTETS, SEQUENCE = 0x02, 0x04, 0x30
 
 
 class InvalidKeyError(ValueError):
-    """A private key that cannot be read."""
+    """Raised when a private key cannot be read."""
 
 
 def make_token(claims: dict[str, Any], pem: str, key_id: str = "") -> str:
