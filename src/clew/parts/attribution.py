@@ -25,7 +25,7 @@ from clew.record.transcript.record import Recorder
 from clew.record.transcript.source import open_source
 
 SNAPSHOT = b'"type":"attribution-snapshot"'
-# The most files of one call whose lines are compared.
+# The maximum number of files changed by one call whose lines are compared.
 FILES_MAX = 300
 
 

@@ -177,7 +177,7 @@ class SessionCompaction(Part):
         return divide_window(window, output=entry.default_output, at=self._at(entry.id))
 
     def auto_at(self, model: str) -> int | None:
-        """Return the size at which conversations with a model are compacted, or None for never."""
+        """Return the size at which a model's conversations are compacted; None if they are not."""
         return self.room(model, None).auto if self.is_on() else None
 
     def offer(self) -> Pick | None:

@@ -47,7 +47,7 @@ Attributes: TypeAlias = Mapping[str, Value]
 PREFIX = "claude_code."
 METRICS, LOGS = "metrics", "logs"
 USUAL_ENDPOINT = "http://localhost:4318"
-# The most records that wait to be sent; the oldest ones beyond this are dropped and counted.
+# The maximum number of records that wait to be sent. Beyond it, the oldest are dropped and counted.
 MOST_RECORDS = 2048
 SEND_S, LAST_S = 10.0, 3.0
 MAX_VALUE_CHARS = 4096

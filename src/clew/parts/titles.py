@@ -19,7 +19,7 @@ SYSTEM = (
     "You write titles for conversations. Reply to the user's request with only a title for it: "
     "three to seven words in the same language, like a heading, without a period or quotes."
 )
-# The most characters of the description, and of the title.
+# The maximum number of characters of the description, and of the title.
 DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
 # A greeting says nothing about the session, so the title waits for the next prompts.
 FEWEST_CHARACTERS = 10

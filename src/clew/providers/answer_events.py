@@ -52,7 +52,7 @@ class Streamed(Struct, frozen=True, kw_only=True):
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """The part of the message shown so far is void, because another attempt starts over."""
+    """The part of the message shown so far is discarded, because another attempt starts over."""
 
     message: Json
 

@@ -147,7 +147,7 @@ class AnthropicProvider:
         )
 
     def _plain(self, request: ModelRequest, threaded: ThreadedRequest | None) -> HttpRequest:
-        """Return the request without asking the service to compare it with an earlier one."""
+        """Return a request that does not ask the service to compare it with an earlier one."""
         plain = replace(request, compares_with=None)
         if threaded is None:
             return self.wire(self._built(plain), plain)

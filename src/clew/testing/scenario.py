@@ -87,7 +87,7 @@ def _yaml(text: str, source: str) -> Any:
 
 
 def _refuse_twice(root: Any, source: str) -> None:
-    """Raise ScenarioError for duplicate keys, for which YAML silently uses the last one."""
+    """Raise ScenarioError for duplicate keys, of which YAML would silently use the last."""
     nodes, done = [root], set()
     while nodes:
         node = nodes.pop()

@@ -175,7 +175,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
 
 
 def find_mode(crew: Crew, spec: AgentSpec) -> Mode:
-    """Return the permission mode in which an agent works at this time."""
+    """Return the permission mode in which an agent currently works."""
     rules = crew.context.ground.rules
     word = mode_of(
         spec,

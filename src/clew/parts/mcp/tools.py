@@ -33,7 +33,7 @@ CALL_PATIENCE_S = 600.0
 # The limit for a result's size, even if a server requests more.
 RESULT_CEILING_CHARS = 500_000
 MAX_DATA = 2000
-# The most characters of a progress message.
+# The maximum number of characters of a progress message.
 MESSAGE_CHARACTERS = 200
 
 

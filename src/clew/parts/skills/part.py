@@ -261,7 +261,7 @@ class SessionSkills(Part):
     def _nested(self, paths: Iterable[Path]) -> bool:
         """Search the folders between the working folder and these files.
 
-        Return whether any has skills.
+        Return whether any of these folders contains skills.
         """
         cwd = self._rules.standing.places.cwd
         below = {
