@@ -1,7 +1,7 @@
-"""`clew auth`: whether there are credentials, for programs that ask before they start a session.
+"""`clew auth`: reports whether credentials exist, for programs that check before a session.
 
-The members of the JSON output are those that such programs read from another product. No program
-is run and no request is sent.
+The JSON output has the members that such programs expect from another product. The command runs no
+program and sends no request.
 """
 
 import json

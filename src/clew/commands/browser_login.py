@@ -1,6 +1,6 @@
 """Log in to a model service in a browser: the service grants a new API key (OAuth with PKCE).
 
-OpenRouter documents this for any program on the user's machine, without a registration.
+OpenRouter documents this login for any program on the user's machine, without registration.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def obtain_key(
     *,
     person_s: float = PERSON_S,
 ) -> str:
-    """Return a new API key of the service. `show` opens a page for the user. Raise `LoginError`."""
+    """Return a new API key. `show` opens a page for the user. Raise `LoginError` on failure."""
     exchange_url = f"{row.url.rstrip('/')}/auth/keys"
     if not (words.is_safe(row.login_url) and words.is_safe(exchange_url)):
         raise LoginError("a login requires https, or a server on this machine")
@@ -66,7 +66,10 @@ async def obtain_key(
 
 
 def log_in(row: ServiceRow, environment: Environment, say: Callable[[str], object]) -> str:
-    """Open the browser, wait for the user, and return the new key. Raise `LoginError`."""
+    """Open the browser, wait for the user, and return the new key.
+
+    Raise `LoginError` on failure.
+    """
     from clew.parts.mcp.connect import open_browser
 
     def bring(url: str) -> None:

@@ -1,4 +1,4 @@
-"""`clew context`: show the tokens in a session's next request by source.
+"""`clew context`: show the tokens in a session's next request, grouped by source.
 
 Without a session, show what a new session in this folder starts with. Builds the request as a
 session does, sends nothing and needs no API key.
@@ -149,7 +149,7 @@ async def _around(
 
 
 def _size(entries: list[Json]) -> tuple[int | None, int | None]:
-    """Return the service's last count, and that count plus an estimate of what followed."""
+    """Return the service's last count, and that count plus an estimate of the later messages."""
     for place in range(len(entries) - 1, -1, -1):
         message = entries[place].get("message")
         usage = message.get("usage") if isinstance(message, dict) else None
@@ -247,7 +247,7 @@ def _details(name: str, parts: Sequence[WindowPart]) -> PageGroup:
 
 
 def _label(part: WindowPart) -> str:
-    """Return a readable name of a part: internal names of facts are written out."""
+    """Return a readable name for a part; internal names are converted to ordinary words."""
     if part.kind in ("context", "memory files"):
         return part.name.removesuffix("_delta").replace("_", " ").capitalize()
     if part.kind in ("user", "assistant"):

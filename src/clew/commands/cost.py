@@ -1,6 +1,6 @@
 """`clew cost`: show what sessions cost, from their transcripts. Needs no model and no API key.
 
-Every response counts once. A response without a known price is listed as such, never as free.
+Every response is counted once. A response without a known price is listed as such, never as free.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -145,7 +145,7 @@ def _cwd(transcript: Path) -> str | None:
 
 
 def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
-    """Return a filter for responses between two days, which excludes responses without a date."""
+    """Return a filter for responses between two days; if either is given, a date is required."""
     if since is None and until is None:
         return lambda _: True
     first = "" if since is None else since.isoformat()

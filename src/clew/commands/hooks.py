@@ -166,7 +166,7 @@ LABELS = {"model reads": "for the model", "people read": "for the user"}
 
 
 def effects(outcome: HookOutcome) -> Json:
-    """Return the effects of an outcome by name, without unset ones."""
+    """Return the effects of a hook's outcome by name, omitting those that are not set."""
     heard = [words for attachment in outcome.attached for words in attachment.rendered]
     fields = {
         "permission": outcome.permission,

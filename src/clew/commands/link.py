@@ -35,7 +35,7 @@ def is_ours(path: Path) -> bool:
 
 
 def link(folder: Path, program: str) -> str:
-    """Make the program in the folder, and return what was done."""
+    """Create the program in the folder, and return a message about the result."""
     path = folder / NAME
     if os.path.lexists(path) and not is_ours(path):
         raise UserError(f"{path} already exists; clew link never replaces a program. Use --folder")

@@ -40,14 +40,15 @@ class RejectedKeyError(UserError):
 
 
 def is_key(secret: str) -> bool:
-    """Return whether a text can be an API key."""
+    """Return whether a string can be an API key."""
     return bool(secret) and not any(c.isspace() or not c.isprintable() for c in secret)
 
 
 async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -> str:
-    """Check a key with one free request to the endpoint, and return what is known about it.
+    """Check a key with one free request to the endpoint, and return the result as text.
 
-    Raise `RejectedKeyError` if the API rejects the key. Without a connection, the key is unchecked.
+    Raise `RejectedKeyError` if the API rejects the key. Without a connection, the text says that
+    the key was not checked.
     """
     from clew.commands.doctor.checks import request_facts
 
@@ -88,7 +89,7 @@ async def check_saved_key(
 
 
 def save_key(secret: str, places: Places, row: ServiceRow = ROWS["anthropic"]) -> str:
-    """Save a key in the file that only the user can read; return what was done."""
+    """Save a key in the file that only the user can read; return a message about it."""
     try:
         write_login(places.credentials, secret, name_in_file(row.name))
     except OSError as error:
@@ -105,7 +106,7 @@ def describe_other_places(row: ServiceRow) -> str:
 
 
 def delete_key(places: Places, service: str = "anthropic") -> str:
-    """Delete the saved key of a service; return what was done."""
+    """Delete the saved key of a service; return a message about it."""
     if read_login(places.credentials, name_in_file(service)) is None:
         return "no saved API key"
     try:
@@ -137,7 +138,7 @@ def find_row(name: str, settings: Json) -> ServiceRow:
 
 
 def list_services(settings: Json) -> list[tuple[str, str]]:
-    """Return the names and titles of the services that take a key."""
+    """Return the names and titles of the services that accept a key."""
     rows, _ = read_services(read_object(settings, "services"))
     return [(row.name, row.title) for row in rows.values() if row.authentication == "key"]
 

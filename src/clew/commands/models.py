@@ -77,7 +77,7 @@ def find_maker(name: str) -> str:
 
 
 def rank_model(name: str) -> tuple[int, str, int, int]:
-    """Return a sort key: known makers first, then newer versions, as far as names tell."""
+    """Return a sort key: known makers first, then newer versions, according to the names."""
     maker = find_maker(name)
     place = MAKERS.index(maker) if maker in MAKERS else len(MAKERS)
     match = VERSION.search(name.rpartition("/")[2])
@@ -91,7 +91,7 @@ def put_newest_first(models: Sequence[NamedModel]) -> list[NamedModel]:
 
 
 def select_current(models: Sequence[NamedModel]) -> list[NamedModel]:
-    """Return the newest models, without those that will be retired and the snapshots of others."""
+    """Return the newest models, omitting those that will be retired and snapshots of others."""
     names = {name for name, _ in models}
     current: list[NamedModel] = []
     of_maker: Counter[str] = Counter()

@@ -220,7 +220,7 @@ def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest,
 
 
 def decided_here(current: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
-    """Return the decision on a request. If it depends on git's history, search that first."""
+    """Return the decision on a request, after searching git's history if it depends on that."""
     launcher = Launcher()
     history = GitHistory(launcher, current.environ)
     context = structs.replace(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from clew.core.messages.text import replace_unprintable
 
-# A text, or the name of a style and a text.
+# A string, or the name of a style and a string.
 Piece: TypeAlias = str | tuple[str, str]
 
 # The terminal's own sixteen colors, which fit light and dark backgrounds.
@@ -29,7 +29,7 @@ def is_colored() -> bool:
 
 
 def clean(text: str) -> str:
-    """Return text with its control characters replaced, and so that it can be encoded."""
+    """Return text with its control characters, and characters that can't be encoded, replaced."""
     kept = replace_unprintable(text, kept="\n\t")
     return kept.encode("utf-8", "replace").decode("utf-8")
 

@@ -52,7 +52,7 @@ def find_newest(installation: Installation) -> str | None:
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return a version's numbers for comparison."""
+    """Return the numbers of a version, for comparing versions."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
@@ -100,8 +100,8 @@ def find_notice(own: Path) -> str:
 def claim_check(own: Path, newest: str | None) -> bool:
     """Record that a check begins, so that other sessions do not check as well.
 
-    Return False if the record can't be written: a notice is no reason to fail, and without a
-    record, every session would check.
+    Return False if the record can't be written. The caller then skips the check, because without a
+    record every session would check.
     """
     try:
         record_newest(own, newest)

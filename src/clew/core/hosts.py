@@ -1,6 +1,6 @@
 """The spelling by which host names are compared. Pure.
 
-A host has many spellings: upper case, a trailing dot, letters outside ASCII, and for an IPv4
+A host has many spellings: upper case, a trailing dot, non-ASCII letters, and for an IPv4
 address numbers in other bases and of other lengths. The resolver accepts them all.
 """
 
@@ -28,7 +28,7 @@ def spell_host(host: str) -> str | None:
 
 
 def _spell_address(name: str) -> str | None:
-    """Return an IPv4 address as four decimal numbers. A last number may stand for several bytes."""
+    """Return an IPv4 address as four decimal numbers. The last number may cover several bytes."""
     parts = name.split(".")
     try:
         *numbers, last = map(_read_number, parts)

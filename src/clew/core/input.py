@@ -45,7 +45,7 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 class Show(Struct, frozen=True, kw_only=True):
     """Text shown to the user; the model does not see it.
 
-    With `is_unknown`, the line was not understood, and is returned to the prompt for editing. A
+    `is_unknown` means that the line was not understood; it is returned to the prompt for editing. A
     terminal draws `page`, which has the same content, instead of the text.
     """
 
@@ -60,8 +60,8 @@ class Show(Struct, frozen=True, kw_only=True):
 class SubmitPrompt(Struct, frozen=True, kw_only=True):
     """A prompt, run as if the user had typed it.
 
-    `said` is shown to the user before the turn begins. With `by_stranger`, the text comes from an
-    untrusted source and its `@` mentions attach no files.
+    `said` is shown to the user before the turn begins. `by_stranger` means that the text comes from
+    an untrusted source, so its `@` mentions attach no files.
     """
 
     text: str
@@ -105,9 +105,8 @@ class PickRow(Struct, frozen=True, kw_only=True):
 class Pick(Struct, frozen=True, kw_only=True):
     """A list of choices, with `text` shown above it. Cancelling changes nothing.
 
-    `of` names the collection that the rows are part of, so that a front end can search all of it,
-    or show what a theme looks like.
-    `at` is the index of the row to select first.
+    `of` names the collection that the rows are part of, so that a front end can search the complete
+    collection or preview themes. `at` is the index of the row to select first.
     """
 
     title: str
@@ -314,8 +313,8 @@ Input: TypeAlias = Prompt | TypedCommand | Shell | MemoryNote
 def parse(text: str, *, takes_notes: bool) -> Input:
     """Parse a line of input.
 
-    With `takes_notes`, a line that begins with # is a note. A host's prompt may begin with a
-    Markdown heading instead.
+    If `takes_notes` is true, a line that begins with # is a note. In a host's prompt, such a line
+    may be a Markdown heading instead.
     """
     command = COMMAND.match(text.rstrip())
     if command is not None:

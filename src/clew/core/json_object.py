@@ -1,6 +1,6 @@
 """Accessors for decoded JSON objects.
 
-Data from outside stays a plain object; views name its fields.
+External data stays a plain object; views name its fields.
 """
 
 from typing import Any, TypeAlias

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import AnyStr, TypeAlias
 
-# Above this many pairs of lines, a difference counts as one change, because comparing takes too
+# Above this many pairs of lines, a difference is treated as one change, because comparing takes too
 # long.
 PAIRS_MAX = 1_000_000
 

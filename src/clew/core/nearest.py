@@ -1,15 +1,15 @@
-"""The known name that is most similar to a misspelled one, for hints in error messages."""
+"""Find the known name that is most similar to a misspelled one, for hints in error messages."""
 
 from collections.abc import Iterable
 
-# Shorter beginnings are more likely mistakes.
+# Shorter prefixes are more likely to be mistakes.
 MIN_BEGINNING = 3
 
 
 def find_nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the most similar of the known names, or None if none reaches `cutoff` (0 to 1).
 
-    A name that is the beginning of only one known name means that one.
+    A name that is a prefix of exactly one known name matches that known name.
     """
     # Imported here, because only mistakes need it.
     from difflib import get_close_matches

@@ -1,8 +1,8 @@
 """Pages: the common layout of commands that report figures, such as `/context` and `/cost`. Pure.
 
 A page has a title, groups of rows with right-aligned figures and bars, and a line of keys. The
-terminal paints the parts of each line in its theme; everything else prints `format_page`. This
-module knows nothing of either: it returns pieces of text with the name of their style.
+terminal paints the parts of each line in its theme; all other output uses `format_page`. This
+module does not depend on either: it returns pieces of text with the names of their styles.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,12 +62,12 @@ def format_share(amount: float, total: float) -> str:
 
 
 def pairs(rows: Iterable[tuple[str, str]], title: str = "") -> PageGroup:
-    """Return a group of labels with a text each."""
+    """Return a group in which each row has a label and a note."""
     return PageGroup(title=title, rows=tuple(PageRow(label=name, note=text) for name, text in rows))
 
 
 def format_page(page: ReportPage, *, has_bars: bool = False) -> str:
-    """Return the page as plain text. Bars are left out, because the figures say the same."""
+    """Return the page as plain text, by default without bars, because the figures say the same."""
     lines = lay_out(page, WIDTH, has_bars=has_bars)
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
@@ -91,7 +91,7 @@ def lay_out(page: ReportPage, width: int, *, has_bars: bool = True) -> Iterator[
 
 
 def _group(group: PageGroup, common: int, width: int, *, has_bars: bool) -> Iterator[list[Piece]]:
-    """Yield the lines of a group. Groups without figures have `common` as width of their labels."""
+    """Yield the lines of a group. In groups without figures, labels are `common` cells wide."""
     rows = [*group.rows, PageRow(label=group.title, cells=group.columns)]
     own = max([len(group.title) - len(INDENT), *(_cells(row.label) for row in group.rows)])
     label_cells = min(own if group.columns else common, LABEL_CELLS, max(8, width // 2))

@@ -287,10 +287,10 @@ def unsupported(request_id: str, subtype: str) -> Json:
     return make_refusal(request_id, words, code="unsupported_request")
 
 
-# Frames stay below the size that hosts accept: what is too long is shortened, and the frame says so.
+# Frames stay below the size that hosts accept: longer ones are shortened and list what was omitted.
 
 
-# Hosts abort a session on a line of 1,048,576 characters, unless they are set up otherwise.
+# Hosts abort a session on a line of 1,048,576 characters, unless they are configured otherwise.
 MAX_FRAME_BYTES = 1024 * 1024 - 1024
 # Long strings are first truncated to this fraction of the limit; lowered until the frame fits.
 KEPT = 4

@@ -360,7 +360,7 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
 def covers(
     bench: Bench, command: Simple, entry: CommandEntry | None, line_rule: PermissionRule | None
 ) -> bool:
-    """Return whether an allow rule covers all that a command does (see `exceeds_reading`)."""
+    """Return whether an allow rule covers everything a command does (see `exceeds_reading`)."""
     if line_rule is not None or entry is None:
         return line_rule is not None
     return entry.exact or not exceeds_reading(command, bench.context.cwd)
@@ -415,7 +415,7 @@ OF_THE_PROJECT = "is a program of this project, found in a PATH folder"
 def is_of_project(bench: Bench, command: Simple) -> bool:
     """Return whether the program comes from a PATH folder inside the workspace.
 
-    A link to a program outside the workspace with the same name does not count. Virtual
+    Return False for a link to a program outside the workspace with the same name. Virtual
     environments contain such links.
     """
     name = command.name
@@ -542,7 +542,7 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
 
 
 def judge_patterns(bench: Bench, parts: tuple[CommandPart, ...], names: list[str]) -> list[Finding]:
-    """Return an `ask` finding if a line changes what patterns match while rules restrain paths.
+    """Return an `ask` finding if rules restrain paths and a line changes what patterns match.
 
     `shopt` and an assignment to `GLOBIGNORE` make such a change.
     """
@@ -583,7 +583,7 @@ SETS = "sets a variable that may change what programs do"
 
 
 def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:
-    """Return the variables that are spelled out in the allow rules for their commands."""
+    """Return the names of the variables that the allow rules for their commands spell out."""
     names: set[str] = set()
     for part in parts:
         entry = permitted_command(bench, part.command)

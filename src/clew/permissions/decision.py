@@ -17,7 +17,7 @@ from clew.permissions.rules import PermissionRule
 Verdict = Literal["allow", "review", "ask", "deny"]
 ORDER: dict[Verdict, int] = {"allow": 0, "review": 1, "ask": 2, "deny": 3}
 
-# Where a verdict came from. A mode softens only `base` findings; rules and guards apply in every
+# The origin of a verdict. A mode softens only `base` findings; rules and guards apply in every
 # mode.
 Nature = Literal["rule", "guard", "base"]
 
@@ -97,16 +97,16 @@ def make_decision(findings: Sequence[Finding]) -> Decision:
 
 
 def find_strictest(findings: Sequence[Finding]) -> Finding:
-    """Return the strictest finding, which decides. If several are equally strict, a rule's wins."""
+    """Return the strictest finding, which decides; among equals, prefer one from a rule."""
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 
 def runs_confined(decision: Decision) -> bool:
     """Return whether an allowed shell call must run in the read-only sandbox.
 
-    True if every finding says that its part only reads. Such a call was not approved by the user,
-    and no rule names a program that writes. A rule for files (`Read`) does not count as approval of
-    a program. If clew misread the line, the sandbox makes the mistake harmless.
+    True if every finding says that its part only reads. The user did not approve such a call, and
+    no rule names a program that writes. A rule for files (`Read`) does not approve a program. If
+    clew misread the line, the sandbox makes the mistake harmless.
     """
     return isinstance(decision, Allow) and all(
         f.effect == "look" and not (f.rule is not None and frees_command(f.rule))
@@ -141,7 +141,7 @@ def stays_confined(decision: Decision) -> bool:
 def merge_by_command(findings: Sequence[Finding]) -> list[Finding]:
     """Return one finding for each command or other part, each to be shown as one row.
 
-    The reason of each lists the distinct reasons of that command's strictest findings.
+    The reason of a merged finding lists the distinct reasons of the part's strictest findings.
     """
     groups: dict[str, list[Finding]] = {}
     for finding in findings:

@@ -2,7 +2,7 @@
 
 Owns the order of the checks for a path: deny rules, unknown paths, ask rules, protected paths,
 allow rules, and finally the location of the file. Every spelling of the path is compared with
-restraining rules. An allow rule counts only if all spellings are allowed.
+restraining rules. An allow rule applies only if allow rules cover all spellings.
 """
 
 import re
@@ -149,8 +149,10 @@ def is_plan(bench: Bench, path: ResolvedPath) -> bool:
 
 
 def is_blocked(bench: Bench, path: ResolvedPath) -> bool:
-    """Return whether the settings forbid writing here: outside of the workspace, except for the
-    session's plan file and memory folder.
+    """Return whether the settings forbid writing to the path.
+
+    They can forbid writing outside the workspace, except to the session's plan file and memory
+    folder.
     """
     context = bench.context
     if not context.blocks_writes_outside or in_workspace(path, context) or is_plan(bench, path):
@@ -271,18 +273,16 @@ def judge_spelling(
 
 
 def is_outside(bench: Bench, path: ResolvedPath) -> bool:
-    """Return whether a path is outside the workspace.
-
-    The workspace of a session may be the home folder. The files in it are then judged by name only.
-    """
+    """Return whether a path is outside the workspace."""
     return not in_workspace(path, bench.context)
 
 
 def list_uses(bench: Bench, command: Simple) -> list[Use]:
     """Return the files that a command touches.
 
-    The shell may have moved out of the workspace since. Its folder then counts for commands that
-    read it without being told to, such as `ls` and `git log`.
+    If the shell may have left the workspace, the result includes the shell's current folder for
+    commands that read it without naming it, such as `ls` and `git log`. In the workspace, which may
+    be the home folder, only files that a command names are judged.
     """
     uses, here = uses_of(command), current_folder_use(command)
     if here is not None and any(is_outside(bench, bench.resolve(path)) for path in here.paths):
@@ -291,8 +291,9 @@ def list_uses(bench: Bench, command: Simple) -> list[Use]:
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """Return a deny or ask rule that could match a file below a path, or a file that its glob
-    matches.
+    """Return a deny or ask rule that could match a file that a command touches through a path.
+
+    Such files are below the path, or its glob matches them.
     """
     if path.is_file or not (use.glob or use.below):
         return None

@@ -228,7 +228,7 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
 
 # -- options that a rule for a read-only command does not cover
 
-# Options of any subcommand that run programs, write files or connect. Abbreviations count.
+# Options of any subcommand that run programs, write files or connect, and their abbreviations.
 HARMFUL = (
     "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--exec",
     "--upload-pack", "--paginate", "--web", "--man", "--info", "--show-signature", "--edit",
@@ -248,7 +248,7 @@ def is_git_reader(command: Simple) -> bool:
 def git_exceeds(command: Simple, home: str) -> bool:
     """Return whether an option or the folder of a read-only subcommand lets it do more than read.
 
-    Options before the subcommand that set configuration count for every subcommand.
+    Options before the subcommand that set configuration have this effect on every subcommand.
     """
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):

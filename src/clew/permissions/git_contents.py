@@ -1,6 +1,6 @@
-"""The git command lines that print stored contents of files that rules deny or ask about.
+"""Find the git command lines that could print files that rules deny or ask about.
 
-Owns the table of subcommands that print contents, and how a pathspec limits what they print.
+Owns the table of subcommands that print stored files, and how a pathspec limits what they print.
 `Context.held_by_git` reports what git stores; nothing here accesses a repository.
 """
 
@@ -210,7 +210,7 @@ def is_below(path: str, place: str) -> bool:
 
 
 def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | None:
-    """Return which contents a subcommand prints, or None if it prints none."""
+    """Return the part of a repository whose contents a subcommand prints, or None."""
     row = row_of(name)
     if name in EXPORTS or copies_repository(name, rest):
         return Shown(below=(EVERYTHING,), has_trees=True)
@@ -259,9 +259,10 @@ def named_paths(text: str) -> list[str]:
 
 
 def plain(path: str) -> str:
-    """Return a literal path below this folder, normalized, or `EVERYTHING` for any other path.
+    """Return the normalized path if it is literal and below this folder, otherwise `EVERYTHING`.
 
-    Any other path is absolute, contains `..` or a wildcard, or names this folder itself.
+    The result is `EVERYTHING` for a path that is absolute, contains `..` or a wildcard, or names
+    this folder itself.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or path.startswith("/") or GLOB.search(path) or not parts:
@@ -282,7 +283,7 @@ def hashes(words: Iterable[Word]) -> Iterator[str]:
 def limited(
     bench: Bench, name: str, arguments: Arguments, rest: tuple[Word, ...], objects: tuple[str, ...]
 ) -> Shown:
-    """Return which contents a subcommand prints, as limited by its operands and pathspecs."""
+    """Return what a subcommand prints of a repository, limited by its operands and pathspecs."""
     operands = list(arguments.operands)
     texts = [word.text for word in rest]
     is_parted = "--" in texts
@@ -331,7 +332,7 @@ def limited(
 def is_file(bench: Bench, word: Word) -> bool:
     """Return whether an operand names a file.
 
-    git rejects a word that could be both a file and a revision, so the word is not a revision.
+    Such an operand is not a revision, because git rejects a word that could be both.
     """
     return not (word.dynamic or word.glob) and bench.resolve(word.text).is_file
 

@@ -1,4 +1,4 @@
-"""Find what git stores of the files that rules deny or ask about.
+"""Find the versions in git repositories of files that rules deny or ask about.
 
 Owns the search through the index and every commit that a ref or a reflog leads to. git itself
 performs the search. Also owns how long a result stays valid. Never starts a program that the
@@ -67,8 +67,8 @@ class Searched(Struct, frozen=True, kw_only=True):
 class GitHistory:
     """A cache of the restrained files that git stores.
 
-    `held` returns what is known now and notes what is missing; `look_up` searches for what is
-    missing.
+    `held` returns what earlier searches found and notes the folders that must still be searched;
+    `look_up` searches them.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class GitHistory:
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
-        # Rules for a file of the repository also hold for its copy in a worktree.
+        # Rules for a file of the repository also apply to its copy in a worktree.
         own, others = make_pathspecs(rules, top), make_pathspecs(rules, find_original(top) or top)
         if own is None or others is None:
             return unknown
@@ -188,7 +188,7 @@ def shape(rules: RuleSet) -> Shape:
 def found(
     rules: RuleSet, top: str, staged: list[tuple[bytes, bytes]], changed: list[tuple[bytes, ...]]
 ) -> HeldByGit:
-    """Return which paths in git's output the rules restrain, with the names of their blobs."""
+    """Return the paths in git's output that the rules restrain, and the names of their blobs."""
     contents: dict[str, set[str]] = {}
     for *oids, path in (*staged, *changed):
         ids = contents.setdefault(os.fsdecode(path), set())

@@ -67,7 +67,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 OTHER_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\]\+?|\+)=")
 WORD_ENDS = frozenset(" \t\n;|&<>")
 
-# What cannot follow `!`. The empty string stands for the end of the line.
+# What cannot follow `!`. The empty string represents the end of the line.
 NO_COMMAND = frozenset(["", "!", "#", "\n", ";", "|", "&"])
 CONTINUES = frozenset({"|", "|&", "&&", "||"})
 
@@ -107,9 +107,7 @@ class UnreadError(Exception):
 
 
 def read_line(text: str) -> Script | Unread:
-    """Return every simple command, redirection and assignment of a line, or why the line is
-    refused.
-    """
+    """Return the simple commands, redirections and assignments of a line, or why it is refused."""
     if len(text) > MAX_CHARACTERS:
         return Unread(
             text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"

@@ -80,9 +80,9 @@ READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """Return the messages that the session must show after it changed the settings itself.
+    """Return the messages to show after the session itself changed the settings.
 
-    The message about reloading is removed.
+    These are all messages except the one about reloading.
     """
     return tuple(line for line in noticed if line != READ_AGAIN)
 
@@ -94,7 +94,7 @@ class Walls(Protocol):
     def is_wanted(self) -> bool:
         """True if commands run in the sandbox.
 
-        Files that sandboxed commands write must not widen any permission.
+        If so, the files that these commands write must not widen any permission.
         """
 
     @property
@@ -171,7 +171,7 @@ class SessionRules:
         line: "CommandLine | None" = None,
         places: dict[str, str] | None = None,
     ) -> Decision:
-        """Decide whether a call may run in the folder `cwd`, given the untrusted text before it.
+        """Decide whether a call may run in the folder `cwd`, after text of the origins `untrusted`.
 
         `mode`, `denied` and `folders` apply to a subagent's conversation: its own mode, additional
         deny rules and additional working folders. `line` is the parsed command line of the call, if
@@ -260,7 +260,8 @@ class SessionRules:
     def keeps_results_in(self, *folders: Path) -> None:
         """Let the model read the tool results stored in these folders.
 
-        A session's files may come from someone else. A link in them could lead to any folder.
+        A folder is ignored if it or its parent is a symbolic link: a session's files may come from
+        someone else, and a link in them could lead to any folder.
         """
         places = [
             f"{os.path.realpath(folder.parent.parent)}/{folder.parent.name}/{folder.name}"
@@ -297,7 +298,7 @@ class SessionRules:
         return shown
 
     def may_fetch(self, url: str) -> bool:
-        """Return whether no deny or ask rule matches a URL, to which a page redirects."""
+        """Return whether a redirect to this URL may be followed: no deny or ask rule matches it."""
         decision = self.judge(
             "WebFetch", {"url": url}, cwd=self.standing.context.cwd, untrusted=("web",)
         )
@@ -390,9 +391,9 @@ class SessionRules:
     def update(self, updates: Sequence[Update], *, is_by_user: bool = False) -> None:
         """Apply changes from the user or the host, for the session or to a settings file.
 
-        All updates are checked before any is applied. Raises `SettingsError` for an invalid one. With
-        `is_by_user`, the user chose them at the keyboard: allow rules saved in the project then apply
-        even in a folder that is not trusted, and only those.
+        All updates are checked before any is applied. Raise `SettingsError` if one is invalid.
+        `is_by_user` means that the user chose them at the keyboard. The allow rules that the user
+        saves in the project then apply even in an untrusted folder, but its other rules do not.
         """
         for update in updates:
             self._check(update)
@@ -471,9 +472,7 @@ class SessionRules:
             remember_rules(places, saved=texts)
 
     def _write(self, update: Update) -> None:
-        """Write an update to the settings file that it names; every other byte of the file stays
-        the same.
-        """
+        """Write an update to the settings file that it names; leave every other byte unchanged."""
         scope = SCOPES[update.destination]
         places = self.standing.places
         path = places.settings_file(scope)
@@ -499,7 +498,8 @@ class SessionRules:
 def note_places(resolve: Resolve, places: dict[str, str]) -> Resolve:
     """Return a resolver that notes the real path of each path that it resolves.
 
-    A path whose file is unknown isn't noted, nor one in `/proc`, whose links only the kernel makes.
+    Paths whose files are unknown are not noted, nor are paths in `/proc`, where only the kernel
+    creates links.
     """
 
     def resolve_and_note(text: str) -> ResolvedPath:

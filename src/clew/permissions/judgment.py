@@ -24,7 +24,7 @@ class Judgment(Struct, frozen=True, kw_only=True):
     """A decision about a tool call.
 
     Fields:
-        verdict: `allow`, `ask`, `deny`, or in the mode auto `review`, for a model to decide.
+        verdict: `allow`, `ask` or `deny`; in auto mode also `review`: a model decides.
         reason: The deciding part of the call, and the rule or guard that decided.
     """
 

@@ -40,8 +40,8 @@ def names_tool(word: str) -> bool:
 def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
     """Return a message if a rule names an unknown tool, otherwise None.
 
-    `offered` are the tools of a session. Invalid rules are not reported here, but when rules are
-    parsed.
+    `offered` lists the tools of a session. Invalid rules are not reported here but by the parser of
+    rules.
     """
     read = RULE.fullmatch(rule)
     if read is None or read[1].startswith(MCP_PREFIX) or "*" in read[1]:

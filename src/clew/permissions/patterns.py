@@ -88,9 +88,9 @@ def _is_wild(pattern: "Pattern") -> bool:
 
 
 def compile_ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
-    """Compile the lines of a .gitignore.
+    """Compile the lines of a .gitignore file.
 
-    The library is imported here, because a turn without a search does not need it.
+    The pathspec library is imported here, because a turn without a search does not need it.
     """
     from pathspec import GitIgnoreSpec
 
@@ -247,10 +247,10 @@ WORKTREE = lazy_pattern(r"(.*)/\.claude/worktrees/[^/]+((?:/.*)?)", re.S)
 
 
 def find_original(path: str) -> str:
-    """Return where a path in a worktree that clew made is in the repository, or an empty string.
+    """Return the path in the repository that corresponds to a path in one of clew's worktrees.
 
-    A worktree is a copy of the repository, and the model gets one without asking. What a rule says
-    about a file, it says about the copy.
+    Return an empty string for any other path. A worktree is a copy of the repository, and the model
+    gets one without asking, so a rule about a file also applies to its copy.
     """
     match = WORKTREE.fullmatch(path) if "/.claude/worktrees/" in path else None
     return (f"{match[1]}{match[2]}" or "/") if match else ""

@@ -340,7 +340,7 @@ def is_open(row: ProgramOptions, word: Word) -> bool:
 def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | None:
     """Return the arguments as a row parses them, or None if an option is not in the row.
 
-    Options may follow operands. A variable is accepted only where every operand is text.
+    Options may follow operands. A variable is accepted only if the row says that operands are text.
     """
     if row.is_free:
         return Arguments(options=(), operands=words)

@@ -1,8 +1,7 @@
 """The origin of each block of a conversation, and which origins are untrusted.
 
 Owns the labels and how they are derived from an entry. Labels are computed from the history and
-stored nowhere, so a resumed session gets the same labels. So does a session written by another
-tool.
+never stored, so a resumed session gets the same labels, even if another tool wrote it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +36,7 @@ ATTACHMENTS: dict[str, Source] = {
     "skill_listing": "project",
     "mcp_resource": "mcp",
 }
-# The origin of a skill. Skills of the user, and those the user installed, count as the user's text.
+# The origin of a skill. The text of the user's own and installed skills is treated as the user's.
 SKILLS: dict[str, Source] = {
     "managed": "user",
     "user": "user",
@@ -63,8 +62,8 @@ Place: TypeAlias = Callable[[str], Source]
 class Provenance:
     """The origin labels of a growing conversation.
 
-    `place` returns whether a path is labeled `project` or `file`, or is a result that the `session`
-    stored.
+    `place` returns the label of a path: `project`, `file`, or `session` for a tool result that the
+    session stored.
     """
 
     def __init__(self, place: Place) -> None:
@@ -98,7 +97,7 @@ class Provenance:
         return self._calls.get(str(block.get("tool_use_id")), "tool")
 
     def of_call(self, block: Json) -> Source:
-        """Return the origin of the text that a call returns."""
+        """Return the origin of the text that a tool call returns."""
         name, arguments = str(block.get("name")), block.get("input")
         request = PermissionRequest(
             tool=name, input=arguments if isinstance(arguments, dict) else {}
@@ -131,8 +130,8 @@ class Provenance:
     def _of_file(self, path: str) -> Source:
         """Return the origin of a file's text. A stored result has the origin of its call.
 
-        Its name begins with the ID of the call. If that call is not in the conversation, its result
-        could be from anywhere.
+        The name of a stored result begins with the ID of its call. If the conversation does not
+        contain this call, the origin is `file`, because the result could be from anywhere.
         """
         source = self._place(path)
         if source != "session":
@@ -143,7 +142,7 @@ class Provenance:
     def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
         """Return the untrusted origins seen so far.
 
-        In a trusted folder, the folder's own text counts as trusted.
+        In a trusted folder, the folder's own text is trusted as well.
         """
         vouched = VOUCHED | OF_THE_FOLDER if is_trusted else VOUCHED
         return tuple(sorted(self.sources - vouched))

@@ -55,7 +55,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @property
     def is_sure(self) -> bool:
-        """True if the line is too plain to be read in two ways."""
+        """True if the line is so simple that it can only be read in one way."""
         return is_sure(self.text)
 
     @property

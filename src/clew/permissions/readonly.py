@@ -39,7 +39,7 @@ OWN_VARIABLES = re.compile(r"[a-z_][a-z0-9_]*")
 # A value that no program interprets as code. make would expand `$(shell ...)`.
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_ .,:/+@%*=-]*")
 
-# Variables that change which program runs, what it loads first, or where its data goes.
+# Variables that change which program runs, what it loads first, or where it sends its data.
 MEANING = re.compile(
     r"PATH|CDPATH|IFS|ENV|BASH_ENV|BASH_\w*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS[0-4]|HOME|SHELL"
     r"|PWD|OLDPWD|DIRSTACK|OPTIND|EXECIGNORE|HIST\w*"
@@ -85,7 +85,7 @@ def risky_variables(command: Simple) -> list[Assignment]:
 
 
 def bare_name(command: Simple) -> str:
-    """Return the name of the program, without the path if it is a system folder."""
+    """Return the name of the program, without its path if it is in a system folder."""
     return without_system_folder(command.words[0].text)
 
 
@@ -278,7 +278,7 @@ PROCESS_COLUMNS = re.compile(
 def ps_reads(arguments: Arguments) -> bool:
     """Return whether `ps` has only arguments that do not show the environment of processes.
 
-    `ps e`, for example, shows it.
+    `ps e`, for example, shows the environment.
     """
     columns = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
     if arguments.operands and not arguments.names <= BESIDE_LISTS:
@@ -440,7 +440,7 @@ AWK_ACTS = re.compile(
 
 
 def awk_reads(arguments: Arguments) -> bool:
-    """Return whether an `awk` program starts, writes, opens and loads nothing."""
+    """Return whether an `awk` program runs no commands, opens no other files and loads no code."""
     if not arguments.operands or arguments.operands[0].glob:
         return False
     program = arguments.operands[0].text.replace("||", " ").replace(">=", " ")

@@ -119,7 +119,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """The row by which a tool is judged: its family, and fields with its paths or main value."""
+    """The row by which a tool is judged: its family, and its fields for paths or the main value."""
 
     family: Family
     paths: tuple[str, ...] = ()

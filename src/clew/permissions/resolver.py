@@ -30,7 +30,7 @@ OPEN_FILES = lazy_pattern(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\
 
 
 def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
-    """Return a resolver for calls in the folder `cwd` (a real path); `~` stands for `home`."""
+    """Return a resolver for calls in the folder `cwd` (a real path); `~` means `home`."""
     # Cached, because whether a file system ignores case does not change while a session runs.
     folding: dict[str, bool] = {}
 
@@ -189,7 +189,7 @@ def whole(done: str, pending: list[str]) -> str:
 
 
 def squeezed(path: str) -> str:
-    """Return a path with one leading slash. POSIX allows `//` to have another meaning."""
+    """Return a path with exactly one leading slash: in POSIX, `//` may have another meaning."""
     return "/" + path.lstrip("/")
 
 

@@ -352,7 +352,7 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str]
         for layer in layers
         if layer.scope == "managed" and read_switch(layer.data, "allowManagedPermissionRulesOnly")
     ]
-    # Managed settings from the host lift nothing: what the user denied stays denied.
+    # Managed settings from the host lift no restriction: what the user denied stays denied.
     managed_only = any(not layer.is_handed for layer in locks)
     for layer in layers:
         unreadable += restraints_lost(layer)

@@ -185,7 +185,7 @@ def limit_complaints(lines: list[str]) -> tuple[str, ...]:
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
-    """Return the startup files that variables of the session name (see `STARTUP`)."""
+    """Return the startup files named by the session's environment variables (see `STARTUP`)."""
     return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
 
 
@@ -251,9 +251,9 @@ def read_command_line(
 
 
 def joinable(data: dict[str, Any], name: str) -> list[Any]:
-    """Return the list in the settings to which rules are added.
+    """Return the list of rules in the settings to which more rules are added.
 
-    Any other value is rejected, because replacing it could lose deny rules.
+    Raise `SettingsError` if it is not a list, because replacing the value could lose deny rules.
     """
     permissions = data.get("permissions", {})
     if not isinstance(permissions, dict):

@@ -156,7 +156,7 @@ def unreadable(text: str, why: str) -> Script:
 
 
 class Walk:
-    """A visit to every node of the tree, once and in text order. Checks that no byte is skipped."""
+    """Visits every node of the tree once, in text order, and checks that no byte is skipped."""
 
     def __init__(self, data: bytes, folders: tuple[str, ...]) -> None:
         self.data = data
@@ -193,7 +193,7 @@ class Walk:
     def apart(self, node: "Node", children: "Sequence[Node]") -> None:
         r"""Report adjacent nodes that have no whitespace between them.
 
-        The shell reads `a'b'\]` as one word, but the parser sometimes as two.
+        The shell reads `a'b'\]` as one word, but the parser sometimes reads two.
         """
         for left_node, after in pairwise(children):
             if (

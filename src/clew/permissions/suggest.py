@@ -226,8 +226,8 @@ def folder_of(path: str) -> str:
 class LastingAnswer(Struct, frozen=True, kw_only=True):
     """An answer that also applies to later calls.
 
-    `words` follow "Yes, and". So does `after`, if the previous answer is shown above this one, and
-    `compact` follows "Yes," on a small screen. `is_kept` means that it
+    `words` is the text after "Yes, and". `after` replaces it if the previous answer is shown above
+    this one. `compact` is the text after "Yes," on a small screen. `is_kept` means that the answer
     is stored in a settings file.
     """
 

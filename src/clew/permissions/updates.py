@@ -110,7 +110,7 @@ def make_rule_update(rules: list[str], destination: Destination) -> Json:
 
 
 def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]:
-    """Return a list of settings after an update. Entries that remain keep their order."""
+    """Return a list from the settings after an update. Remaining entries keep their order."""
     entries = (
         [rule.text for rule in update.rules]
         if isinstance(update, RulesUpdate)
@@ -163,7 +163,7 @@ class Yes(Struct, frozen=True, kw_only=True):
 
 
 class No(Struct, frozen=True, kw_only=True):
-    """The host denies the call, and `words` go to the model.
+    """The host denies the call; `words` is the message for the model.
 
     `stops` means that the turn ends too. `defers` postpones the call: the host decides when the
     session continues.
@@ -175,7 +175,7 @@ class No(Struct, frozen=True, kw_only=True):
 
 
 class UnusableVerdict(Struct, frozen=True, kw_only=True):
-    """An answer that neither allows nor denies the call, with the expected format."""
+    """An answer that neither allows nor denies the call; `why` states the expected format."""
 
     why: str
 

@@ -1,7 +1,7 @@
 """The files that a command line would read and write, as far as its text shows.
 
 Owns the tables of commands that write. For all other commands, every argument that could be a path
-counts as a file to read, so that an unlisted program cannot reveal a denied file.
+is treated as a file to read, so that an unlisted program cannot reveal a denied file.
 """
 
 import re
@@ -31,10 +31,10 @@ class Use(Struct, frozen=True, kw_only=True):
     """A path that a command may touch.
 
     `paths` are its spellings, one for each folder in which the command may run; empty if unknown.
-    `glob` means that they are patterns. `below`: everything below the path is touched too. `named`:
-    the command is known to touch the path; otherwise the word may not be a path at all. `linked`:
-    the file only gets another name. `follows`: links below the path are followed, even out of the
-    folder.
+    `glob` means that they are patterns; `below`, that everything below the path is touched too;
+    `named`, that the command is known to touch the path (otherwise the word may not be a path at
+    all); `linked`, that the file only gets another name; `follows`, that links below the path are
+    followed, even out of the folder.
     """
 
     access: Access
@@ -91,8 +91,8 @@ PATTERN_FIRST = frozenset({"perl", "zgrep", "xargs"})
 LISTS_NAMES = frozenset(
     {"find", "ls", "tree", "du", "stat", "cd", "fd", "fdfind", "namei", "realpath", "readlink"}
 )
-# These list the folder in which they run if no operand names another. All others that read it, such
-# as `rg`, say so in their own uses.
+# These commands list the current folder if no operand names another one. All other commands that
+# read it, such as `rg`, include it in their own uses.
 LISTS_BY_ITSELF = frozenset({"ls", "tree", "du", "fd", "fdfind"})
 # In `test`, the word after one of these operators is a file. On both sides of the comparisons
 # below, the words are files.
@@ -128,7 +128,7 @@ def has_known_options(name: str, command: Simple) -> bool:
 
 
 def current_folder_use(command: Simple) -> Use | None:
-    """Return the folder in which a command runs, if it reads it although no argument names it."""
+    """Return the current folder of a command that reads it without naming it, otherwise None."""
     name = get_basename(command.words[0])
     row = row_of(name) if name in LISTS_BY_ITSELF else None
     if row is not None:
@@ -142,7 +142,7 @@ def current_folder_use(command: Simple) -> Use | None:
 
 
 def variable_uses(command: Simple) -> list[Use]:
-    """Return the files that variables before a command name (`GIT_CONFIG=x git config -l`)."""
+    """Return the files named by assignments before a command (`GIT_CONFIG=x git config -l`)."""
     every = [*command.assignments, *read_env_assignments(command)]
     values = [AT_HOME.sub("~", a.raw.partition("=")[2].strip("'\"")) for a in every]
     paths = [HERE.sub(".", value) for value in values if PATH_SIGN.search(value)]

@@ -45,7 +45,7 @@ ANSI_SIMPLE = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict
 class Word(Struct, frozen=True, kw_only=True):
     """One word. `text` is what the program receives, as far as it is known.
 
-    `tilde` means that the word begins with an unquoted `~`, which stands for a home folder. `glob`
+    `tilde` means that the word begins with an unquoted `~`, which means a home folder. `glob`
     means that it contains unquoted characters that the shell expands to file names.
     """
 
@@ -217,7 +217,7 @@ def add_shown(match: re.Match[str], pieces: Pieces) -> None:
 
 
 def text_shown(match: re.Match[str]) -> str | None:
-    """Return the text inside `SHOWN_TEXT`'s match.
+    """Return the text of the here-document that `SHOWN_TEXT` matched.
 
     Return None if an earlier line of the text may end the here-document.
     """

@@ -259,7 +259,7 @@ def shell(command: Simple) -> Unwrapped:
 
 
 def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
-    """Return what these words start if a command such as `eval` joins them into a command line."""
+    """Return what a command such as `eval` starts by joining these words into a command line."""
     if any(word.dynamic or word.glob for word in words):
         return troubled(command, "runs code that is only known at run time")
     text = " ".join(word.text for word in words)
@@ -286,7 +286,7 @@ FIND_RUNS = options("-exec -execdir -ok -okdir")
 def found_by(command: Simple) -> Unwrapped:
     """Return what `find -exec` starts.
 
-    `{}` stands for anything below the folders that `find` searches.
+    `{}` can be any path below the folders that `find` searches.
     """
     starts = find_starts(command)
     inner: list[Simple] = []

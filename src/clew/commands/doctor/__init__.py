@@ -1,1 +1,1 @@
-"""Checks each part of an installation and suggests fixes, without changing anything."""
+"""`clew doctor`: checks each part of an installation and suggests fixes; changes nothing."""

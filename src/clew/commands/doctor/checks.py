@@ -78,13 +78,13 @@ OF_A_LINE = re.compile(r":\d+: ")
 
 
 def find_unread_workflows(places: Places) -> list[Path]:
-    """Return the folders with workflows of other programs."""
+    """Return the folders with workflows, which clew does not read but other programs do."""
     folders = (places.root / ".claude" / "workflows", places.config_home / "workflows")
     return [folder for folder in dict.fromkeys(folders) if is_folder(folder)]
 
 
 def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
-    """Check agents, commands and skills as found without options, except those of plugins."""
+    """Check all agents, commands and skills except those of plugins and command-line options."""
     subject, places = "agents and skills", standing.places
     agents = [
         read_agent_folder(path, origin) for origin, path in find_agent_folders(places, SOURCES)
@@ -161,15 +161,15 @@ OWNER_HEADERS = ("anthropic-organization-id", "openai-organization")
 
 
 class KeyFacts(Struct):
-    """What a service says about a key."""
+    """The facts that a service reports about a key."""
 
     data: dict[str, Any]
 
 
 async def request_facts(endpoint: Endpoint, environment: Environment) -> tuple[int, str]:
-    """Make a free request; return the status of the response and whose key was used, if known.
+    """Make a free request; return the status of the response and the key's owner, if known.
 
-    It lists the models or, where that list is public, asks about the key.
+    The request lists the models or, where that list is public, asks about the key.
     """
     transport = HttpTransport(read_network(environment))
     request = HttpRequest(
@@ -201,7 +201,7 @@ def find_owner(headers: Mapping[str, str], data: bytes) -> str:
 
 
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
-    """Return whether the service can be reached and accepts the key."""
+    """Check whether the service can be reached and accepts the key, and return the finding."""
     try:
         status, _ = await request_facts(endpoint, environment)
     except TransportError as error:
@@ -289,7 +289,7 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
 def made_of() -> str:
     """Return the versions of clew, Python and the system.
 
-    The library's `platform` module is not used, because it reads the interpreter's binary.
+    The standard library's `platform` module is not used, because it reads the interpreter's binary.
     """
     system = os.uname()
     python = ".".join(map(str, sys.version_info[:3]))
@@ -311,7 +311,7 @@ def program() -> Iterator[DoctorFinding]:
 
 
 def newer_files(places: Places) -> Iterator[DoctorFinding]:
-    """Yield clew's own files that a newer clew wrote, which this version can only read."""
+    """Report clew's own files that a newer version wrote and that this version can only read."""
     for path in sorted(places.own.glob("**/*.json")):
         if (version := read_version(path)) > own_files.VERSION:
             yield make_fault("clew", f"{path}: {describe_newer(version)}", "clew update")
@@ -470,7 +470,8 @@ def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
             )
     many = len(listing.servers)
     yield make_fine(
-        "MCP servers", f"{many} configured" + ("; clew mcp list connects to each" if many else "")
+        "MCP servers",
+        f"{many} configured" + ("; run clew mcp list to test the connections" if many else ""),
     )
 
 

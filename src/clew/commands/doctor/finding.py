@@ -49,7 +49,7 @@ def format_findings(
 ) -> Iterator[list[str | tuple[str, str]]]:
     """Yield the lines for the findings, grouped by subject in order, and a summary.
 
-    A line consists of texts, and of pairs of a style and a text.
+    A line consists of strings, and of pairs of a style and a string.
     """
     counts: Counter[State] = Counter()
     last = ""

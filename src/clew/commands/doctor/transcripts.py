@@ -62,7 +62,7 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
 
 
 def nearest_to(path: Path) -> Path:
-    """Return the longest existing prefix of a path. A broken link counts as existing."""
+    """Return the longest existing prefix of a path. A broken link is regarded as existing."""
     return next(
         ancestor for ancestor in (path, *path.parents) if is_there(ancestor) or is_link(ancestor)
     )
@@ -160,8 +160,8 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
 def damaged(examination: Examination) -> DoctorFinding:
     """Report a damaged session.
 
-    It is a fault only if a repair is possible and was not done. The session can be resumed in any
-    case.
+    The damage is a fault only if it can be repaired and has not been. The session can be resumed in
+    any case.
     """
     session, omitted_count = examination.path.stem, len(examination.problems) - 1
     worst = (examination.errors or examination.problems)[0]

@@ -94,7 +94,7 @@ STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[
 
 
 class ImportedValue(Struct, frozen=True, kw_only=True):
-    """One line of the report. `done` is empty if nothing was written."""
+    """One line of the report. `to` is empty if nothing was written."""
 
     program: str
     source: str
@@ -104,7 +104,7 @@ class ImportedValue(Struct, frozen=True, kw_only=True):
 
 
 def decode(path: Path, text: str) -> Any:
-    """Return the content of a TOML file, or of a JSON file with optional comments."""
+    """Decode a TOML file, or a JSON file that may contain comments."""
     if path.suffix == ".toml":
         return tomllib.loads(text)
     without = STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
@@ -276,7 +276,7 @@ class ConfigImport:
 
 
 def write_rule(rule: ImportedRule) -> str:
-    """Return the file of a rule or a skill."""
+    """Return the text of the file for a rule or a skill."""
     head = ""
     if rule.description:
         head = f"---\nname: {rule.name}\ndescription: {' '.join(rule.description.split())}\n---\n\n"
@@ -299,7 +299,7 @@ def main(argv: list[str]) -> int:
         "--write", action="store_true", help="Import everything that the report lists"
     )
     parser.add_argument(
-        "--scope", choices=SCOPES, help="Only the user's or only the project's files"
+        "--scope", choices=SCOPES, help="Import only user files or only project files"
     )
     parser.add_argument("--json", action="store_true", help="Print JSON")
 

@@ -145,7 +145,7 @@ def read_opencode(offer: Offer, data: Json) -> None:
 
 
 def take_patterns(offer: Offer, tool: str, patterns: Json) -> None:
-    """Import patterns of commands or files; in opencode, the last match counts.
+    """Import patterns of commands or files; in opencode, the last match decides.
 
     In clew, deny overrides ask, and ask overrides allow. Therefore, a looser pattern after a
     stricter one that contains it can't be imported.

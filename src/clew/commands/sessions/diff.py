@@ -1,4 +1,4 @@
-"""`clew sessions diff`: what two branches have in common, and the messages of only one of them."""
+"""`clew sessions diff`: shows what two branches share, and the messages of only one of them."""
 
 import argparse
 from collections.abc import Iterator

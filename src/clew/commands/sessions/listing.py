@@ -1,4 +1,4 @@
-"""`clew sessions list`: sessions, newest first, with filters; and why some files are not listed."""
+"""`clew sessions list`: lists sessions, newest first, with filters; says why files are omitted."""
 
 import argparse
 import heapq
@@ -96,7 +96,7 @@ def run_list(options: argparse.Namespace) -> int:
             ("warning", by(running.get(outline.session_id))),
         )
     if shown_count and sys.stdout.isatty():
-        # Only for people: scripts count and cut lines.
+        # Only on a terminal: scripts count and cut lines.
         print_pieces(("quiet", _sum_up(shown_count, options)))
     if not shown_count and not is_closed:
         _none(is_narrowed=wanted != ListingFilter(), everywhere=options.all)

@@ -54,7 +54,7 @@ def find_transcript(name: str) -> Path:
 
 
 def find_readable(name: str) -> Path:
-    """Return the file of a session that is only read; it may be a copy of another agent's."""
+    """Return the file of a session to read, which may be a copy of another agent's session."""
     from clew.parts.resuming import find_or_adopt
 
     return find_or_adopt(find_home(), find_cwd(), name, is_read_only=True)

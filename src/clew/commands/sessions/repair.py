@@ -112,7 +112,7 @@ def _count_by_severity(problems: Sequence[BrokenRule]) -> str:
 
 
 def _say_groups(problems: Sequence[BrokenRule]) -> None:
-    """Print the problems by rule: the worst first, and among equals the rarest."""
+    """Print the problems by rule: the worst first, and the rarest first among equally bad ones."""
     groups: dict[str, list[BrokenRule]] = {}
     for problem in problems:
         groups.setdefault(problem.name, []).append(problem)

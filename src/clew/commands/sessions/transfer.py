@@ -51,7 +51,7 @@ from clew.system.files import is_there
 
 
 def open_named_store(name: str | None) -> AbstractAsyncContextManager[SessionStore]:
-    """Open the store with this name, or the one in the settings, when the context is entered."""
+    """Return a context manager that opens the store with this name, or the one in the settings."""
     from clew.permissions.session_rules import load_current_rules
 
     current = load_current_rules(os.environ, Path.cwd())
@@ -286,7 +286,7 @@ WORDS = {
         argument(
             "--format",
             choices=FORMATS,
-            help="Format (default: by the file name, or Markdown)",
+            help="Format (default: from the file extension, else Markdown)",
         ),
         switch("--redact", "Remove secrets, folders, names, addresses and pictures"),
         switch("--raw", "Export every byte unchanged, including secrets"),

@@ -60,7 +60,7 @@ async def compact(session: Session, arguments: str) -> Outcome:
 
 
 def listed(entries: Sequence[Json]) -> str:
-    """Return the numbered prompts of the conversation, for choosing the part to summarize."""
+    """Return the numbered prompts of the conversation, to let the user choose what to summarize."""
     if not entries:
         return "No messages yet"
     return "\n".join(

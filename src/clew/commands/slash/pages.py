@@ -98,7 +98,7 @@ def _spent(title: str, sums: Mapping[str, Spend]) -> PageGroup:
 
 
 def _sent(spend: Spend) -> int:
-    """Return all tokens that were sent, cached or not."""
+    """Return the number of tokens that were sent, cached or not."""
     tokens = spend.tokens
     return tokens.input + tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h
 
@@ -246,7 +246,7 @@ async def model(session: Session, name: str) -> Outcome:
 
 
 def describe_change(session: Session) -> str:
-    """Return what the newly selected model will not receive, to append to a line about it."""
+    """Describe what the newly selected model will not receive, as a suffix of a line about it."""
     # Imported here, because few sessions change the model.
     from clew.agent.switching import describe_switch
 
@@ -393,7 +393,7 @@ async def config(session: Session, arguments: str) -> Outcome:
 
 
 async def set_value(session: Session, key: str, value: Any, scope: Scope = "user") -> str:
-    """Write a setting, apply it to the session, and return what was done."""
+    """Write a setting, apply it to the session, and return a message about the change."""
     if not is_known(key):
         near = find_nearest_key(key)
         hint = f'did you mean "{near}"?' if near else "/config lists all settings"

@@ -131,7 +131,10 @@ SEARCHED = 20
 
 
 async def kept(session: Session) -> Path:
-    """Return the transcript after writing everything so far to it."""
+    """Write all entries so far to the transcript, and return its path.
+
+    Raise `SessionError` if there is no transcript.
+    """
     await session.story.durable()
     path = session.story.recorder.transcript
     if not is_there(path):

@@ -78,7 +78,7 @@ async def log_out(session: Session, service: str) -> Outcome:
 
 
 async def key_bindings(session: Session, _: str) -> Outcome:
-    """Show where key bindings are listed and configured, in a front end without a screen."""
+    """Show where key bindings are listed and configured, for front ends without a screen."""
     path = session.rules.standing.places.config_home / "keybindings.json"
     location = "your key bindings are in" if is_there(path) else "to change them, create"
     return Show(text=f"`clew keys` lists the key bindings and checks yours; {location} {path}")

@@ -167,7 +167,7 @@ async def tasks(session: Session, arguments: str) -> Outcome:
 
 
 def remote(session: Session) -> dict[str, Json]:
-    """Return the recorded remote tasks of this session, without those that this run follows."""
+    """Return the session's recorded remote tasks, except those that this process is following."""
     recorded = read_remote_agents(session.parts.agents.place)
     return {name: about for name, about in recorded if session.parts.tasks.get(name) is None}
 

@@ -37,7 +37,7 @@ class KnownModels:
         return None
 
     def names(self, service: str) -> list[str]:
-        """Return the names of a service's models, without the service."""
+        """Return the names of a service's models, without the service's prefix."""
         names: dict[str, None] = {}
         for text in self._texts:
             for line in text.split("\n"):
@@ -54,7 +54,7 @@ SHIPPED = KnownModels(LINES)
 
 
 def with_updates(updates: str) -> KnownModels:
-    """Return clew's models with updated lines, if any."""
+    """Return clew's table of models, with `updates` applied if there are any."""
     return KnownModels(LINES, updates) if updates.strip() else SHIPPED
 
 

@@ -16,10 +16,10 @@ FAST = "-fast"
 
 
 class ModelLimits(Struct, frozen=True, kw_only=True):
-    """Which models a session may use.
+    """The models that a session may use.
 
-    `allowed` is None if every model is allowed. `is_exact`: an ID allows no later versions of the
-    model. `binds_default`: the default model must be allowed too.
+    `allowed` is None if every model is allowed. `is_exact` means that an ID allows no later
+    versions of the model; `binds_default`, that the default model must be allowed too.
     """
 
     allowed: tuple[str, ...] | None = None
@@ -32,7 +32,7 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
     ) -> str:
         """Return why a model may not be used, or an empty string.
 
-        `exempt` are the models that need not be in the list of allowed ones.
+        `exempt` lists models that need not be among the allowed ones.
         """
         if self.allowed is None and not self.denied:
             return ""
@@ -57,7 +57,7 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
 
 
 def _name_models(catalog: ModelCatalog, entries: Iterable[str]) -> Iterable[str]:
-    """Yield names of the models that the entries stand for, in their order."""
+    """Yield the names of the models that the entries cover, in the order of the entries."""
     for entry in entries:
         if catalog.find(entry) is not None:
             yield entry
@@ -72,14 +72,14 @@ def _ids(models: Iterable[Model]) -> list[str]:
 
 
 def covers(entry: str, model: str) -> bool:
-    """Return whether an entry stands for a model, in any spelling of its ID."""
+    """Return whether an entry covers a model, in any spelling of the model's ID."""
     wanted, name = _strip(entry), _strip(model)
     is_family = wanted.isalpha() and wanted in plain_id(model).split("-")
     return is_family or (bool(wanted) and f"{name}-".startswith(f"{wanted}-"))
 
 
 def _allows(entry: str, model: str, *, is_exact: bool) -> bool:
-    """Return whether an entry allows a model. One with a path allows only models with that path."""
+    """Return whether an entry allows a model. A path in the entry must match the model's."""
     path = entry.strip().lower().rpartition("/")[0]
     if path and path != model.lower().rpartition("/")[0]:
         return False

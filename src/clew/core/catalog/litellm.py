@@ -1,6 +1,6 @@
 """Convert litellm's data about the models of clew's services to lines of the model table.
 
-Its format is one object per model in `model_prices_and_context_window.json`. Missing facts stay
+litellm's `model_prices_and_context_window.json` has one object per model. Missing facts stay
 empty. The columns are described in `known`.
 """
 
@@ -29,7 +29,7 @@ MILLION = Decimal(1_000_000)
 
 
 def plain(number: Decimal) -> str:
-    """Return a number as short text."""
+    """Format a number with at most six decimals."""
     return f"{number.quantize(Decimal('0.000001')).normalize():f}"
 
 

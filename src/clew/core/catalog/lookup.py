@@ -77,7 +77,7 @@ def _current(
     system_in_messages: bool = True,
     max_output: int = 128_000,
 ) -> Model:
-    """Return a current model: it has a 1M-token window and chooses how long to think."""
+    """Return an entry for a current model, with a 1M-token window and adaptive thinking."""
     return Model(
         id=model_id,
         name=name,
@@ -113,7 +113,7 @@ def _earlier(
     pdfs: bool = True,
     deferred_tools: bool | None = None,
 ) -> Model:
-    """Return an earlier model with a 200k-token window and, if it can think, a thinking budget."""
+    """Return an entry for an earlier model: a 200k-token window and, if it thinks, a budget."""
     return Model(
         id=model_id,
         name=name,
@@ -317,7 +317,7 @@ class ModelCatalog:
     """A set of model entries with their aliases, changed only by `learn`.
 
     A name may begin with a service (`openai/gpt-6-sol`). `home` is the service of names without a
-    prefix; it is empty for Anthropic and for an address from variables.
+    prefix; it is empty for Anthropic and for an address from environment variables.
     """
 
     def __init__(
@@ -349,27 +349,27 @@ class ModelCatalog:
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """The other names of models, each with the ID that it stands for."""
+        """The IDs of models by alias."""
         return dict(self._aliases)
 
     @property
     def services(self) -> Mapping[str, ServiceRow]:
-        """The services with which model names may begin."""
+        """The services that may be prefixes of model names."""
         return self._services
 
     def at(
         self, services: Mapping[str, ServiceRow], home: str, updates: str = ""
     ) -> "ModelCatalog":
-        """Return the catalog for other services and another `home`.
+        """Return a copy of the catalog with other services and another `home`.
 
-        `updates` are newer lines of the table of known models.
+        `updates` contains newer lines for the table of known models.
         """
         return ModelCatalog(
             self._models.values(), self._aliases, services=services, home=home, updates=updates
         )
 
     def learn(self, model: Model) -> None:
-        """Add an entry, such as the properties that a local server reports."""
+        """Add an entry, such as one with the properties that a local server reports."""
         self._models[model.id] = model
 
     def split(self, name: str) -> tuple[str, str]:
@@ -379,7 +379,8 @@ class ModelCatalog:
     def locate(self, name: str) -> tuple[str, str]:
         """Return the service that serves a model, and the model's ID there.
 
-        The service is empty for the session's first one, unless that has a name.
+        If the model's full name has no service, return `anthropic`, or an empty string if `home` is
+        empty too.
         """
         full_name = self.entry(name).id
         service, model = self.split(full_name)

@@ -132,14 +132,14 @@ class Model(Struct, frozen=True, kw_only=True):
     Fields:
         name: The display name.
         family: The family, such as opus.
-        context_window: The most tokens of a request and its answer.
-        max_output: The most tokens of an answer.
-        thinking: The kinds of thinking that it takes.
-        effort: The effort levels that it takes.
+        context_window: The maximum number of tokens in a request and its answer.
+        max_output: The maximum number of tokens in an answer.
+        thinking: The kinds of thinking that it supports.
+        effort: The effort levels that it supports.
         prefill: Whether a request may end with the beginning of the answer.
         system_in_messages: Whether messages may have the role system.
-        images: Whether it sees images.
-        pdfs: Whether it reads PDF files.
+        images: Whether it accepts images.
+        pdfs: Whether it accepts PDF files.
         tools: Whether it can call tools at all.
         retired: The date on which the service retires it, or empty.
         default_output: The output limit of a request when nothing else is set.

@@ -40,12 +40,12 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     usage_option: bool = True
     # The role of instructions.
     system_role: Literal["system", "developer"] = "system"
-    # Whether a system message may stand after the first message.
+    # Whether a system message may follow the first message.
     later_system: bool = True
     effort: EffortForm = "reasoning_effort"
-    # The service's words for clew's effort levels, where they differ.
+    # The service's names for clew's effort levels, where they differ.
     effort_words: Mapping[str, str] = field(default_factory=lambda: {"max": "xhigh"})
-    # The form in which reasoning goes back to the service that wrote it.
+    # The form in which reasoning is returned to the service that wrote it.
     thoughts_back: ThoughtsBack = "none"
     # Whether every message with calls must have reasoning, even an empty one.
     thoughts_required: bool = False

@@ -89,7 +89,7 @@ class ServiceRow(Struct, frozen=True, kw_only=True):
         return "claude" in base.model
 
     def name_claude(self, model_id: str) -> str:
-        """Return the service's ID of a Claude model."""
+        """Return the service's ID for a Claude model."""
         if self.has_dotted_versions:
             model_id = _VERSION.sub(r"-\1.\2", model_id)
         return self.claude_id.format(model_id)
@@ -476,7 +476,7 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
 
 
 def inherited_login(user: UserService, base: ServiceRow) -> str:
-    """Return the page for a login: the one from settings, or the row's for the row's host."""
+    """Return the login page from the settings, or the base row's page if the host is the same."""
     if user.login_url is not None:
         return user.login_url
     is_elsewhere = user.url and host_of(user.url) != host_of(base.url)
@@ -484,7 +484,7 @@ def inherited_login(user: UserService, base: ServiceRow) -> str:
 
 
 def fill_in(row: ServiceRow, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the values for the braces in a service's URL, from variables or defaults.
+    """Return the values for braces in a service's URL, from environment variables or defaults.
 
     Raise `UserError` if one is missing.
     """
@@ -504,7 +504,7 @@ def fill_in(row: ServiceRow, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _host_in(region: str) -> str:
-    """Return Vertex AI's host in a region."""
+    """Return the host of Vertex AI for a region."""
     match region:
         case "global":
             return "aiplatform.googleapis.com"
@@ -541,7 +541,7 @@ def find_keyed_row(
 
 
 def has_variable(row: ServiceRow, environ: Mapping[str, str]) -> bool:
-    """Return whether a variable holds a service's key."""
+    """Return whether an environment variable contains a service's key."""
     return any(environ.get(name, "").strip() for name in row.key_variables)
 
 

@@ -1,6 +1,6 @@
-"""Explain why a request was not read from the prompt cache.
+"""Explain why a request missed the prompt cache.
 
-Usage reveals a miss: the request read fewer tokens than the previous one left in the cache. The
+The usage reveals a miss: the request read fewer tokens than the previous one left in the cache. The
 service's `diagnostics` state what differed. Without them, the time since the last request and
 clew's own comparison provide the reason. Pure.
 """
@@ -268,7 +268,7 @@ def sum_up(misses: Sequence[CacheMiss]) -> str:
 
 
 def read_usage_tokens(message: Json) -> TokenCounts | None:
-    """Return the service's token counts for a response, or None if it counted nothing."""
+    """Return the service's token counts for a response, or None if it reported none."""
     usage = message.get("usage")
     tokens = tokens_of(usage)
     return tokens if isinstance(usage, dict) and tokens.prompt else None

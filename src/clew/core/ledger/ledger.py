@@ -30,7 +30,7 @@ Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
     "aside", "other",
 ]  # fmt: skip
-# The purposes of requests that run next to a turn and are no part of it.
+# The purposes of requests that are not part of a turn.
 NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"title", "warming", "other"})
 Find: TypeAlias = Callable[[str], Model | None]
 CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -38,7 +38,7 @@ ANSWER = "(answer)"  # the tool name for responses without tool calls
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """The cost of one response; `usd` is None if it is unknown, `calls` are the called tools.
+    """The cost of one response; `usd` is None if it is unknown; `calls` names the called tools.
 
     Fields:
         message_id: The response's ID.
@@ -138,7 +138,7 @@ class Sums:
             self.add(charge)
 
     def copy_sums(self) -> "Sums":
-        """Return the totals, with the most recent charges only, as the beginning of other sums."""
+        """Return a copy to which other charges can be added, with only the most recent charges."""
         sums = Sums()
         sums._total, sums._next_to_turns = self._total, self._next_to_turns
         sums._models = dict(self._models)
@@ -152,7 +152,7 @@ class Sums:
 
     @property
     def in_turns(self) -> Spend:
-        """The total without requests that run next to turns, such as those for titles."""
+        """The total without requests that are not part of a turn, such as those for titles."""
         return self._total - self._next_to_turns
 
     def by_model(self) -> dict[str, Spend]:
@@ -209,7 +209,7 @@ class Ledger(Sums):
         return self.by(lambda charge: str(charge.turn))
 
     def by_agent(self) -> dict[str, Spend]:
-        """Return sums by subagent; the session's own have an empty name."""
+        """Return sums by subagent; the sum of the session itself has an empty name."""
         return self.by(lambda charge: charge.agent or "")
 
     def by_tool(self) -> dict[str, Spend]:
@@ -385,5 +385,5 @@ def _number(value: Any) -> float:
 
 
 def is_spent(total: Spend, budget_usd: Decimal | None) -> bool:
-    """Return whether the budget is used up; responses without a price do not count."""
+    """Return whether the budget is used up; responses without a price are ignored."""
     return budget_usd is not None and total.usd >= budget_usd

@@ -92,7 +92,7 @@ def compute_usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decim
 def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
     """Return the cost of `counts` for `model`, or None if the price is unknown.
 
-    `usage` provides what else affects the price: the speed, the service tier and the region.
+    `usage` provides the other factors of the price: the speed, the service tier and the region.
     """
     price = None if model is None else find_price(model.prices, at)
     if price is None:

@@ -54,7 +54,7 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
 
 class ModelChosen(Struct, frozen=True, kw_only=True, tag="model"):
-    """The user chose a model; None stands for the initial one."""
+    """The user chose a model; None means the initial one."""
 
     model: str | None
 
@@ -120,7 +120,7 @@ def find_last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
 
 
 def _told_again(payload: Any) -> TodosSet | None:
-    """Return the todo list repeated after a compaction that covers the original result.
+    """Return the todo list in an attachment that repeats it after a compaction, or None.
 
     The lists of other tools lack `activeForm` and are ignored.
     """
@@ -190,7 +190,7 @@ Listener: TypeAlias = Callable[[Change | Charge, SessionState], None]
 
 
 class SessionTracker:
-    """The only way to change a session's state and ledger.
+    """The object through which all changes to a session's state and ledger are made.
 
     Listeners are called in order and synchronously. A listener that writes to disk merely queues
     the data, so a change never waits for the disk.

@@ -137,7 +137,7 @@ def restore(
 
 
 def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
-    """Return a charge for the usage that is in a line but not in the entries, or None."""
+    """Return a charge for usage that the line reports but the entries do not, or None."""
     if type(usage) is not dict:
         return None
     counted_usage = _usage(spend)

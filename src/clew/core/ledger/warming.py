@@ -28,7 +28,7 @@ Waiting: TypeAlias = Literal["tools", "user"]
 PATIENCE: dict[Waiting, float] = {"tools": 1.0, "user": 0.6}
 # After this long, the end of the wait is not expected soon.
 LONGEST_S: dict[Waiting, float] = {"tools": 36_000.0, "user": 3_600.0}
-# The assumption counts as much as this many waits of the session.
+# The assumption has the same weight as this many waits of the session.
 WEIGHT = 2.0
 # A warming request is sent when this fraction of the lifetime is left.
 LEAD = 0.1

@@ -1,1 +1,1 @@
-"""Markdown as blocks, inline tokens and code in colors, for the terminal and for exports. Pure."""
+"""Parse Markdown into blocks and inline tokens and highlight code, for display or export. Pure."""

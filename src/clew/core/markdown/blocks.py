@@ -66,7 +66,7 @@ class Sink(Protocol):
     def text(self, text: str, *, ends: bool) -> None:
         """Receive part of a paragraph, or a line of another kind of leaf.
 
-        Without `ends`, the text is only part of a line.
+        If `ends` is false, the rest of the line follows in a later call.
         """
         ...
 
@@ -99,7 +99,7 @@ class Blocks:
         self._shown = 0
         self._gap = False
         self._leaf: Leaf | None = None
-        # For a paragraph, the words not passed to the sink yet; for code, the blank lines at its
+        # For a paragraph, the text not passed to the sink yet; for code, the blank lines at its
         # end.
         self._text = ""
         self._is_long = False

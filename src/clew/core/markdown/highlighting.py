@@ -28,7 +28,7 @@ _LETTERS = (
 
 
 class _Unmade:
-    """A rule's regular expression, not yet compiled."""
+    """A rule's regular expression, which is compiled on first use."""
 
     __slots__ = ("_flags", "_match", "_regex")
 
@@ -83,12 +83,12 @@ def late(kind: Any) -> Lexer:
 
 
 Piece: TypeAlias = tuple[Any, str]
-# A line as texts, each with the name of its part, such as `code_string`, or none.
+# A line as pieces of text, each after the name of its style, such as `code_string`, or none.
 NamedLine: TypeAlias = list[tuple[str, str]]
 
 # The most lines to hold until a comment ends.
 HELD_LINES = 40
-# A longer line is data, not text that is read.
+# A longer line is treated as data, without colors.
 COLOURED_CHARACTERS = 1_000
 # The most rules in a row that may match nothing at one position.
 TURNS_MOST = 20
@@ -176,8 +176,8 @@ def read_language(info: str) -> str:
 class Highlighter:
     """The highlighter of one code block.
 
-    `add` takes a line and returns the lines that are ready, each as pieces of text with the name of
-    their part.
+    `add` takes a line and returns the lines that are ready. Each line consists of pieces of text
+    with the names of their styles, such as `code_string`.
     """
 
     __slots__ = ("_held", "_lexer", "_stack")

@@ -1,6 +1,6 @@
 """Parses the Markdown inside a paragraph: emphasis, code, links. Pure.
 
-HTML is text. Also finds the points at which a long paragraph can be split.
+HTML is treated as text. Also finds the points at which a long paragraph can be split.
 """
 
 import re

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Block(View):
     """One content block.
 
-    `streams`: whether the API sends it in deltas. `roles`: the message roles it can appear in.
+    `streams` says whether the API sends the block in deltas; `roles` lists the roles of messages
+    that may contain it.
     """
 
     __slots__ = ()

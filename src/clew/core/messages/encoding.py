@@ -1,7 +1,7 @@
 """Read any JSON that a writer may have produced, and write JSON that every reader accepts.
 
-`msgspec` reads first. Input that it rejects (lone surrogates, bad UTF-8, control characters, huge
-numbers) goes to a lenient parser, and input too deep for recursion to an iterative one. Every
+`msgspec` parses first. Input that it rejects (lone surrogates, bad UTF-8, control characters, huge
+numbers) is parsed by a lenient parser, and input too deep for recursion by an iterative one. Every
 string and number in the result can be encoded again: a number beyond the range of a double is a
 `Decimal`. Only input that is not JSON raises `ValueError`.
 

@@ -54,7 +54,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """Return the type and the message of an error in one line, without the notes on it."""
+    """Return the type and the message of an error in one line, without its notes."""
     from traceback import TracebackException  # Slow to import, and rarely needed.
 
     summary = TracebackException(type(error), error, None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class History:
-    """An immutable sequence of messages. Appending costs only the added messages.
+    """An immutable sequence of messages. The cost of appending depends only on the added messages.
 
     A longer history shares the list of the history that it extends, and uses more of that list.
     Extending the same history a second time copies the list.

@@ -137,7 +137,7 @@ class UserMessage(Message):
 
     @property
     def face(self) -> str:
-        """One of `FACES`, derived from fields alone."""
+        """The message's real source and audience: one of `FACES`, derived from fields alone."""
         if self._answers:
             return "tool_result"
         for flag, face in (
@@ -152,7 +152,7 @@ class UserMessage(Message):
 
     @property
     def is_synthetic(self) -> bool:
-        """True if a program wrote this in the user's name.
+        """True if a program wrote this message in the user's name.
 
         A field marks such messages. In files that predate the field, they are recognized by their
         fixed wording, unless the entry names its source: a user may type the same words.
@@ -165,7 +165,7 @@ class UserMessage(Message):
 
     @property
     def is_news(self) -> bool:
-        """True if this notifies the model of a background task."""
+        """True if this message notifies the model of a background task."""
         origin = self.data.get("origin")
         return isinstance(origin, dict) and origin.get("kind") == "task-notification"
 

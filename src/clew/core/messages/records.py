@@ -43,7 +43,7 @@ class LastPrompt(Entry):
 
 
 class CostState(Entry):
-    """The session's totals when a process exited; the last entry counts."""
+    """The session's totals when a process exited; the last such entry applies."""
 
     __slots__ = ()
     tag = "cost-state"
@@ -127,7 +127,7 @@ class PermissionMode(Entry):
 
 
 class CustomTitle(Entry):
-    """The title set by the user; the last entry counts."""
+    """The title set by the user; the last such entry applies."""
 
     __slots__ = ()
     tag = "custom-title"
@@ -252,7 +252,7 @@ class RequestRecord(Entry):
 
 
 class ToolStartedRecord(Entry):
-    """Write-ahead record of a tool call that is about to run.
+    """The write-ahead record of a tool call that is about to run.
 
     It contains the entries of the response so far that are not yet on the chain. A crash before the
     end of the response then loses neither the call nor what preceded it.
@@ -266,7 +266,7 @@ class ToolStartedRecord(Entry):
 
 
 class ToolFinishedRecord(Entry):
-    """Write-ahead record of a tool call that ended before the response did.
+    """The write-ahead record of a tool call that ended before the response did.
 
     It contains the entry of the result.
     """
@@ -324,7 +324,7 @@ class RequestRepairs(Entry):
 
 
 class ContextEdits(Entry):
-    """The ranges that the user excluded, summarized or pinned; the last such entry has them all."""
+    """The ranges that the user excluded, summarized or pinned; the last such entry lists all."""
 
     __slots__ = ()
     tag = "context-edits"

@@ -1,4 +1,4 @@
-"""Text that clew adds to a conversation: constants that other programs match, and clew's own."""
+"""Text that clew adds to a conversation, some of which other programs match exactly."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def wrap_in_tag(tag: str, text: str) -> str:
     return f"<{tag}>{text}</{tag}>"
 
 
-# Escapes clew's own tags in text from outside that goes into a request, and unescapes them.
+# Escapes clew's own tags in external text that is part of a request, and unescapes them.
 
 
 # `summary` is also an HTML element, and clew parses it only in model responses.

@@ -231,7 +231,7 @@ class Cleaner:
                 self._note("thinking_told")
                 return make_text_block(f"(thinking) {words}")
             if self.target.family != NO_FAMILY:
-                # If no thinking goes back at all, omitting this block is not a repair.
+                # If no thinking is sent back at all, omitting this block is not a repair.
                 self._note("thinking_dropped", "written by another model family")
             return None
         if self._left_out and identify_thought(block) in self._left_out:

@@ -121,7 +121,7 @@ class _ChatWriter:
                 self._user(content)
 
     def _own(self, merged: Block | None, content: list[Block]) -> Block | None:
-        """Return the service's own message, or None if it could not be read back."""
+        """Return the service's own message, or None if the service could not read its calls."""
         uses = [block for block in content if block["type"] == "tool_use"]
         calls = [] if merged is None else merged.get("tool_calls", [])
         if merged is None or len(calls) != len(uses) or not all(map(_is_readable, calls)):
@@ -248,7 +248,7 @@ def _choose_thoughts(message: Block, quirks: Quirks) -> None:
 
 
 def _is_readable(call: Any) -> bool:
-    """Return whether a call's own arguments are an object; services reject anything else."""
+    """Return whether the service's own arguments of a call are an object, as services require."""
     function = call.get("function") if type(call) is dict else None
     arguments = function.get("arguments") if type(function) is dict else None
     try:

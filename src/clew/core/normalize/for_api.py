@@ -58,8 +58,8 @@ def for_api(
     """Return the request that sends this conversation to `target`.
 
     The conversation consists of entries, or of messages as the API accepts and returns them. An
-    item that is neither is left out, and a repair says so. `tools` are those that the request
-    offers. If None, the rules about tools are skipped.
+    item that is neither is left out, and a repair says so. `tools` lists the tools that the request
+    offers. If it is None, the rules about tools are skipped.
     """
     outgoing = Outgoing(target, tools=tools)
     outgoing.extend(entries)
@@ -67,7 +67,7 @@ def for_api(
 
 
 def read_item(item: Any) -> Entry | Repair:
-    """Return an entry or an API message as an entry; a repair if it is neither.
+    """Return an item as an entry, or a repair if it is neither an entry nor an API message.
 
     An entry of an unknown type with a UUID comes from a newer version and is left out silently.
     """
@@ -100,7 +100,7 @@ class Outgoing:
         self._tools = None if tools is None else list(tools)
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
         self._entries: list[Entry] = []
-        # The items that are no entries.
+        # Repairs for the items that are not entries.
         self._rejected: list[Repair] = []
         self._refused: frozenset[str] = frozenset()
         self._nonce = ""

@@ -1,8 +1,8 @@
 """Convert a request for Gemini's generateContent.
 
 The input is what `for_api` built for a target that `for_gemini` returned. A response of the same
-service goes back as its own parts, with their thought signatures; everything else is written from
-canonical blocks. Must never send anything.
+service is sent back as its original parts, with their thought signatures; everything else is
+written from canonical blocks. Must never send anything.
 
 Format: the type `Content` in the `google-genai` package.
 Decision: docs/decisions/331-wires.md
@@ -141,7 +141,7 @@ class _ContentWriter:
         return kept
 
     def _canonical(self, content: list[Json]) -> list[Json]:
-        """Return the parts of a response that another service wrote: its text, then its calls."""
+        """Return the parts for a response of another service: first its text, then its calls."""
         parts: list[Json] = [
             {"text": as_text(block)} for block in content if block["type"] != "tool_use"
         ]
@@ -162,7 +162,7 @@ class _ContentWriter:
         return parts
 
     def add_user(self, content: list[Json]) -> None:
-        """Add results as a separate content, because there must be one for each call."""
+        """Add the results separately from other content; each call must have exactly one result."""
         results: list[Json] = []
         parts: list[Json] = []
         for block in content:

@@ -1,8 +1,8 @@
 """Call IDs and tool names in the form that a service accepts.
 
-Each service limits the length and the letters of call IDs and names differently. The mapping of IDs
-is deterministic, never maps two IDs of a request to the same one, and does not change as a history
-grows: a request that continues another begins with the same IDs.
+Each service limits the length and the characters of call IDs and names differently. The mapping of
+IDs is deterministic, never maps two IDs of a request to the same one, and does not change as a
+history grows: a request that continues another begins with the same IDs.
 """
 
 from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ class IdMap:
 
 
 def hash_in_base62(text: str, length: int) -> str:
-    """Return a hash of the text with this many letters and digits."""
+    """Return a hash of the text that consists of `length` letters and digits."""
     number = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")
     out = []
     for _ in range(length):

@@ -1,10 +1,9 @@
-"""Records of origin: the items of a foreign response, returned unchanged to the service they came
-from.
+"""Records of origin: the original items of responses, for returning them to their service.
 
 An assistant entry of a response from any wire but the Messages API has the member `origin` next to
 its message: the service, the wire, the model, the items of its block and a digest of the block. The
 service gets the items of a response back only if nothing of the response was removed or edited. All
-other services get the canonical blocks. Must never read what the items mean.
+other services get the canonical blocks. Must never interpret the items.
 
 Decision: docs/decisions/331-wires.md
 """
@@ -23,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def seal_origin(origin: Any, block: Any) -> Entry | None:
-    """Return the record for the entry of a block, or None if there is none."""
+    """Return the record of origin for a block's entry, or None if the block has no origin."""
     return origin | {"digest": _digest(block)} if type(origin) is dict else None
 
 
@@ -47,7 +46,7 @@ def with_origins(entries: list[Entry], origins: Sequence[Any]) -> list[Entry]:
 
 
 def find_own_items(entries: Sequence[Entry], reader: Reader) -> list[Any] | None:
-    """Return the items of one response, if all of it is the reader's own and unchanged."""
+    """Return the items of a response that is entirely the reader's own and unchanged, or None."""
     items: list[Any] = []
     last: object = ""
     for place, entry in enumerate(entries):

@@ -4,7 +4,7 @@ Current models bind each thinking block to everything before it: the system prom
 earlier messages and the previous thinking block. `Thoughts` knows the prefix of each thinking block
 in a conversation, checks every request before it is sent, and names the blocks to omit.
 docs/internals/requests.md describes the rule and the record. Must never change a message:
-`Outgoing` omits what is named here.
+`Outgoing` omits the blocks that are named here.
 
 Decision: docs/decisions/329-preserved-thinking.md
 """

@@ -42,9 +42,9 @@ class Repair(Struct, frozen=True, kw_only=True):
     """One difference between the transcript and the request; the transcript is not changed.
 
     Fields:
-        kind: What was done.
-        uuid: The entry that it concerns, if it has an ID.
-        detail: More about it, such as the ID of a call.
+        kind: The kind of repair.
+        uuid: The uuid of the entry, or None if it has none.
+        detail: Further information, such as the ID of a call.
     """
 
     kind: RepairKind
@@ -168,7 +168,7 @@ def find_refused_media(entry: dict[str, Any]) -> frozenset[str]:
 
 
 def read_refused_media(entry: dict[str, Any]) -> frozenset[str]:
-    """Return the media kinds that the entry of a failed request says to omit from now on."""
+    """Return the media kinds that later requests must omit, from the entry of a failed one."""
     kinds = entry.get("refusedMedia")
     if type(kinds) is not list:
         return frozenset()

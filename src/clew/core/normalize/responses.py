@@ -1,11 +1,11 @@
 """Convert a request for OpenAI's Responses API.
 
 The input is the output of `for_api` for a target that `for_responses` returned. A response of the
-same service goes back as its own output items; everything else is written from canonical blocks.
-Must never send anything.
+same service is sent back as its original output items; everything else is written from canonical
+blocks. Must never send anything.
 
-Format: the types of `ResponseCreateParams` in the `openai` package. Decision:
-docs/decisions/331-wires.md
+Format: the types of `ResponseCreateParams` in the `openai` package.
+Decision: docs/decisions/331-wires.md
 """
 
 from collections.abc import Container
@@ -51,8 +51,8 @@ def to_responses(
 ) -> Json:
     """Return the `instructions`, `input` and `tools` of a request.
 
-    `refused` are the encrypted contents that the service could not read. Without `with_ids`, items
-    go back without the IDs that the service gave them.
+    `refused` lists the encrypted content that the service could not read. If `with_ids` is false,
+    items are sent back without the IDs that the service gave them.
     """
     writer = _ItemWriter(refused, with_ids=with_ids)
     for message in messages:

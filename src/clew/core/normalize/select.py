@@ -1,7 +1,7 @@
 """Select the entries of a chain that the model sees, and assign each a role.
 
 The loader provides the chain in order, and the part before the last compaction is removed here. A
-compaction counts only with its summary: a boundary alone, left by a crash, hides nothing.
+compaction is ignored if it has no summary: a boundary alone, left by a crash, hides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ def find_references(entries: Iterable[Entry]) -> dict[str, str]:
 def find_beginning(entries: Entries) -> int:
     """Return the index of the first entry after the last compaction.
 
-    This is 0 for a history that does not start with a compaction boundary.
+    The index is 0 if the history does not start with a compaction boundary.
     """
     if not len(entries) or not is_boundary(entries[0]):
         return 0
@@ -164,7 +164,7 @@ class RangeEdit(Struct, frozen=True, kw_only=True):
 
 
 class Edits(Struct, frozen=True, kw_only=True):
-    """All edits of a conversation; for an entry in several ranges, the latest edit counts."""
+    """All edits of a conversation; for an entry in several ranges, the latest edit applies."""
 
     edits: tuple[RangeEdit, ...] = ()
 

@@ -42,21 +42,21 @@ class Target(Struct, frozen=True, kw_only=True):
             text.
         system_messages: Whether messages may have the role system.
         prefill: Whether a request may end with the beginning of the answer.
-        server_tools: Whether the service knows tools of its own.
+        server_tools: Whether the service has tools of its own.
         binding_control: Whether a request may ask the service to omit thinking that does
             not fit.
-        images: Whether the model sees images.
-        documents: Whether the model reads documents.
-        max_images: The most images in a request.
-        max_image_px: The most pixels of an image's longer side.
-        max_crowded_px: The same in a request with many images; see `crowd`.
-        max_documents: The most documents in a request.
-        max_document_bytes: The most bytes of a document.
-        max_body_bytes: The most bytes of a request.
-        max_tool_name: The most characters of a tool's name.
-        max_id: The most characters of a call's ID.
-        api_version: The Messages API version in use; some rules apply only from the later
-            one on.
+        images: Whether the model accepts images.
+        documents: Whether the model accepts documents.
+        max_images: The maximum number of images in a request.
+        max_image_px: The maximum length of an image's longer side, in pixels.
+        max_crowded_px: The same limit for a request with more than `crowd` images.
+        max_documents: The maximum number of documents in a request.
+        max_document_bytes: The maximum size of a document, in bytes.
+        max_body_bytes: The maximum size of a request, in bytes.
+        max_tool_name: The maximum length of a tool's name, in characters.
+        max_id: The maximum length of a call's ID, in characters.
+        api_version: The Messages API version in use; some rules apply only to the later
+            version.
         family: The model family whose signed thinking is accepted, as named by `family_of`.
         blank_thinking: Whether the model may omit the text of its thinking. Such a block is
             sent back only if its entry says that the text was omitted; a block that lost
@@ -68,7 +68,7 @@ class Target(Struct, frozen=True, kw_only=True):
         binds_thinking: Whether thinking is bound to its prefix (`core.normalize.prefix`),
             and whether a request may ask the service to omit blocks that do not fit.
         sources: The source types accepted for images and documents.
-        max_image_bytes: The service counts the base64 text, not the decoded bytes.
+        max_image_bytes: The maximum size of an image's base64 text, in bytes.
         reader: The receiver whose own items are sent back unchanged. None for the Messages API.
     """
 

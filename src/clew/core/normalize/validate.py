@@ -67,8 +67,8 @@ def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation
 def thinking_can_be_on(messages: list[dict[str, Any]]) -> bool:
     """Return whether a request with these messages may have a thinking budget.
 
-    It may not within a sequence of tool calls that began without thinking, or whose thinking was
-    dropped.
+    It may not have one within a sequence of tool calls that began without thinking, or whose
+    thinking was dropped.
     """
     if not messages or not _holds(messages[-1], "tool_result"):
         return True

@@ -1,8 +1,8 @@
 """Assemble the events of one response into its message, in a state machine keyed by block index.
 
-It never raises because of received data and never guesses. Events out of order produce a
-`StreamFault`, and a fatal one ends the response with the blocks that were complete. A tool may run
-only after `ToolUseReady`.
+The accumulator never raises because of received data and never guesses. Events out of order produce
+a `StreamFault`, and a fatal fault ends the response with the blocks that were complete. A tool may
+run only after `ToolUseReady`.
 
     waiting -- message_start --> open -- message_stop, a fatal fault, close or abort --> finished
 
@@ -317,7 +317,7 @@ class Accumulator:
         return [fault, *self._finish(complete=False)] if fault.fatal else [fault]
 
     def _late(self, message: str) -> list[AnswerEvent]:
-        """Ignore events after a failure; after a complete response, report the first one."""
+        """Ignore an event after a failure; report the first event after a complete response."""
         if self._late_told:
             return []
         self._late_told = True

@@ -1,6 +1,6 @@
 """Reads one streamed answer: bytes in, events and the message out.
 
-Joins the decoder of a service's wire with the accumulator of the message, and closes both in their
+Joins the decoder of a service's wire with the accumulator of the message, and closes both in this
 order. Received data never raises an exception.
 """
 
@@ -21,10 +21,10 @@ DECODERS = {"messages": EventDecoder, "chat": ChatDecoder, "responses": Response
 
 
 class AnswerReader:
-    """One answer. Feed it the bytes as they arrive, and close it when they end.
+    """The reader of one answer. Feed it the bytes as they arrive, and close it when they end.
 
-    The same bytes give the same events, however they are split. `new_tool_id` makes IDs for calls
-    that have none, or one of `taken_tool_ids`.
+    The same bytes give the same events, however they are split. `new_tool_id` creates IDs for
+    calls without an ID, and for calls whose ID is in `taken_tool_ids`.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """Convert chat completions, as streamed by OpenAI and many others, to the Messages API's events.
 
 All responses then follow one path to a message, with the same checks and IDs. Calls stay open until
-the response ends: their pieces may be interleaved, and only the end makes them complete. What a
-service must get back unchanged (signatures, encrypted reasoning, its own words) is collected as
-parts of an assistant message, the `origin` of each block; `merge_parts` in
-`core.normalize.dialects` puts them together again.
+the response ends: their pieces may be interleaved, and only the end makes them complete. Data
+that must be returned to a service unchanged (signatures, encrypted reasoning, its own text) is
+collected as parts of an assistant message, the `origin` of each block; `merge_parts` in
+`core.normalize.dialects` combines them again.
 
-Services differ; each deviation handled here is one of the streams in
+Services differ; each deviation handled here has an example stream in
 `tests/core/stream/odd_chats.py`.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
@@ -68,7 +68,7 @@ class _Call:
 
 
 class _Words:
-    """A block of text or thinking in progress, and the service's spelling of it."""
+    """A block of text or thinking in progress, and the form in which the service sends it."""
 
     __slots__ = ("field", "index", "kind", "pieces", "signature")
 
@@ -80,7 +80,7 @@ class _Words:
         self.signature: Json = {}
 
     def as_item(self) -> Json:
-        """Return the part of the message; Mistral's comes as a list of chunks."""
+        """Return the block as a part of the service's message; Mistral's are lists of chunks."""
         words = "".join(self.pieces)
         if self.field != "chunks":
             return {self.field: words}
@@ -134,7 +134,7 @@ class ChatEvents:
             return
         delta = object_of(choice.get("delta"))
         if not any(delta.values()) and not self._out.block_count:
-            # A final chunk may repeat the complete message; it counts only if nothing was streamed.
+            # A final chunk may repeat the complete message; use it only if nothing was streamed.
             delta = object_of(choice.get("message")) or delta
         self._delta(delta)
         reason = choice.get("finish_reason")
@@ -215,7 +215,7 @@ class ChatEvents:
                 last[name] = value
 
     def _out_of_words(self, item: Json) -> None:
-        """Keep a part that belongs to the entire message."""
+        """Store a part that belongs to the message and not to a block of text or thinking."""
         self._details.append(item)
 
     def _take_details(self) -> list[Json]:

@@ -1,4 +1,4 @@
-"""The output values of this package: what a response did, and what was wrong with it.
+"""The output values of this package: the events of a response, and the faults in it.
 
 The types are clew's own, and their set is closed. The blocks and messages inside them are the API's
 complete dicts, including unknown fields, and do not change once they have been passed on.
@@ -68,11 +68,11 @@ class StreamFault(Struct, frozen=True, kw_only=True):
 
     Fields:
         kind: What went wrong.
-        message: The problem in words.
-        index: The block that it concerns, if any.
+        message: A description of the problem.
+        index: The index of the affected block, if any.
         error: The service's error as it was sent.
         request_id: The ID of the request, if the service named it.
-        error_type: For an `error_event`: the service's error and its request ID.
+        error_type: For an `error_event`: the type of the service's error.
         excerpt: The beginning of the input, for diagnostics.
     """
 
@@ -100,7 +100,7 @@ class BlockStarted(Struct, frozen=True, kw_only=True):
     """A block started; a tool_use block already has its final ID.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         block: The block as it starts.
     """
 
@@ -112,7 +112,7 @@ class TextDelta(Struct, frozen=True, kw_only=True):
     """A piece of a text block.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         text: The new text.
     """
 
@@ -124,7 +124,7 @@ class ThinkingDelta(Struct, frozen=True, kw_only=True):
     """A piece of the model's thinking.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         thinking: The new text.
     """
 
@@ -136,7 +136,7 @@ class InputDelta(Struct, frozen=True, kw_only=True):
     """A piece of a tool's input as JSON text, for display only.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         partial_json: The new text.
     """
 
@@ -148,7 +148,7 @@ class CitationAdded(Struct, frozen=True, kw_only=True):
     """A text block got a citation.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         citation: The citation as the service sent it.
     """
 
@@ -160,7 +160,7 @@ class BlockFinished(Struct, frozen=True, kw_only=True):
     """A block in its final form; `complete` is False for text that was cut off.
 
     `origin` is the record of the service's own items for the block, on any wire except the
-    Messages API. `index` is the block's place in the message.
+    Messages API. `index` is the block's index in the message.
     """
 
     index: int
@@ -173,9 +173,9 @@ class BlockDropped(Struct, frozen=True, kw_only=True):
     """The stream ended inside this block, so the block is not part of the message.
 
     Fields:
-        index: The place that the block would have had.
+        index: The index that the block would have had.
         block: The block, as far as it arrived.
-        why: The reason in words.
+        why: A description of the reason.
     """
 
     index: int
@@ -187,7 +187,7 @@ class ToolUseReady(Struct, frozen=True, kw_only=True):
     """A tool may run: its input is complete, strictly valid JSON and an object.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         block: The complete `tool_use` block.
     """
 
@@ -202,7 +202,7 @@ class ToolUseUnusable(Struct, frozen=True, kw_only=True):
     result that informs the model.
 
     Fields:
-        index: The block's place in the message.
+        index: The block's index in the message.
         reason: Why the input can't be used.
         message: The reason in words, for the model.
     """
@@ -260,7 +260,7 @@ ENDINGS: dict[str, Ending] = {
 
 
 class MessageFinished(Struct, frozen=True, kw_only=True):
-    """The final event of a response. `complete`: every block ended and a stop reason arrived.
+    """The final event of a response; `complete` if all blocks ended and a stop reason arrived.
 
     Fields:
         message: The message, as far as it arrived.

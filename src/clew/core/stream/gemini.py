@@ -17,7 +17,7 @@ from clew.core.stream.converting import ConvertingDecoder, convert_body
 from clew.core.stream.events import StreamFault
 from clew.core.stream.message_writer import NO_STAMP, MessageWriter, Stamp, count_of
 
-# Reasons to end after which the same request may succeed.
+# Finish reasons after which the same request may succeed.
 FAILED_REASONS = frozenset(
     {
         "MALFORMED_FUNCTION_CALL",
@@ -56,7 +56,7 @@ class GeminiEvents:
         self._parts: list[Json] = []
         self._call_count = 0
         self._has_words = False
-        # Why the response ended, once the service has said so, and its explanation.
+        # Why the response ended, once the service has reported it, and the service's explanation.
         self._reason = ""
         self._why = ""
         self._usage: Json = {}

@@ -2,7 +2,7 @@
 
 Owns block indexes and the order of stops: a block stops only after all blocks before it, so readers
 see blocks complete in order, however the service interleaves them. A stop event carries the
-`origin` of its block: the service's own items, so that the same service gets them back unchanged.
+`origin` of its block: the service's own items, which can be returned to it unchanged.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -46,7 +46,7 @@ class MessageWriter:
         self.is_over = False
         self._events: list[Json] = []
         self._next = 0
-        # The first index whose stop was not sent yet, and the items of later blocks that ended.
+        # The first index whose stop has not been sent, and the items of later blocks that ended.
         self._ended = 0
         self._held: dict[int, list[Json]] = {}
         # Items that have no block, by the block that they precede.
@@ -151,5 +151,5 @@ class MessageWriter:
 
 
 def count_of(value: Any) -> int:
-    """Return a token count; anything but a positive integer counts as 0."""
+    """Return a token count; anything but a positive integer is treated as 0."""
     return value if type(value) is int and value > 0 else 0

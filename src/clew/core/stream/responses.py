@@ -39,7 +39,7 @@ PARAGRAPH = "\n\n"
 
 
 class _Item:
-    """One output item. `waiting` are pieces that arrived before its block could open."""
+    """One output item. `waiting` contains the pieces that arrived before its block could open."""
 
     __slots__ = ("call", "final", "index", "is_stopped", "kind", "part", "sent", "waiting")
 
@@ -114,7 +114,7 @@ class ResponseEvents:
         self._out.begin(response.get("id"), response.get("model"))
 
     def _find(self, event: Json, item: Json) -> _Item:
-        """Return the item that an event belongs to; a new one is added in its place."""
+        """Return the item that an event belongs to; a new item is added at its index."""
         self._begin({})
         name = text_of(event.get("item_id")) or text_of(item.get("id"))
         place = event.get("output_index")
