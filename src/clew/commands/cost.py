@@ -180,7 +180,7 @@ def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
 
 
 def _sum(spend: Spend) -> dict[str, Any]:
-    """Return a sum as JSON.
+    """Return a sum in the form of the JSON output.
 
     `costUSD` is null if a price is unknown; `knownCostUSD` covers known prices.
     """

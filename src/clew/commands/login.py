@@ -198,7 +198,7 @@ def main(argv: list[str]) -> int:
 
 
 def read_key(row: ServiceRow, *, is_typed: bool, in_browser: bool) -> str:
-    """Return a key from the browser, the terminal or a pipe. Raise `ClewError`."""
+    """Return a key from the browser, the terminal or a pipe. Raise `ClewError` on failure."""
     if in_browser and not row.login_url:
         able = ", ".join(name for name, other in ROWS.items() if other.login_url)
         raise UserError(f"{row.title} has no login for programs; services that have one: {able}")

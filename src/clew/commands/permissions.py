@@ -1,7 +1,7 @@
 """`clew permissions`: query the permission rules and edit them.
 
-Owns the command line and how a decision is displayed. The decisions come from pure functions
-elsewhere.
+Owns the command line and how a decision is displayed. The decisions are made by pure
+functions in `clew.permissions`.
 """
 
 import argparse

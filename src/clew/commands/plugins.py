@@ -135,7 +135,7 @@ def say(*lines: str) -> None:
 
 
 def named(desk: PluginInstaller, name: str) -> Installed:
-    """Return the plugin with this full name, or the only one with this name before its `@`."""
+    """Return the plugin with this full name, or the only one with this name before the `@`."""
     every = desk.store.all()
     meant = [plugin for plugin in every.values() if name in (plugin.id, plugin.name)]
     if len(meant) == 1:

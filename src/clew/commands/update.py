@@ -1,7 +1,7 @@
 """`clew update`: shows how clew was installed, checks for a newer version, and updates clew.
 
-The installer does the update; clew never replaces its own files. Nothing here runs automatically,
-except the check that the setting `updateNotice` enables.
+The installer does the update; clew never replaces its own files. Nothing runs automatically except
+the check that the setting `updateNotice` enables.
 """
 
 import os

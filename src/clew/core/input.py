@@ -138,7 +138,7 @@ class Rewound(Struct, frozen=True, kw_only=True):
 class CompactSession(Struct, frozen=True, kw_only=True):
     """Compact the conversation: all of it, or the part before or after a message.
 
-    With `undo`, the last compaction is undone instead.
+    If `undo` is true, undo the last compaction instead.
     """
 
     focus: str = ""

@@ -1,7 +1,7 @@
 """The JSON lines exchanged between clew and hosts: builds clew's frames, parses the host's. Pure.
 
 Owns the spelling of the frames, including the field names that hosts expect from another product.
-IDs and times are arguments or come from the entries.
+IDs and times are arguments or are taken from the entries.
 """
 
 from collections.abc import Sequence
@@ -374,7 +374,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def emptied(frame: Json) -> Json:
-    """Return only the scalar members of a frame that is too long even when truncated."""
+    """Return only the scalar members of a frame that would be too long even after truncation."""
     flat = {
         key: value
         for key, value in frame.items()

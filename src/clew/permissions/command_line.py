@@ -4,7 +4,7 @@ Owns how rules apply to commands. A line is read twice. The command grammar deci
 anything is allowed; the syntax tree finds what deny and ask rules name in any line. Where the two
 readings differ, the user is asked. A restraining rule is compared with every spelling of a command
 (as written, without quotes, by the program's base name, without git's leading options). An allow
-rule is compared only with the spelling that says what runs.
+rule is compared only with the spelling that states what runs.
 """
 
 import re

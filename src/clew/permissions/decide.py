@@ -125,7 +125,7 @@ def by_family(
 
 
 def unusable(request: PermissionRequest) -> Finding:
-    """Return the finding for a call whose input does not say what it would touch."""
+    """Return the finding for a call whose input does not specify what the call would touch."""
     return Finding(
         subject=request.tool,
         verdict="ask",

@@ -313,7 +313,7 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob, or a folder with everything in it, needs approval, or None if it does not.
+    """Return why a glob or the complete content of a folder needs approval, or None if it does not.
 
     The usual reason is that the files could include protected ones.
     """

@@ -129,8 +129,8 @@ def compares_folders(
 ) -> Finding | None:
     """Return an `ask` finding for `git diff A B` outside a repository that could show denied files.
 
-    Git then compares everything below two folders, whether or not it stores any of it. It does the
-    same if one of them is outside of the repository.
+    Git then compares everything below two folders, even files that it does not store. It does the
+    same if one of the folders is outside the repository.
     """
     end = next((i for i, word in enumerate(rest) if word.text == "--"), len(rest))
     operands = [w for i, w in enumerate(rest) if i > end or not w.text.startswith("-")]
@@ -185,7 +185,7 @@ def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
 
 
 def is_open(view: Shown) -> bool:
-    """Return whether the command may print contents that it does not name by path."""
+    """Return whether the command may print files that it does not name by path."""
     return EVERYTHING in view.below or bool(view.objects)
 
 

@@ -225,7 +225,7 @@ def stamp_of(folders: tuple[str, ...]) -> Stamp:
 def ref_folders(folder: str) -> Iterator[str]:
     """Yield the folders that contain refs.
 
-    Adding, changing or removing a ref changes the time of the folder that contains it.
+    Adding, changing or removing a ref changes the modification time of its folder.
     """
     for directory, _, _ in os.walk(f"{folder}/refs"):
         yield directory

@@ -1,4 +1,4 @@
-"""Permission checks for programs: given rules as text, return a verdict and its reason. Pure."""
+"""Permission checks for other programs: judge a tool call under given rules. Pure."""
 
 import posixpath
 from collections.abc import Iterable

@@ -114,7 +114,7 @@ def find_disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
 
 
 def apply_mode(mode: Mode, finding: Finding) -> Finding:
-    """Return the finding after the mode has been applied to it."""
+    """Return the finding after applying the mode to it."""
     match mode:
         case "default" | "acceptEdits":
             return finding

@@ -280,8 +280,8 @@ def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     """Return whether two patterns, given as segments from the root, could match the same path.
 
     `left` is a shell pattern, whose stars do not match a leading dot. `**` matches any number of
-    segments. Segments with stars or classes are compared by their literal ends. The answer is True
-    in case of doubt, because it decides whether something may run.
+    segments. Segments with stars or classes are compared by their literal ends. In case of doubt,
+    the result is True, because it determines whether something may run.
     """
     reached = [(0, 0)]
     seen = set(reached)

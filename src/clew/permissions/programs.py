@@ -314,7 +314,7 @@ def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> P
 
 @cache
 def row_of(name: str) -> ProgramOptions | None:
-    """Return the row of a program by its base name, parsed on first use."""
+    """Return the row of a program, given its base name. Rows are parsed on first use."""
     text = ROWS.get(name)
     return None if text is None else parse_row(text)
 
@@ -428,7 +428,7 @@ def take_value(
 ) -> bool:
     """Use the next word as the value of an option.
 
-    Return whether it is sure to be exactly one word.
+    Return whether the value is certain to be exactly one word.
     """
     if not pending:
         return False

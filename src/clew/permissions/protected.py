@@ -239,7 +239,7 @@ def is_below(name: str, folder: str) -> bool:
 
 
 def in_workspace(path: ResolvedPath, context: Context) -> bool:
-    """Return whether the actual file is in the working folder or an additional folder."""
+    """Return whether the real path is in the working folder or an additional folder."""
     real = path.real
     return path.known and (
         is_below(real, context.cwd)
@@ -253,7 +253,7 @@ def is_own_result(path: ResolvedPath, context: Context) -> bool:
 
 
 def is_critical(path: ResolvedPath, context: Context) -> bool:
-    """Return whether deleting the path would delete the system, the home or the workspace."""
+    """Return whether deleting the path would delete the system, home folder or workspace."""
     for name in path.names:
         holds = (context.home, *context.roots)
         if name.count("/") <= 1 or any(is_below(hold, name) for hold in holds):

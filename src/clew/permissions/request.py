@@ -28,8 +28,8 @@ class ResolvedPath(Struct, frozen=True, kw_only=True):
     """Every absolute spelling of one path. The first is as written, the last is the real path.
 
     `known` is False if clew cannot tell which file is meant. `folds_case` means that the file
-    system treats `A` and `a` as the same name. `is_file` means an ordinary file, with nothing below
-    it.
+    system treats `A` and `a` as the same name. `is_file` means that the path is an ordinary
+    file, so nothing is below it.
     """
 
     names: tuple[str, ...]
@@ -82,8 +82,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
 class Context(Struct, frozen=True, kw_only=True):
     """The place where the call would run. Paths are real and absolute, without a trailing slash.
 
-    `results` are the folders in which this session, and the sessions it was copied from, store tool
-    results. The model may read them, because it has already seen their contents.
+    `results` lists the folders in which this session, and the sessions that it was copied from,
+    store tool results. The model may read them, because it has already seen the results.
     """
 
     cwd: str

@@ -1,8 +1,8 @@
 """Resolve a path to every name it has. All tools are judged with this resolver.
 
 Owns the meaning of a path on this machine: `~`, `..`, each symbolic link along the way, the links
-in `/proc`, and names on file systems that ignore case. Opens no file. Cannot tell that two hard
-links are the same file, and the target of a link may change later (see docs/using/permissions.md).
+in `/proc`, and names on file systems that ignore case. Opens no file. Limits: two hard links to
+one file are not recognized, and a link's target may change later (see docs/using/permissions.md).
 """
 
 import os

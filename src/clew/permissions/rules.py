@@ -1,9 +1,8 @@
 """Permission rules: their syntax, and an index that finds the rules for a request quickly.
 
-Owns the syntax `Tool` and `Tool(content)`, the errors in it, and `RuleSet`. Rules of all scopes are
-equal: what decides is the list that contains a rule, never how specific the rule is (see `decide`).
-If a restraining rule cannot be read, every decision becomes more careful (see
-`RuleSet.unreadable`).
+Owns the syntax `Tool` and `Tool(content)`, its error messages, and `RuleSet`. Rules of all scopes
+are equal: the list that contains a rule matters, not how specific the rule is (see `decide`). If a
+restraining rule cannot be read, every decision becomes stricter (see `RuleSet.unreadable`).
 """
 
 import re
@@ -108,7 +107,7 @@ class RejectedRule(Struct, frozen=True, kw_only=True):
 
 
 class Anchors(Struct, frozen=True, kw_only=True):
-    """The folders that relative path patterns are resolved against."""
+    """The folders against which relative path patterns are resolved."""
 
     cwd: str
     home: str
@@ -200,7 +199,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
 def spell_domain(domain: str) -> tuple[str, str]:
     """Return a host with and without `www`.
 
-    WebFetch follows redirects between the two, so a rule that restrains one restrains the other.
+    WebFetch follows redirects between the two, so a rule that restrains one must restrain both.
     """
     return domain, domain.removeprefix("www.") if domain.startswith("www.") else f"www.{domain}"
 

@@ -1,6 +1,6 @@
 """The permission rules of a folder, read from its settings, for sessions and for clew's commands.
 
-Owns how a `RuleSet` and a `Context` are made from settings files. Only reads; `in_session` writes.
+Owns how a `RuleSet` and a `Context` are made from settings files. `in_session` writes settings.
 """
 
 import json

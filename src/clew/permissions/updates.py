@@ -219,8 +219,8 @@ def make_question(
 ) -> Json:
     """Return the fields of a can_use_tool request.
 
-    `agent_id` is the subagent that makes the call. `parts` are the verdicts on the parts of a
-    compound command.
+    `agent_id` is the subagent that makes the call. `parts` lists the verdicts on the parts of
+    a compound command.
     """
     fields: Json = {
         "tool_name": block["name"],

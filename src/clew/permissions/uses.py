@@ -1,4 +1,4 @@
-"""The files that a command line would read and write, as far as its text shows.
+"""Find the files that a command line would read and write, as far as its text shows.
 
 Owns the tables of commands that write. For all other commands, every argument that could be a path
 is treated as a file to read, so that an unlisted program cannot reveal a denied file.

@@ -1,7 +1,7 @@
-"""A word of a command line as the shell would read it: its text, and whether that text is certain.
+"""A word of a command line as the shell would read it: its text, and whether the text is certain.
 
 Owns the removal of quotes from syntax nodes. A word is `dynamic` if its value is only known when
-the shell runs (variables, substitutions, braces). Its text must not be relied on.
+the shell runs (variables, substitutions, braces). Its text must not be trusted.
 """
 
 import re

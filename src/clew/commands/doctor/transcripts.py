@@ -1,4 +1,4 @@
-"""Check sessions: whether they can be written and read, need to be restored, or are damaged.
+"""Check whether sessions can be read and written, need to be restored, or are damaged.
 
 Decision: docs/decisions/053-transcript-repair.md
 """

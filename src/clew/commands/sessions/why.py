@@ -51,7 +51,7 @@ class WritingCall(Struct, frozen=True, kw_only=True):
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """The current lines of a file, who wrote them, and the calls by their IDs."""
+    """The current lines of a file, their authors, and the calls that wrote them, by ID."""
 
     lines: list[bytes]
     spans: tuple[Span, ...]

@@ -38,7 +38,7 @@ DONE_ELSEWHERE = {
 
 
 def collect_commands(session: Session) -> Registry[Session]:
-    """Return all commands of this session: built-in ones and those found for it."""
+    """Return all commands of this session: built-in ones, and those from files and servers."""
     if not session.options.has_commands:
         return Registry()
     prompts = []

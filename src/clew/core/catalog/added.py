@@ -73,7 +73,7 @@ def _described(catalog: ModelCatalog, model_id: str, user_model: "UserModel") ->
 
 
 class UnknownBaseError(ValueError):
-    """A user's model entry refers to an unknown model in `like`."""
+    """The `like` of a user's model entry names an unknown model."""
 
 
 class UserPrice(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
 """Models of services other than Anthropic, looked up in a generated table of lines.
 
-Each line contains one model: its name, limits, prices in US dollars per million tokens, and
+Each line describes one model: its name, limits, prices in US dollars per million tokens, and
 abilities, separated by tabs. `scripts/catalogue.py` writes the lines, and `clew models update`
 reads newer ones. A fact that the sources disagree on, or do not state, is unknown.
 """

@@ -61,7 +61,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """The rates that apply from a date on.
+    """The rates that apply from a certain date.
 
     A prompt of more than `long_above` tokens, including cached ones, is billed at the rates in
     `long`.
@@ -127,7 +127,7 @@ EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """One model. `id` is the ID to send; `prices` are ordered by date.
+    """One model. `id` is the ID to send; `prices` is ordered by date.
 
     Fields:
         name: The display name.

@@ -1,7 +1,7 @@
 """The services that answer requests, as data: wire, address, credentials and default models.
 
 A model's name may begin with a service (`openai/gpt-6-sol`). Settings add services under
-`services`, which inherit from a row by `like`. Must never contain a secret: a row names the
+`services`, which can inherit from a row with `like`. Must never contain a secret: a row names the
 environment variables of its key.
 
 Decision: docs/decisions/332-services.md

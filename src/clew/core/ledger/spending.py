@@ -1,7 +1,7 @@
 """The cost of one model response: its recorded usage times the prices in force.
 
-Owns the arithmetic for a single response. An unknown price is None, never zero. Amounts are
-decimals throughout.
+Owns the arithmetic for a single response. An unknown price is None, never zero. All amounts
+are decimals.
 """
 
 from collections.abc import Iterable, Sequence
@@ -145,7 +145,7 @@ class Recached(Struct, frozen=True, kw_only=True):
 
 
 def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
-    """Return the token counts of the last response that the service counted."""
+    """Return the token counts of the last response for which the service reported them."""
     for entry in reversed(entries):
         message = entry.get("message")
         if entry.get("type") != "assistant" or type(message) is not dict:

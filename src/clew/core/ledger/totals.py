@@ -166,7 +166,7 @@ def _number(value: Any) -> float:
 
 
 def count_changed_lines(outcome: Any) -> LinesChanged | None:
-    """Return how many lines an edit added and removed, from the patch in its result.
+    """Return how many lines an edit added and removed, according to the patch in its result.
 
     A new file has no patch; all its lines are new.
     """

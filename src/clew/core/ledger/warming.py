@@ -90,7 +90,7 @@ class WarmingWait(Struct, frozen=True, kw_only=True):
 def chance(wait: WarmingWait, begin_s: float, end_s: float, waits: Sequence[float]) -> float:
     """Return the probability that the wait ends between two points in time.
 
-    `waits` are the session's earlier waits of the same kind.
+    `waits` lists the durations of the session's earlier waits of the same kind.
     """
     now_s = max(wait.elapsed_s, 1.0)
     patience = PATIENCE[wait.waiting]
@@ -106,7 +106,7 @@ def _lasts(now_s: float, until_s: float, patience: float) -> float:
 
 
 def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float]) -> Decimal:
-    """Return the expected saving from warming now and as long as it pays; a loss is negative."""
+    """Return the expected saving (negative: loss) from warming now and for as long as it pays."""
     lead_s = cached.lifetime_s - cached.due_s
     expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
     saving, read = float(cached.saving_usd), float(cached.read_usd)

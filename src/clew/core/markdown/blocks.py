@@ -1,4 +1,4 @@
-"""Parses Markdown into blocks, line by line as the text streams in. Pure.
+"""Parses Markdown into blocks, line by line while the text arrives. Pure.
 
 The parser follows the appendix of the CommonMark specification: a line is matched against the open
 containers and may open new ones; the rest of the line belongs to one leaf block. Each line is

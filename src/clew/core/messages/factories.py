@@ -278,7 +278,7 @@ def make_system(
     level: str = "info",
     **fields: Any,
 ) -> dict[str, Any]:
-    """Return a system message. `fields` are the subtype's own fields in their written spelling."""
+    """Return a system message. `fields` has the subtype's own fields in their written spelling."""
     note = {"type": "system", "subtype": subtype} | _without_nothing({"content": content})
     return note | {"level": level, "uuid": uuid, "timestamp": at} | fields
 
@@ -336,8 +336,8 @@ def progress(
 def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
     """Return an entry off the chain, with `fields` in their written spelling.
 
-    It has no uuid: a reader that does not know the kind would treat an entry with a uuid as part of
-    the chain and lose the history before it.
+    The entry has no uuid: a reader that does not know the kind would treat an entry with a uuid as
+    part of the chain and lose the history before it.
     """
     kind = KINDS.get(tag)
     if kind is None or kind.place != BESIDE or not kind.written or "uuid" in fields:

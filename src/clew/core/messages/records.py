@@ -77,7 +77,7 @@ class FileHistoryDelta(Entry):
 
 
 class FileChange(Entry):
-    """The files that a tool call or a rewind changed: the state of each path before and after."""
+    """The files that a tool call or a rewind changed, with the state of each before and after."""
 
     __slots__ = ()
     tag = "file-change"
@@ -359,7 +359,7 @@ class SessionHeader(Entry):
 class Tombstone(Entry):
     """The withdrawal of an assistant message.
 
-    The event contains the message, the entry on disk only its uuid.
+    The event contains the message; the entry on disk contains only its uuid.
     """
 
     __slots__ = ()

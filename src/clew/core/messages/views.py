@@ -30,7 +30,7 @@ class View:
 
     @property
     def type(self) -> str:
-        """The type as the view's own constant, so that all entries of a kind share one string."""
+        """The type, as a constant of the view, so that all entries of a kind share one string."""
         return self.tag
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ class RequestViolation(Struct, frozen=True, kw_only=True):
     Fields:
         rule: The number of the rule.
         where: The place in the request.
-        what: What is wrong there.
+        what: A description of the problem.
     """
 
     rule: str

@@ -376,7 +376,7 @@ def to_bedrock(
 
 
 class _Names:
-    """A generator of the unique document names that Converse requires."""
+    """Generates the unique document names that Converse requires."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -252,7 +252,7 @@ class _Fold:
     def _note(self, entry: Entry) -> None:
         """Add the output of a local command; the model sees no other system entries.
 
-        The entry of a failed request may say which media to omit.
+        If the entry of a failed request lists media to omit, omit them from later requests.
         """
         if entry.get("subtype") == "api_error":
             self._refuse_media(read_refused_media(entry), _uuid(entry))

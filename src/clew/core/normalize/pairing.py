@@ -137,7 +137,7 @@ def finish(
 
 
 def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
-    """Return whether the response is paused for a server tool; the next one then continues it."""
+    """Return whether the response is paused for a server tool, to be continued by the next one."""
     if not exchange.answer or exchange.results or exchange.has_words:
         return False
     if not _is_pause(exchange.answer[-1][0]):
@@ -160,7 +160,7 @@ def reminder(words: str, nonce: str) -> str:
 def _answer(
     exchange: PairedExchange, calls: Calls, note: Note
 ) -> tuple[list[Block], list[Use], set[str]]:
-    """Return the assistant's blocks with calls last, the calls, and the server calls still open."""
+    """Return the assistant's blocks with calls last, the calls, and the open server calls."""
     answer: list[Block] = []
     uses: list[Use] = []
     open_ids: set[str] = set()

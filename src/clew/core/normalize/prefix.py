@@ -117,7 +117,7 @@ def digest_tools(tools: Sequence[Json] | None) -> str:
 
 
 def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
-    """Return the entries of a response, with the prefix recorded on those that contain thinking."""
+    """Return the entries of a response, recording the prefix in those that contain thinking."""
     return [
         entry
         if bound is None or not any(thoughts_of(entry["message"].get("content")))
@@ -129,7 +129,7 @@ def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
 class ThoughtPlace(Struct, frozen=True, kw_only=True):
     """The position of a thinking block in a request.
 
-    `starts` are the prefixes after which the block's response may have started. There are several
+    `starts` lists the prefixes after which the block's response may have started. There are several
     for a paused response that continues in the same message.
     """
 

@@ -30,7 +30,7 @@ def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
 
 
 def render_attachment(attachment: Any) -> str:
-    """Render an attachment that has no frozen text; return nothing if it is not for the model."""
+    """Render an attachment without frozen text; return no text if it is not for the model."""
     if type(attachment) is not dict:
         return ""
     kind = attachment.get("type")

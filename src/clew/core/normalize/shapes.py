@@ -150,7 +150,8 @@ MISNAMED = "has a media type that does not match its content"
 def find_media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[str, Size]:
     """Return why the service would reject this image or document, and an image's size in pixels.
 
-    The reason is empty for valid media. The size is `UNKNOWN_SIZE` where the data is not included.
+    The reason is empty for valid media. The size is `UNKNOWN_SIZE` if the block does not contain
+    the data.
     """
     source = block.get("source")
     sources = IMAGE_SOURCES if kind == "image" else DOCUMENT_SOURCES
@@ -254,7 +255,7 @@ def _webp(data: bytes) -> Size:
 
 
 def _jpeg(data: bytes) -> Size:
-    """Return the size of a JPEG, found after segments such as the color profile and tables."""
+    """Return the size of a JPEG, skipping segments such as the color profile and tables."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

@@ -16,7 +16,7 @@ ForeignThinking: TypeAlias = Literal["drop", "text"]
 class Reader(Struct, frozen=True, kw_only=True):
     """The receiver of a request in a wire format other than the Messages API's.
 
-    Only responses with the same three values are returned with their own items (`origin`).
+    Only a response whose record has the same three values is returned as its own items (`origin`).
     """
 
     service: str
@@ -161,8 +161,8 @@ def select_definitions(
 ) -> list[dict[str, Any]]:
     """Return the `tools` of a request.
 
-    `revealed` are the names that tool results refer to, in order. Without `takes_deferred`, the
-    deferred tools among them are added as ordinary ones, and all other deferred tools are omitted.
+    `revealed` lists the tools that tool results refer to, in order. If `takes_deferred` is false,
+    the deferred tools among them become ordinary ones, and all other deferred tools are omitted.
     """
     if takes_deferred:
         return list(definitions)

@@ -1,9 +1,8 @@
-"""The rules that every outgoing request must follow, checked on the request alone.
+"""Check that an outgoing request follows all rules, independent of how it was built.
 
 `validate` accepts any input and returns every reason for which the service would reject it, each
-with its rule (V1 to V9 of docs/internals/requests.md) and its place. It does not depend on how
-requests are built. `Validator` checks messages as they are added, so that a long conversation is
-checked only once.
+with its rule (V1 to V9 of docs/internals/requests.md) and its place. `Validator` checks messages as
+they are added, so that a long conversation is checked only once.
 """
 
 from collections.abc import Iterable

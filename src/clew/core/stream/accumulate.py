@@ -374,7 +374,7 @@ _HANDLERS: dict[str, Callable[[Accumulator, Json], list[AnswerEvent]]] = {
 
 
 def _partial_text(block: OpenBlock) -> bool:
-    """Return whether to store an unfinished block: only text is useful in part."""
+    """Return whether to store an unfinished block: only text is useful if incomplete."""
     return block.kind == "text" and bool(str(block.so_far().get("text") or "").strip())
 
 

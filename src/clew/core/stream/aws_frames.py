@@ -91,7 +91,7 @@ class Frame(Struct, frozen=True):
 class FrameDecoder:
     """A parser that turns bytes into frames.
 
-    It buffers only the unfinished frame. The caller may limit the size of a frame.
+    Only the unfinished frame is buffered. The caller may limit the size of a frame.
     """
 
     __slots__ = ("_ended", "_max_frame_bytes", "_rest")

@@ -1,4 +1,4 @@
-"""One content block while it streams: how deltas change it, and its final form.
+"""Apply deltas to a content block while it streams, and return its final form.
 
 Blocks and deltas are the API's dicts. A block of an unknown kind accepts all known deltas and
 retains all its fields. A delta of an unknown kind is passed on but not applied.

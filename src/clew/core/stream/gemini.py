@@ -1,7 +1,7 @@
 """Convert the chunks of a Gemini response to the Messages API's events.
 
 Consecutive parts of one kind become one block, whose `origin` is these parts, unchanged: a thought
-signature stays with the part that it arrived on. A part of an unknown kind belongs to the block
+signature stays with the part that contained it. A part of an unknown kind belongs to the block
 that is open, or else to the next one.
 
 Format: the type `GenerateContentResponse` in the `google-genai` package.

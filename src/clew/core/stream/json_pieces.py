@@ -95,8 +95,8 @@ def parse_object(data: bytes) -> Json | StreamFault:
 def too_deep(value: Any, text: bytes | str) -> bool:
     """Return whether a value is nested too deeply for other programs to encode.
 
-    Decoders stop at about a thousand levels. A value close to that limit could be read and then not
-    written, leaving a session that cannot be saved.
+    Decoders stop at about a thousand levels. A value close to that limit could be decoded but not
+    encoded again, so the session could not be saved.
     """
     if len(text) <= NEVER_TOO_DEEP_BYTES:
         return False
