@@ -75,8 +75,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of a kept command, and the command's current state.
 
-    If it has no `end` and is not running, its exit status is unknown. If it is running but not
-    watched, its exit status will never be known.
+    If the command has no `end` and is not running, its exit status is unknown. If it is running but
+    not watched, its exit status will never be known.
     """
 
     path: Path
@@ -256,7 +256,7 @@ def call_off(record: KeptRecord) -> None:
 
 
 def _was_called_off(record: KeptRecord) -> None:
-    """Record the end of a command that has no watcher to record it."""
+    """Record that a command was stopped, because it has no watcher to record this."""
     end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
     with contextlib.suppress(OSError), record.path.open("ab") as file:
         file.write(msgspec.json.encode(end) + b"\n")

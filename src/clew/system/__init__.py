@@ -1,1 +1,1 @@
-"""Access to the machine: processes, the sandbox, the network, settings files, JSON-RPC, web pages."""
+"""Access to the machine: processes, the sandbox, the network, settings, JSON-RPC, web pages."""

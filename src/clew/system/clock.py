@@ -1,4 +1,4 @@
-"""The clock.
+"""The clock: the current time, and how times are formatted.
 
 Times for users are local. Times for programs are in UTC with a Z, so that they can be compared.
 """
@@ -43,9 +43,9 @@ def _local(moment_s: float) -> datetime:
 
 
 def format_local_timestamp(timestamp: str) -> str:
-    """Format a log's timestamp as local time.
+    """Format a recorded timestamp as local time.
 
-    If it is invalid, return its first characters unchanged.
+    If the timestamp is invalid, return its first characters unchanged.
     """
     try:
         return format_local(datetime.fromisoformat(timestamp).timestamp())

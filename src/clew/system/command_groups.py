@@ -14,7 +14,7 @@ def show(line: str) -> None:
 
 
 class Argument(NamedTuple):
-    """The arguments for one call of `add_argument`."""
+    """An argument of a subcommand: what to pass to one call of `add_argument`."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
@@ -99,7 +99,7 @@ class Group(argparse.ArgumentParser):
         hint = f'did you mean "{near}"?' if near else f"expected one of {', '.join(action.choices)}"
         raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
 
-    def parse_known_args(  # type: ignore[override] # theirs has overloads that come to this
+    def parse_known_args(  # type: ignore[override] # the original has equivalent overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         if self._subparsers is not None and args is not None and not args:
@@ -114,7 +114,7 @@ class Group(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def _may_mix(self, args: Sequence[str] | None) -> bool:
-        """Return whether options and arguments may come in any order, and are not parsed already."""
+        """Return whether options and arguments may come in any order and are not parsed yet."""
         rest = (argparse.PARSER, argparse.REMAINDER)
         is_whole = all(action.nargs not in rest for action in self._get_positional_actions())
         asks_for_help = not {"-h", "--help"}.isdisjoint(args or ())

@@ -30,7 +30,7 @@ __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder",
 
 
 def find_way_out(path: Path, root: Path) -> str:
-    """Return where a link leads if a file in `root` is outside of it; otherwise an empty string."""
+    """Return the real path of a file if a link leads it out of `root`; else an empty string."""
     real = os.path.realpath(path)
     return "" if Path(real).is_relative_to(os.path.realpath(root)) else real
 
@@ -72,7 +72,7 @@ def require_open_folder(folder: Path) -> None:
         raise PermissionError(closed)
 
 
-# Opens a path that was checked before, and from which links may have been made since.
+# Opens a path that was checked before, and parts of which may have been replaced by links since.
 
 
 # macOS has a flag for a path without links. Elsewhere, each folder is opened in the one above it.
@@ -84,7 +84,8 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 def open_without_links(path: str, flags: int) -> int:
     """Open an absolute path, no part of which may be a link. Otherwise raise `OSError` (ELOOP).
 
-    Whoever replaces a file or a folder by a link at the same time can't lead this to another file.
+    Replacing a file or folder with a link at the same time cannot make this function open another
+    file.
     """
     try:
         return os.open(path, flags | NO_LINKS) if NO_LINKS else _open_part_by_part(path, flags)
@@ -137,7 +138,7 @@ def make_folder_without_links(folder: str) -> None:
 def open_only_files(path: str, flags: int) -> int:
     """Open a file only if it is a regular file, for `open(..., opener=open_only_files)`.
 
-    For a link, the file that it points to counts.
+    Links are followed: the target must be a regular file.
     """
     return _refuse_other_kinds(path, os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY))
 
@@ -153,7 +154,7 @@ def _refuse_other_kinds(path: str, descriptor: int) -> int:
 def read_content(path: Path, most_bytes: int = -1, *, through_links: bool = True) -> bytes:
     """Return the contents of a file, limited to its first `most_bytes` bytes if given.
 
-    Unless it may go `through_links`, a path that has a link raises `OSError`.
+    Without `through_links`, raise `OSError` if the path contains a link.
     """
     with open(path, "rb", opener=open_only_files if through_links else _open_no_link) as file:
         return file.read(most_bytes)

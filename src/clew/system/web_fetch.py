@@ -47,7 +47,10 @@ class OtherHost(Struct, frozen=True, kw_only=True):
 
 
 class Web:
-    """Fetches pages over separate connections. `allowed` are private hosts in the settings."""
+    """Fetches pages, each over its own connection.
+
+    `allowed` returns the private hosts that the settings allow.
+    """
 
     def __init__(self, network: Network, allowed: Callable[[], Collection[str]]) -> None:
         self._allowed = allowed
@@ -69,8 +72,8 @@ class Web:
     ) -> Fetched | OtherHost:
         """Return the page at `url`. With `follow`, also follow redirects to another host.
 
-        `may_fetch` says whether no rule restrains the URL of a redirect between a host with and
-        without `www`.
+        Without `follow`, a redirect that only adds or removes `www` is followed if `may_fetch`
+        returns true for its URL.
         """
         try:
             async with asyncio.timeout(TIMEOUT_S):

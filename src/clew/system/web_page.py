@@ -57,7 +57,7 @@ def decode_page(body: bytes, charset: str) -> str:
 
 
 def is_text_codec(name: str) -> bool:
-    """Return whether a codec is a character set. Python also has `zip`, `hex` and `rot13`."""
+    """Return whether a codec is a character set, unlike Python's `zip`, `hex` and `rot13`."""
     return codecs.lookup(name)._is_text_encoding
 
 

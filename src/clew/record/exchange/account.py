@@ -29,8 +29,8 @@ _ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
 class Redaction(Struct, frozen=True, kw_only=True):
     """The rules for redacting an export.
 
-    `folders` pairs each folder with its replacement; each of `names` becomes `[name]`. With
-    `only_secrets`, everything except secrets stays.
+    `folders` pairs each folder with its replacement; each of `names` is replaced with `[name]`.
+    With `only_secrets`, only secrets are redacted.
     """
 
     folders: tuple[tuple[str, str], ...] = ()

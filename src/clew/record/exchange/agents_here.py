@@ -125,7 +125,7 @@ def resolve_place(folder: str, environ: Mapping[str, str], home: Path) -> Path:
 def list_sources(
     environ: Mapping[str, str], home: Path, cwd: Path, own: Path
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the files of all agents with the agent's name, except those in clew's `own` folder."""
+    """Yield the name of each agent with each of its files, except files in clew's `own` folder."""
     for agent in AGENTS:
         for path in _list_files(agent, environ, home, cwd):
             if not path.is_relative_to(own):

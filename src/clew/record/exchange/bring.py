@@ -103,7 +103,10 @@ class RefusedSession(Struct, frozen=True, kw_only=True):
 def bring(
     home: Path, source: Path, cwd: str, *, now: Callable[[], str], has_new_id: bool
 ) -> ImportedSession:
-    """Import a file with one session; with `has_new_id`, as a copy with a new ID."""
+    """Import a file that contains one session.
+
+    With `has_new_id`, the session is imported as a copy with a new ID.
+    """
     imported, refused = bring_all(home, source, cwd, now=now, has_new_id=has_new_id)
     if refused or not imported:
         raise SessionError(refused[0].reason if refused else f"{source}: {EMPTY}")
@@ -194,9 +197,9 @@ class KnownSessionError(SessionError):
 
 
 def _date(path: Path) -> None:
-    """Give an imported session the time of its last message.
+    """Set the time of an imported session's file to that of its last message.
 
-    Otherwise, every list would show it as the newest, and `--continue` would continue it.
+    Otherwise, every list would show the session as the newest, and `--continue` would continue it.
     """
     ends = light.read_ends(path)
     at = None if ends is None else light.find_string_field(ends.tail, "timestamp", last=True)
@@ -206,9 +209,9 @@ def _date(path: Path) -> None:
 
 
 def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
-    """Add the messages that a source session received since its import; return None if none.
+    """Append the messages that the source received since its import.
 
-    A session that was changed in clew is not extended.
+    Returns None if there are none. A session that was changed in clew is not extended.
     """
     lines, _ = read_lines(path.read_bytes())
     written = [line["uuid"] for line in lines if _is_ours(line) and "uuid" in line]
@@ -300,9 +303,9 @@ def _ids(seed: str) -> Callable[[], str]:
 def _folder(
     home: Path, wanted: str, current_cwd: str, *, is_mirror: bool = False
 ) -> tuple[Path, str]:
-    """Return the project folder and working folder of a session from the folder `wanted`.
+    """Return the project folder and the working folder of a session that ran in `wanted`.
 
-    If `wanted` does not exist, the current folder replaces it, except in a mirror.
+    If `wanted` does not exist, the current folder is used instead, except in a mirror.
     """
     cwd = wanted if wanted and (is_mirror or is_folder(wanted)) else current_cwd
     return get_project_dir(home, resolve_folder(cwd)), cwd
@@ -318,9 +321,9 @@ def _session_id(wanted: str, seed: str, *, has_new_id: bool) -> str:
 
 
 def _find_known(home: Path, session_id: str, *, mirror: Path | None, digest: str) -> list[Path]:
-    """Return the files that an import replaces, which only a mirror has.
+    """Return the files of the earlier import that this one replaces; only a mirror replaces files.
 
-    Raises `KnownSessionError` if the session is there and stays as it is.
+    Raises `KnownSessionError` if the session was imported before and must not be replaced.
     """
     paths = find_session(mirror or home, session_id)
     if paths and (mirror is None or (digest and _find_digest(paths[0]) == digest)):
@@ -412,7 +415,7 @@ def _restore(origin: ExportRecord, place: SessionPlace) -> None:
 
 
 class _ImportRecorder(Recorder):
-    """Records an imported session; its first line names the source."""
+    """The recorder of an imported session; the first line of the transcript names the source."""
 
     imported: Json
 
@@ -444,7 +447,10 @@ def _copy(
     has_new_id: bool,
     mirror: Path | None,
 ) -> ImportedSession:
-    """Import clew's own lines, changing only the session ID; subagents get separate files."""
+    """Import the lines of a clew transcript, changing only the session ID.
+
+    The lines of subagents are written to separate files.
+    """
     refuse_links(source, home)
     entries, _ = read_lines(data)
     ids = [s for line in entries if type(s := line.get("sessionId")) is str]
@@ -501,9 +507,9 @@ def _settle(
     restored: int = 0,
     replaced: list[Path],
 ) -> ImportedSession:
-    """Read the staged session back and move it into place, instead of the `replaced` files.
+    """Check the staged session by loading it, then move it into the place of the `replaced` files.
 
-    The transcript is moved last, because the other files belong to no session without it.
+    The transcript is moved last, because without it the other files belong to no session.
     """
     loaded = load(staged.transcript)
     if loaded.is_empty:

@@ -25,7 +25,7 @@ from clew.version import VERSION
 
 @contextmanager
 def open_to_write(path: Path, now: Callable[[], str]) -> Iterator[tuple[Recorder, LoadedSession]]:
-    """Lock a session and yield its recorder. Raise `SessionError` while a process has it open."""
+    """Lock a session and yield its recorder. Raise `SessionError` if a process has it open."""
     outline = read_outline(path)
     cwd = (outline.cwd if outline else None) or ""
     paths = SessionPaths(home=home_of(path), cwd=cwd, session_id=path.stem)
@@ -62,7 +62,7 @@ def append_messages(path: Path, messages: Sequence[Json], now: Callable[[], str]
 
 
 def go_back(path: Path, uuid: str | None, now: Callable[[], str]) -> None:
-    """Rewind, so that this message is the conversation's last one; None means the start."""
+    """Rewind a session so that the message `uuid` is its last one; None means the beginning."""
     with open_to_write(path, now) as (recorder, loaded):
         if uuid is not None and uuid not in {entry.get("uuid") for entry in loaded.messages}:
             raise SessionError(f"message {uuid} is not in the conversation of {path.stem}")

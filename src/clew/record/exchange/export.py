@@ -1,4 +1,4 @@
-"""Export a session as an HTML page, Markdown, JSON or its own lines.
+"""Export a session as an HTML page, as Markdown, as JSON, or as its transcript lines (JSONL).
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -35,8 +35,7 @@ from clew.record.transcript.source import TranscriptSource
 
 
 # The conversation including compacted history, with each entry once and in its original place.
-# Never
-# writes.
+# Never writes.
 
 
 def from_the_beginning(path: Path) -> list[dict[str, Any]]:
@@ -152,7 +151,7 @@ def _models(messages: list[Json]) -> Iterator[str]:
             yield model
 
 
-# Sessions as JSON: every line as it is, or one object for the session. Never writes.
+# Sessions as JSON: every transcript line (JSONL), or one object for the session. Never writes.
 
 
 VERSION = "2.0"
@@ -161,10 +160,10 @@ METADATA = "agent_metadata"
 
 
 def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterator[bytes]:
-    """Yield every line of the session, then of its subagents, each with its `agentId`.
+    """Yield every line of the session, then every line of each subagent with its `agentId`.
 
-    A metadata line precedes the lines of each subagent. A line that is not redacted is written
-    unchanged.
+    A metadata line precedes the lines of each subagent. A line that needs no change is written
+    exactly as it is in the transcript.
     """
     yield from _lines(path, redaction, "")
     if subagents:
@@ -260,9 +259,9 @@ def form_of(target: Path | None) -> str:
 def export_session(
     path: Path, form: str, redaction: Redaction | None, *, subagents: bool, is_all: bool = False
 ) -> bytes:
-    """Return a session in a format; without redaction, every value is as it was recorded.
+    """Return a session in a format. Without a redaction, all values are as recorded.
 
-    `is_all` includes history before a summary; the line format always does.
+    `is_all` includes the history before a summary; JSONL always includes it.
     """
     if form == "jsonl":
         return b"".join(lines(path, redaction, subagents=subagents))
@@ -301,7 +300,7 @@ def session_of(path: Path, redaction: Redaction | None, *, is_all: bool = False)
 def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
     """Return whether an export without `is_all` would omit history before a summary.
 
-    With `subagents`, their transcripts are checked too.
+    With `subagents`, the subagents' transcripts are checked too.
     """
     if form == "jsonl":
         return False
@@ -315,7 +314,7 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
     """Return the redaction for an export.
 
-    By default, secrets are redacted; with `redacts`, personal data too; with `is_raw`, nothing.
+    Secrets are redacted by default, personal data too with `redacts`, and nothing with `is_raw`.
     """
     if redacts and is_raw:
         raise UserError("--redact and --raw can't be combined")

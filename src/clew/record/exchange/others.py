@@ -1,8 +1,9 @@
 """Up-to-date copies of other agents' sessions, so that lists and searches include them.
 
-The importers write the copies to a separate config home, `clew/others` in the user's. They follow
-the agents' files, which are only read: a session that has changed is copied again, and one that its
-agent has deleted stays. `sources.json` remembers which files were read.
+The importers write the copies to a separate config home, the folder `clew/others` in the user's
+config home. The agents' own files are only read: a session that has changed is copied again, and
+the copy of a session that its agent has deleted stays. `sources.json` records which files were
+read.
 
 Decision: docs/decisions/327-sessions-of-other-agents.md
 """
@@ -70,7 +71,10 @@ class OtherSessions:
     def refresh(
         self, environ: Mapping[str, str], user_home: Path, cwd: Path, clock: Callable[[], float]
     ) -> Iterator[tuple[SourceNews, int, int]]:
-        """Copy new and changed sessions; yield the news of each file, and the progress in files."""
+        """Copy new and changed sessions, and report each file.
+
+        Yields the news of the file, its number, and the number of files to read.
+        """
         require_importers(environ, cwd)
         with self._hold() as known:
             waiting = [
@@ -85,7 +89,7 @@ class OtherSessions:
                 self._due_s[str(path)] = clock() + PAUSE * (clock() - began_s)
 
     def find(self, name: str, cwd: str) -> Path | None:
-        """Return the copy of a session, as its agent has it now."""
+        """Return the copy of a session, updated if the agent's file has changed."""
         if not is_folder(self.home):
             return None
         try:

@@ -1,4 +1,4 @@
-"""Renders Markdown as HTML, with the parsers of the terminal. Pure.
+"""Render Markdown as HTML, with the parsers of the terminal. Pure.
 
 All text is escaped and never markup. Links may only be web and mail addresses.
 """

@@ -171,7 +171,7 @@ def _prompts(links: Links, live: Sequence[int], source: TranscriptSource) -> Ite
 
 
 def _parents(links: Links) -> Sequence[int]:
-    """Return each entry's parent; for a compaction boundary, the entry it summarizes up to."""
+    """Return each entry's parent; for a compaction boundary, the last entry that it summarizes."""
     if any(parent > i for i, parent in enumerate(links.parents)):
         return links.parents  # out of order, so that a boundary could close a circle
     parents = list(links.parents)
@@ -273,7 +273,7 @@ def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
 
 
 def _lineage(path: Path) -> Json | None:
-    """Return the session and message that a session was forked from, according to its first line."""
+    """Return the session and the message that a session was forked from, from its first line."""
     origin = read_header(path).get("forkedFrom")
     is_whole = type(origin) is dict and all(
         type(origin.get(key)) is str for key in ("sessionId", "messageUuid")

@@ -1,7 +1,7 @@
 """The cost of sessions, from all entries of their files and of their subagents' files.
 
-Compacted history counts, too. Every response counts once. A response without a known price is
-counted as such, never as free.
+Compacted history is included, and every response is counted once. A response without a known price
+is reported as such, never as free.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -31,7 +31,7 @@ _AHEAD = b'"tool-started"'
 class SessionCost(Struct, frozen=True, kw_only=True):
     """The cost of one session with its subagents.
 
-    `unread` counts invalid lines that mention usage.
+    `unread` is the number of invalid lines that mention usage.
     """
 
     session_id: str
@@ -75,7 +75,10 @@ class CostReport(Struct, frozen=True, kw_only=True):
 
 
 class _Found(Struct, kw_only=True):
-    """The entries of a session's files. `ahead` are responses that may never have finished."""
+    """The entries of a session's files.
+
+    `ahead` contains responses that were recorded before they ended, and may never have ended.
+    """
 
     entries: list[dict[str, Any]] = []
     ahead: list[dict[str, Any]] = []
@@ -88,7 +91,7 @@ def gather(
     *,
     counts: Callable[[Charge], bool] = lambda _: True,
 ) -> CostReport:
-    """Return the cost of these sessions, limited to charges for which `counts` is true."""
+    """Return the cost of these sessions, limited to charges for which `counts` returns true."""
     owner: dict[tuple[str, str], int] = {}
     sessions = []
     for number, path in enumerate(transcripts):
@@ -117,9 +120,9 @@ def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
 
 
 def _in_time(charge: Charge, begins: list[str]) -> Charge:
-    """Return the charge assigned to the turn during which it was made.
+    """Return a charge with the turn during which it was made.
 
-    The file that records the charge does not contain that turn.
+    The turn is found by its time, because the file that records the charge does not contain it.
     """
     return replace(charge, turn=bisect_right(begins, charge.at))
 

@@ -1,4 +1,4 @@
-"""Update the database: read what was appended, and forget what was deleted.
+"""Update the database: read what was appended to transcripts, and forget deleted ones.
 
 Transcripts only grow, so a file with an unchanged beginning is read from where the last update
 stopped. A file that was replaced is read from its beginning. Each step is committed, so an

@@ -147,7 +147,7 @@ def size_session(path: Path) -> Removable:
 
 
 def remove(home: Path, what: Removable) -> None:
-    """Permanently delete an item, such as one from `find_removable`."""
+    """Permanently delete an item, such as one that `find_removable` yields."""
     match what.kind:
         case "index":
             forget(home)
@@ -182,7 +182,10 @@ def _with_folder(path: Path) -> int:
 
 
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
-    """Return the names of stored contents that a session, archived or not, can still restore."""
+    """Return the names of the stored contents of files that a session can still restore.
+
+    Archived sessions are included.
+    """
     names: set[str] = set()
     paths = [transcript.path for transcript in list_transcripts(home)]
     paths += [str(p) for p in find_archive_dir(home).rglob("*.jsonl")]
@@ -310,7 +313,7 @@ def _without(line: bytes, text: str) -> bytes:
 
 
 def _all(value: Any, text: str) -> Any:
-    """Replace the text in a tool's input or output: in every string, including member names."""
+    """Replace the text in every string of a tool's input or output, including member names."""
     if isinstance(value, dict):
         return {key.replace(text, ERASED): _all(item, text) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Merge two continuations of one session into a new session.
 
-Both are only read. The first becomes the live conversation. Messages that exist
-only in the second form a branch from the last common message. A note after the live conversation
-tells the model about the branch, and lists the files that both changed.
+The continuations themselves are not changed. The first becomes the live conversation. Messages that
+exist only in the second form a branch from the last common message. A note after the live
+conversation tells the model about the branch, and lists the files that both changed.
 """
 
 import uuid as uuids
@@ -44,7 +44,7 @@ class MergedSession(Struct, frozen=True, kw_only=True):
 
 
 def origin_of(message: Json) -> str:
-    """Return the UUID of a message's original: forks keep it, grafts record it."""
+    """Return the UUID of a message's original: forks keep the UUID, and grafts record it."""
     origin = object_of(message.get("graftedFrom")).get("messageUuid")
     return origin if isinstance(origin, str) else str(message["uuid"])
 

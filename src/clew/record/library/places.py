@@ -66,7 +66,10 @@ SILENT = "it contains no prompt and no title"
 
 
 class TranscriptFile(Struct, frozen=True, kw_only=True):
-    """A transcript and its metadata; `agent` is a subagent's ID, or empty for the session itself."""
+    """A transcript and its metadata.
+
+    `agent` is a subagent's ID, or empty for the session itself.
+    """
 
     path: str
     folder: str
@@ -78,13 +81,19 @@ class TranscriptFile(Struct, frozen=True, kw_only=True):
 
 
 def list_transcripts(home: Path) -> Iterator[TranscriptFile]:
-    """Yield all transcripts except archived ones, with one scan per folder and one stat per file."""
+    """Yield all transcripts that are not archived.
+
+    Each folder is scanned once, and each file needs one stat.
+    """
     for folder in sorted(_folders(get_projects_dir(home))):
         yield from in_folder(folder)
 
 
 def find_newest(folders: Iterable[str]) -> Iterator[str]:
-    """Yield the session files of these folders, most recent first, sorting only what is read."""
+    """Yield the session files of these folders, most recent first.
+
+    Files are sorted only as far as the caller reads the result.
+    """
     heap: list[tuple[int, str]] = []
     for folder in folders:
         try:

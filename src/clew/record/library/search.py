@@ -97,7 +97,7 @@ def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Return lower-case words that every matching line contains, with probably rare words first.
+    """Return lower-case words that every matching line contains, those likely to be rare first.
 
     JSON may escape non-ASCII letters, so words with such letters are omitted.
     """
@@ -134,7 +134,10 @@ def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Itera
 
 
 def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of lines that contain every needle; all lines if `needles` is empty."""
+    """Yield the start and end of each line that contains every needle.
+
+    If `needles` is empty, every line is yielded.
+    """
     plain = data.lower() if needles else data
     done = 0
     while done < len(data):
@@ -228,8 +231,8 @@ class SearchHit(Struct, frozen=True, kw_only=True):
         cwd: The session's working folder.
         uuid: The entry's ID, if it has one.
         kind: The entry's type.
-        speaker: Who said it.
-        timestamp: When, in ISO form, if the entry says so.
+        speaker: A label for the entry's speaker.
+        timestamp: The entry's time in ISO form, if it has one.
         at: The offset of the entry in its file.
         snippet: The text around the match.
     """

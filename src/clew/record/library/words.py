@@ -158,7 +158,10 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def collapse_spaces(text: str) -> str:
-    """Return text with the characters of unspaced scripts separated, as the index stores it."""
+    """Return text with spaces around the characters of scripts that do not use spaces.
+
+    The index stores text in this form.
+    """
     return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
 

@@ -1,8 +1,8 @@
 """The authors of the lines of files: a tool call, or something else between two calls. Pure.
 
-The lines' authors are kept for each content that a file had, because a rewind or git may bring one
-back. They are computed from the `attribution-snapshot` lines of a transcript, which contain
-positions and not the text, so the files and their saved contents may be gone.
+The authors of the lines are kept for each version of a file, because a rewind or git may restore
+one. They are computed from the `attribution-snapshot` lines of a transcript. These contain
+positions and not the text, so neither the files nor their saved contents are needed.
 
 The format is described in docs/using/attribution.md.
 """
@@ -21,7 +21,7 @@ OTHERS = "others"
 COMPARED_MAX_BYTES = 1 << 20
 # Beyond the last line of any file.
 END = 1 << 60
-# The newest contents of a file whose authors are kept.
+# How many versions of a file the authors are kept for: the newest ones.
 CONTENTS_MAX = 50
 
 # The lines before the change, the lines that it replaced, and the new lines.
@@ -41,14 +41,14 @@ class LineEdit(Struct, frozen=True, kw_only=True):
 
 
 class LineCounts(Struct, frozen=True, kw_only=True):
-    """How many lines the session's calls wrote, and how many others wrote in the meantime."""
+    """The numbers of lines that the session's calls wrote and that others wrote in the meantime."""
 
     agent: int = 0
     others: int = 0
 
 
 def compare_lines(before: bytes, after: bytes) -> tuple[Hunk, ...] | None:
-    """Return the changed lines between two contents, or None if they can't be compared."""
+    """Return the changed lines between two versions; None if they can't be compared."""
     if max(len(before), len(after)) > COMPARED_MAX_BYTES or b"\0" in before or b"\0" in after:
         return None
     a, b = split_lines(before), split_lines(after)
@@ -63,7 +63,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def move_spans(spans: Sequence[Span], hunks: Sequence[Hunk], author: str) -> tuple[Span, ...]:
-    """Return the spans after a change; an empty `author` leaves its lines without an author."""
+    """Return the spans after a change; if `author` is empty, the new lines have no author."""
     moved: list[Span] = []
     i = at = grown = 0
     for first, removed, added in (*hunks, (END, 0, 0)):
@@ -88,11 +88,11 @@ def _append(spans: list[Span], span: Span) -> None:
 
 
 class Authorship:
-    """The authors of the lines of files.
+    """The authors of the lines in files.
 
-    `contents` has the spans of each known content of a file by its SHA-256, and `newest` has each
-    file's last seen content. `shipped` has the authors of lines that were written before the last
-    commit.
+    `contents` maps each path to the spans of each known version of the file, by SHA-256. `newest`
+    maps each path to the SHA-256 of the version that was seen last. `shipped` contains the authors
+    of lines that were written before the last commit.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Authorship:
         return content in self.contents.get(path, {})
 
     def see(self, path: str, content: str) -> None:
-        """Record a content that a file was seen with; the authors of its lines do not change."""
+        """Record that a file was seen with this content; the authors of its lines do not change."""
         self.contents.setdefault(path, {}).setdefault(content, ())
         self.newest[path] = content
 
@@ -121,18 +121,18 @@ class Authorship:
         self.newest[path] = edit.after
 
     def remove(self, path: str) -> None:
-        """Record that a file is gone. Its contents stay known, because it may come back."""
+        """Record that a file was deleted. Its versions stay known, because it may be restored."""
         self.newest.pop(path, None)
 
     def ship(self) -> None:
-        """Begin a new count of lines, because the current ones were committed."""
+        """Restart the count of lines, because the lines so far were committed."""
         for path, content in self.newest.items():
             spans = self.contents[path][content]
             self.shipped.update(author for _, _, author in spans if author != OTHERS)
             self.contents[path][content] = tuple(s for s in spans if s[2] != OTHERS)
 
     def count(self, path: str) -> LineCounts:
-        """Count the lines of a file's newest content that were written since the last commit."""
+        """Count the lines of a file's newest version that were written since the last commit."""
         spans = self.spans(path, self.newest.get(path, ""))
         agent = sum(n for _, n, author in spans if author not in (OTHERS, *self.shipped))
         return LineCounts(agent=agent, others=sum(n for _, n, author in spans if author == OTHERS))
@@ -160,7 +160,7 @@ class Authorship:
 
 
 def encode_file(content: str, edits: Sequence[LineEdit], count: LineCounts) -> Json:
-    """Return the state of a file in a line; without `content`, the file is gone."""
+    """Return a file's state as a line records it; an empty `content` means that it was deleted."""
     if not content:
         return {"contentHash": ""}
     return {

@@ -41,9 +41,7 @@ class BackupLine(Struct, frozen=True, kw_only=True):
 
 
 class _File(Struct, kw_only=True):
-    """A file in snapshots: its newest copy, the state in that copy, and the current state of the
-    file.
-    """
+    """A file in snapshots: its newest copy, that copy's state, and the file's current state."""
 
     backup: Json
     copied: FileState
@@ -96,7 +94,7 @@ class PromptBackups:
     def note(
         self, prompts: Sequence[str], changes: Sequence[PathChange], at: str
     ) -> list[BackupLine]:
-        """Copy what `changes` replaced, and return the lines to record.
+        """Back up what `changes` replaced, and return the lines to record.
 
         `prompts` are the prompts since the newest one with a snapshot; the changes belong to the
         last of them. Raises `OSError` if a copy can't be written.
@@ -161,7 +159,7 @@ class PromptBackups:
         return {self._name(path): file.backup for path, file in self._files.items()}
 
     def _name(self, path: str) -> str:
-        """Return a path as it is written in lines: relative if it is in the session's folder."""
+        """Return a path as lines spell it: relative if it is in the session's folder."""
         beginning = f"{self._cwd.rstrip('/')}/"
         return path.removeprefix(beginning)
 

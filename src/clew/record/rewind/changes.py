@@ -1,7 +1,7 @@
-"""The file changes that the log records, and the state of a file at a message. Pure.
+"""The file changes that a transcript records, and the state of a file at a message. Pure.
 
-The format of the lines is described in docs/using/rewind.md. Changes are ordered by their lines,
-because a working folder has one history, whatever the branches of the conversation.
+The format of the lines is described in docs/using/rewind.md. Changes are in the order of their
+lines, because a working folder has one history, whatever the branches of the conversation.
 """
 
 import base64
@@ -21,7 +21,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     """The state of a path.
 
     A file's content is identified by `sha256`. For an absent path, `under` is the topmost missing
-    folder above it. `why` is the reason why content was not stored.
+    folder above it. If the content was not stored, `why` is the reason.
     """
 
     kind: Kind
@@ -103,8 +103,8 @@ class Rewind(Struct, frozen=True, kw_only=True):
 class ChangeStep(Struct, frozen=True, kw_only=True):
     """A line of changes.
 
-    `at` is the offset of the line. `since` is the offset from which the changes count: the offset
-    of the tool call's result, or of the line if there is no result.
+    `at` is the offset of the line. `since` is the offset from which the changes are in effect: that
+    of the tool call's result, or that of the line if there is no result.
     """
 
     at: int
@@ -216,7 +216,7 @@ def order_changes(changes: Sequence[PathChange]) -> tuple[list[PathChange], list
 
 
 def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, FileState]:
-    """Return the state at an offset in the log, for every path that changed after it."""
+    """Return the state at an offset in the transcript, for every path that changed after it."""
     states: dict[str, FileState] = {}
     for step in steps:
         if step.since > place:
@@ -228,7 +228,7 @@ def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, 
 def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
     """Return the states that each path may have if only clew has changed it.
 
-    That is the path's state after the last step. If a crash may have interrupted a rewind, the
+    The expected state is the one after the last step. If a crash may have interrupted a rewind, the
     previous state is possible too, and so is absence if the kind changed.
     """
     expected_states: dict[str, tuple[FileState, ...]] = {}

@@ -305,9 +305,7 @@ class FolderTree:
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Return the repository's ignore rules, and those in the folders of the repository above
-        this folder.
-        """
+        """Return the repository's ignore rules, and those in its folders above this folder."""
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):
@@ -339,7 +337,7 @@ class FolderTree:
         return specs if cached[1] is None else (*specs, (folder, cached[1]))
 
     def _ignored(self, path: str, specs: Specs) -> bool:
-        """Return whether a path is ignored, as the nearest matching rules decide."""
+        """Return whether a path is ignored, according to the nearest matching rules."""
         if not specs:
             return False
         verdict = self._verdicts.get(path)

@@ -40,7 +40,7 @@ from clew.system.clock import get_timestamp
 
 NO_REWIND = "no rewind to undo"
 
-# The recorded changes in a session's log, and the offset of each message. Reads one file.
+# The recorded changes in a session's transcript, and the offset of each message. Reads one file.
 
 
 _CHANGE = b'"type":"file-change"'
@@ -48,7 +48,7 @@ _RESULT = b'"tool_use_id"'
 
 
 class RecordedChanges(Struct, frozen=True, kw_only=True):
-    """The file changes in a log; `places` maps UUIDs to offsets in the log."""
+    """The file changes in a transcript; `places` maps UUIDs to offsets in the transcript."""
 
     steps: list[ChangeStep]
     places: dict[str, int]
@@ -57,7 +57,7 @@ class RecordedChanges(Struct, frozen=True, kw_only=True):
 
 
 def tells_of_changes(path: Path) -> bool:
-    """Return whether the log records any file changes.
+    """Return whether the transcript records any file changes.
 
     Raises `OSError` if the file is unreadable.
     """
@@ -305,7 +305,10 @@ async def carry_out_within(
     *,
     force: bool = False,
 ) -> None:
-    """Carry out a plan in a session that is open here; `append` returns when its lines are durable."""
+    """Carry out a plan in a session that this process has open.
+
+    `append` returns once its lines are durable.
+    """
     _must_be_clear(planned, force=force)
     await append([announced(planned)])
     why = await asyncio.to_thread(done, planned, blobs)

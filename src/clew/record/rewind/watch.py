@@ -34,7 +34,7 @@ AT_ONCE_BYTES, LATER_BYTES = 16 << 20, 128 << 20
 
 
 class FolderSnapshot:
-    """The contents of a folder before each command.
+    """The state of a folder before each command.
 
     Call `take` before a command. Afterward, call `was` for the earlier states of the changed files.
     """
@@ -156,8 +156,8 @@ COARSE_NS = 20_000_000
 class Named(Struct, frozen=True, kw_only=True):
     """The paths that a call names.
 
-    The call may change the `deep` paths and everything below them. The `flat` paths are words that
-    may or may not name files.
+    The call may change the `deep` paths and everything below them. The `flat` paths are words of a
+    command line, which may or may not be the names of files.
     """
 
     deep: frozenset[str] = frozenset()

@@ -230,7 +230,10 @@ TRANSCRIPT_MAX_BYTES = 2 << 30
 
 
 def describe_kind(kind: str) -> str:
-    """Describe why a store could not be reached, without its address, which may contain a secret."""
+    """Describe why a store could not be reached, without its address.
+
+    The address may contain a secret.
+    """
     return {"no_server": "no server answers at its address", "connect": "no connection"}.get(
         kind, kind.replace("_", " ")
     )

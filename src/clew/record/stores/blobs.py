@@ -1,5 +1,4 @@
-"""The files that a session needs on other machines: the system prompts and tools that it started
-with.
+"""Files that a session needs on other machines: the system prompts and tools it started with.
 
 A transcript contains only their hashes. With the files, the next request on another machine begins
 with the same bytes as on the first one, so the service finds it in its cache.

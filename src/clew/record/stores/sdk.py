@@ -48,7 +48,7 @@ class ServedSessions:
         return [row["subpath"] for row in rows if row["subpath"]]
 
     async def delete(self, key: Json) -> None:
-        """Delete the transcript of a subpath, or everything of the session without one."""
+        """Delete the transcript of a subpath or, without a subpath, everything of the session."""
         await self._ask("DELETE", query_of(key))
 
     async def _keys(self, **names: str) -> list[Json]:
@@ -59,8 +59,9 @@ class ServedSessions:
     async def _ask(
         self, method: str, query: str, body: bytes = b"", path: str = ""
     ) -> bytes | None:
-        """Return the body of the response, or None if nothing is stored under the key. Raise
-        `StoreError`.
+        """Return the body of the response, or None if nothing is stored under the key.
+
+        Raises `StoreError`.
         """
         request = HttpRequest(
             method=method, url=f"{self._url}{path}?{query}", headers=self._headers, body=body

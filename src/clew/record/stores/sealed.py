@@ -1,7 +1,7 @@
 """A store that keeps only sealed lines and files, on top of any other store.
 
-A line is sealed for its place, so lines can't be exchanged. Unsealed lines are read as they are;
-sealed lines are never appended after unsealed ones.
+A line is sealed together with its position, so lines can't be swapped. Unsealed lines are read as
+they are; sealed lines are never appended after unsealed ones.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -25,7 +25,10 @@ SHARED = "files"
 
 
 class SealedStore(SessionStore):
-    """The store. It seals if `is_sealing`, and opens with any key of `sealer`."""
+    """A store that opens sealed data with any key of `sealer`.
+
+    If `is_sealing`, lines and files are sealed before they are stored.
+    """
 
     def __init__(self, store: SessionStore, sealer: Sealer | None, *, is_sealing: bool) -> None:
         self._store = store

@@ -1,9 +1,9 @@
 """Sealing: a server or store receives a session encrypted, with keys that it never has.
 
-A sealed text is the base64 form of a format byte, a nonce and the ciphertext (AES-256-GCM). Each
-session has its own key, derived from the machine's. The nonce is derived from the text and its
-place. So the same text at the same place always gives the same bytes, and a text can't be moved to
-another place or session.
+Sealed data is the base64 form of a format byte, a nonce and the ciphertext (AES-256-GCM). Each
+session has its own key, derived from the machine's key. The nonce is derived from the plaintext and
+its position. Therefore the same plaintext at the same position always gives the same bytes, and
+sealed data can't be moved to another position or session.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -30,7 +30,7 @@ FILE = "seal.json"
 
 
 class SealError(ClewError):
-    """A sealed text could not be opened."""
+    """Sealed data could not be opened."""
 
 
 class Sealer:
@@ -38,7 +38,7 @@ class Sealer:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = tuple(keys)
-        # The key that opened a text of a session, by session.
+        # The key that opened sealed data of a session, by session.
         self._found: dict[str, bytes] = {}
 
     def choose(self, session: str) -> "Sealer":
@@ -53,7 +53,7 @@ class Sealer:
         return base64.b64encode(FORMAT + nonce + cipher.encrypt(nonce, text, place)).decode()
 
     def open(self, session: str, place: bytes, sealed: str) -> bytes:
-        """Return the text. Raise `SealError`."""
+        """Return the plaintext. Raise `SealError` if none of the keys opens `sealed`."""
         try:
             from cryptography.exceptions import InvalidTag
         except ModuleNotFoundError:
@@ -101,7 +101,7 @@ def expand(key: bytes, about: str) -> bytes:
 
 
 def read_sealer(folder: Path) -> Sealer | None:
-    """Return the sealer that opens sealed texts on this machine; None if it has no key."""
+    """Return the sealer that opens sealed data on this machine; None if the machine has no key."""
     path = folder / FILE
     if not is_there(path):
         return None
@@ -110,7 +110,7 @@ def read_sealer(folder: Path) -> Sealer | None:
     except (KeyError, TypeError, ValueError):
         keys = []
     if not keys or {len(key) for key in keys} != {KEY_BYTES}:
-        # A new key could not open the texts that the old one sealed.
+        # A new key could not open the data that the old one sealed.
         raise UserError(f"{path}: the keys of sealed sessions can't be read; restore the file")
     return Sealer(keys)
 

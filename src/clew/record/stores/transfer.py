@@ -216,7 +216,8 @@ async def hydrate_session(
 ) -> bool:
     """Make a session the current one, and merge the store's copy into the session's file.
 
-    `set_ingress` is called even if merging fails: everything written later goes to the store.
+    `set_ingress` is called even if merging fails, so that everything written later is sent to the
+    store.
     """
     place = paths.switch(session_id, folder)
     try:
@@ -283,7 +284,7 @@ async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
 
 
 def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
-    """Compare the copies. If the remote copy has more lines, replace the local file.
+    """Compare the copies. If the remote copy has additional lines, replace the local file.
 
     The new file has the merged lines.
     """

@@ -14,8 +14,9 @@ from clew.record.transcript.strand import Strand
 class AgentRecorder(Recorder):
     """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
 
-    Its `resume` continues an earlier run. The session's recorder also records titles and the costs of the subagent's requests. The
-    subagent's type is in a sidecar next to the transcript; mirrors receive it as a separate entry.
+    `resume` continues an earlier run of the subagent. Titles and the costs of the subagent's
+    requests are recorded by the session's recorder. The subagent's type is in a sidecar next to the
+    transcript; mirrors receive it as a separate entry.
     """
 
     def __init__(self, session: Recorder, agent_id: str) -> None:
@@ -35,9 +36,7 @@ class AgentRecorder(Recorder):
         self._main = Strand(session.paths.agent(agent_id))
 
     def describe(self, metadata: AgentMetadata) -> None:
-        """Record the subagent's type and metadata for a later resume, and again whenever they
-        change.
-        """
+        """Record the subagent's type and metadata for a later resume, if they have changed."""
         if self._log is not None and metadata != self._described:
             self._described = metadata
             write_metadata(self.transcript, metadata, self.paths.home)

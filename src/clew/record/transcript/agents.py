@@ -5,7 +5,8 @@ the caller learns that its type is unknown. If the session's folder is not writa
 written next to the transcript's own recovery file; `home` is the config home that contains the
 recovery files. Remote agents have a separate record below the session's folder.
 
-Messages that wait for a session or an agent are here too: they are recorded before delivery.
+This module also reads the messages queued for a session or an agent, which are recorded before they
+are delivered.
 """
 
 import os
@@ -50,7 +51,7 @@ _FIELDS = {
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A queued message to the session or a subagent, or, with `to`, from a subagent to the session.
 
-    It is recorded before it is delivered. `about` is the complete record.
+    The message is recorded before it is delivered. `about` is the complete record.
     """
 
     uuid: str
@@ -133,9 +134,7 @@ def read_letters(transcript: Path, home: Path) -> list[Letter]:
 
 
 def find_unheard(transcript: Path, home: Path) -> list[Letter]:
-    """Return the messages that were queued for a session or an agent, which ended before receiving
-    them.
-    """
+    """Return the queued messages that a session or agent had not received when it ended."""
     with open_source(transcript, list_copies(transcript, home)) as source:
         return [
             letter
@@ -239,7 +238,7 @@ def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
 def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the task ID and the stored metadata of each remote agent in the session.
 
-    A folder that can't be read has none: the session continues without them.
+    If the folder can't be read, yield none: the session continues without remote agents.
     """
     try:
         paths = sorted((place.folder / _REMOTE).glob("*.meta.json"))

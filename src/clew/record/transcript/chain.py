@@ -181,7 +181,7 @@ class _Ways:
             if boundary is None:
                 continue
             if boundary != ROOT and boundary not in self._summaries:
-                # That compaction was withdrawn later, so the boundary that preceded it counts.
+                # That compaction was withdrawn later, so the boundary that preceded it applies.
                 boundary = self._owner(tail, nodes[boundary].at)
             elif tails.get(boundary) != tail:
                 boundary = ROOT

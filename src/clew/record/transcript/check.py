@@ -81,10 +81,10 @@ class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
 
     Fields:
         rule: The rule's number.
-        name: Its name.
+        name: The rule's name.
         severity: `error`, `warning` or `note`.
         line: The number of the line.
-        detail: More about it, such as the ID of a call.
+        detail: Details, such as the ID of a call.
     """
 
     rule: str
@@ -141,11 +141,12 @@ def check(
     stands_before_all: bool = False,
     markers: Sequence[Marker] = (),
 ) -> list[BrokenRule]:
-    """Return every finding about a session, in file order; `notes` come from reading its lines.
+    """Return every finding about a session, in file order.
 
-    `session_id` is None if the file's name does not say it.
-    With `stands_before_all`, the user rewound to before the first message, so no message is live.
-    `markers` record where the user rewound. Branches that were abandoned there are not damage.
+    `notes` come from reading the lines of the file. `session_id` is None if the file's name does
+    not contain it. With `stands_before_all`, the user rewound to before the first message, so no
+    message is live. `markers` record where the user rewound; branches that were abandoned there are
+    not damage.
     """
     all_notes = [
         *notes,
@@ -240,7 +241,7 @@ def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
 
 
 def _said_before(chain: Chain, i: int) -> int:
-    """Return the last user or assistant entry before this one, in its own branch."""
+    """Return the last user or assistant entry before this one in the same branch."""
     i = chain.links.parents[i]
     while i != ROOT and not _talks(chain, i):
         i = chain.links.parents[i]

@@ -46,9 +46,7 @@ def list_folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path
 
 
 def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Yield the sessions of a working directory, or of all of them: first saved sessions, then
-    unsaved ones.
-    """
+    """Yield the saved sessions, then the unsaved ones, of a working directory or of all of them."""
     yield from _saved(home, cwd, everywhere=everywhere)
     yield from list_unsaved(home, cwd, everywhere=everywhere)
 
@@ -101,7 +99,7 @@ class UnknownSessionError(SessionError):
 
 
 def resolve_session(home: Path, cwd: str, name: str) -> Path:
-    """Return the transcript that `name` refers to. Raises `SessionError` unless it is unique.
+    """Return the transcript that `name` refers to. Raise `SessionError` unless exactly one matches.
 
     Sessions of this folder come first; other folders are searched only if none matches.
     """
@@ -129,7 +127,7 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
 
 
 def _names_of_link(raw: bytes) -> tuple[str, ...]:
-    """Return the names of the pull request that a line of a transcript links, if it links one."""
+    """Return the names of the pull request that a transcript line links to; empty without one."""
     try:
         line = json.loads(raw)
     except ValueError:

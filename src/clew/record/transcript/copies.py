@@ -1,8 +1,8 @@
 """The lines of a session derived from another: the messages of one branch, file changes, task ends.
 
-IDs and times stay; the session ID is the new one; every parent is in the new file. File changes and
-task ends keep their places between the messages. Those of other branches are included, because the
-files in a working folder have only one history.
+IDs and times are kept, the session ID is replaced, and every parent is in the new file. File
+changes and task ends keep their places between the messages. Those of other branches are included,
+because the files in a working folder have only one history.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -31,8 +31,9 @@ from clew.system.files import is_folder, is_link, try_lock
 
 
 def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
-    """Return the existing sessions that this one was copied from or contains parts of. Their
-    folders contain the long tool results that its messages refer to.
+    """Return the existing sessions that this one was copied from or contains parts of.
+
+    Their folders contain the long tool results that this session's messages refer to.
     """
     places: dict[str, SessionPlace] = {}
     wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]
@@ -57,7 +58,7 @@ def _id_in(value: Any) -> str:
 
 
 def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
-    """Return the repaired copy of `path` that has the whole conversation in `loaded`, or None.
+    """Return the repaired copy of `path` that has the entire conversation in `loaded`, or None.
 
     If the original was continued after the repair, the copy no longer replaces it.
     """
@@ -127,7 +128,7 @@ def copy_messages(
     *,
     until: str | None = None,
 ) -> Iterator[Json]:
-    """Yield the messages of `loaded` as the only branch of a session, up to and including `until`."""
+    """Yield the messages of `loaded`, up to and including `until`, as a session's only branch."""
     lines = (
         (at, _without_redo(line) | {"sessionId": session_id})
         for at, line in read_side_lines(loaded, *_COPIED)

@@ -120,7 +120,10 @@ def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
 
 
 def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | RejectedLine]]:
-    """Yield the start, end and keys of each line in a block; `number` is the first line's number."""
+    """Yield the start, end and keys of each line in a block.
+
+    `number` is the number of the first line.
+    """
     ends = _line_ends(block)
     keys = _scan_at_once(block, ends)
     start = 0
@@ -215,7 +218,7 @@ def _place(raw: bytes, key: str) -> tuple[int, int]:
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield the key of each top-level member of a valid line, and the start and end of its value."""
+    """Yield each top-level member of a valid line: its key, and where its value starts and ends."""
     position = _past(_SPACE, raw, raw.index(b"{") + 1)
     while raw[position : position + 1] == b'"':
         end_of_key = _past(_STRING, raw, position)

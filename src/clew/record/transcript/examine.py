@@ -46,9 +46,9 @@ def examine(path: Path) -> Examination:
 
 
 def _expected_id(path: Path) -> str | None:
-    """Return the session that a file's entries must name.
+    """Return the ID of the session that a file's entries must name, or None if any is valid.
 
-    A subagent's file next to the sessions, as older versions wrote it, names none.
+    Any session is valid for a subagent's file next to the sessions, as older versions wrote it.
     """
     session_id = session_id_of(path)
     return None if session_id.startswith("agent-") else session_id

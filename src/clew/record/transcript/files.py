@@ -1,6 +1,7 @@
-"""The file operations that the log needs, one method each. The log has no other access to the disk.
+"""The file operations of the transcript writer (log.py), which has no other access to the disk.
 
-The class has no state. Tests replace it to make the n-th call fail or to drop unsynced data.
+The class has one method for each operation and no state. Tests replace it to make the n-th call
+fail or to drop unsynced data.
 """
 
 import contextlib
@@ -69,9 +70,9 @@ class Files:
     def lock(self, fd: int) -> bool:
         """Lock the file without waiting; the kernel releases the lock when the process ends.
 
-        This uses `flock` and not `lockf`: closing any descriptor of the file drops a POSIX lock,
-        and the loader in the same process opens and closes it. On mounts without lock support, no
-        lock is taken.
+        This uses `flock` and not `lockf`: closing any descriptor of a file drops its POSIX locks,
+        and the loader in the same process opens and closes the file. On mounts without lock
+        support, no lock is taken.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

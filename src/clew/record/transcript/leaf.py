@@ -2,13 +2,17 @@
 
 The rules, in this order (docs/internals/transcript.md gives the reasons):
 
-1. The newest marker (`last-prompt` with a known leaf) counts, unless a newer entry contradicts it.
+1. The newest marker (`last-prompt` with a known leaf) determines the leaf, unless a newer entry
+   contradicts it.
 2. An explicit marker (a rewind) means exactly the entry that it names. After it, only descendants
-of that entry, or a prompt that the user typed later, move the leaf. A summary descends from the
-entries that it closed. 3. A marker that is not explicit is contradicted by anything that was
-written later in another place: a crash left such a marker behind. Otherwise the newest leaf below
-its entry counts. 4. Without a marker, the newest leaf counts. Newest means last in the file;
-timestamps are ignored.
+   of that entry, or a prompt that the user typed later, move the leaf. A summary descends from the
+   entries that it closed.
+3. A marker that is not explicit is contradicted by anything that was written later in another
+   place: a crash left such a marker behind. If nothing contradicts it, the leaf is the newest one
+   below its entry.
+4. Without a marker, the leaf is the newest one.
+
+Newest means last in the file; timestamps are ignored.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,8 +28,8 @@ from clew.record.transcript.policy import NOBODY
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """A `last-prompt` line: the leaf it names, and the line's offset in the file.
 
-    `boundary` is the compaction with which the conversation then begins, or None. Lines by older
-    versions do not record it.
+    `boundary` is the compaction with which the conversation then begins, or None. Lines that older
+    versions wrote do not record it.
     """
 
     leaf_uuid: str
@@ -68,9 +72,10 @@ def choose(
 
 
 def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
-    """Return the offset of the leaf, or of the newest known marker if that names it and comes later.
+    """Return the last offset at which the file makes this entry the leaf; 0 for ROOT.
 
-    The offset of ROOT is 0.
+    This is the offset of the entry itself or, if the newest known marker names the entry and comes
+    later, the offset of the marker.
     """
     if leaf == ROOT:
         return 0
@@ -80,10 +85,10 @@ def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
 
 
 def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
-    """Return whether a leaf written after the marker counts instead of the marker's entry.
+    """Return whether a leaf written after the marker replaces the entry that the marker names.
 
-    After an explicit marker, the leaf counts only if it continues from an entry in `stands`, or if
-    the user typed a prompt in between.
+    After an explicit marker, it does so only if it continues from an entry in `stands`, or if the
+    user typed a prompt in between.
     """
     first_new = None
     has_prompt = False
@@ -151,7 +156,7 @@ def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
 
 
 def _is_fragment(links: Links) -> bool:
-    """Return whether the file contains only a subagent's entries, and is treated as a session."""
+    """Return whether a file that is read as a session contains only a subagent's entries."""
     spoken = [n for n in links.nodes if n.keys.type in ("user", "assistant")]
     return bool(spoken) and all(node.keys.is_sidechain for node in spoken)
 
@@ -167,7 +172,7 @@ def _talks(links: Links, i: int) -> bool:
 # The lines next to the conversation: titles, tags, markers, tombstones, entries written ahead.
 
 
-# The kinds of lines whose state a resumed session restores. The last line of each kind counts;
+# The kinds of lines whose state a resumed session restores. The last line of each kind applies;
 # request repairs accumulate.
 CURRENT = frozenset(
     {
@@ -263,8 +268,9 @@ class Side(msgspec.Struct, kw_only=True):
                 self.current_at[kind] = at
 
     def _mend(self, data: dict[str, Any]) -> None:
-        """Add the repairs that a line lists: only new repairs or, in older logs, all repairs so
-        far.
+        """Add the repairs in a line.
+
+        The line lists only new repairs or, in older transcripts, all repairs so far.
         """
         repairs = data.get("repairs")
         all_of_them = self.current.get("request-repairs", {}).get("repairs", [])

@@ -75,7 +75,10 @@ class Outline:
 
 
 def is_uuid(text: str) -> bool:
-    """Return whether `text` is a UUID and nothing else; checked before it becomes part of a path."""
+    """Return whether `text` is a UUID and nothing else.
+
+    This is checked before the text becomes part of a path.
+    """
     return _UUID.fullmatch(text) is not None
 
 
@@ -99,7 +102,10 @@ def at_once(path: str, flags: int) -> int:
 
 
 def read_outline(path: Path) -> Outline | None:
-    """Return a session's outline; None for a sidechain file or one with neither prompt nor title."""
+    """Return a session's outline, or None for a file without one.
+
+    A sidechain file has no outline, nor does a file with neither a prompt nor a title.
+    """
     ends = read_ends(path)
     if ends is None:
         return None
@@ -135,7 +141,10 @@ def read_outline(path: Path) -> Outline | None:
 
 
 def list_session_files(project_dir: Path) -> list[Path]:
-    """Return the session files of a folder, newest first; files with other names are not sessions."""
+    """Return the session files of a folder, newest first.
+
+    Files whose names are not session IDs are not sessions.
+    """
     files: list[tuple[float, Path]] = []
     try:
         with os.scandir(project_dir) as entries:
@@ -192,7 +201,7 @@ def _whole(text: str) -> str:
 def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
     """Return the newest `key` of the metadata lines of `kind`, from the tail or else the head.
 
-    An empty value counts too: it removes the title or tag.
+    An empty value is returned as well: it removes the title or tag.
     """
     needle = f'"{kind}"'.encode()
     parts = (ends.tail,) if ends.tail is ends.head else (ends.tail, ends.head)
@@ -277,7 +286,10 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _tail(file: BinaryIO, size: int) -> bytes:
-    """Return the last 64 KiB; if one line fills them, that line's start and the 64 KiB before it."""
+    """Return the last 64 KiB of a file.
+
+    If one line fills them, return that line's start and the 64 KiB before it.
+    """
     start = max(0, size - READ_SIZE_BYTES)
     tail = _read_at(file, start, size - start)
     lowest = max(0, size - LONGEST_LINE_BYTES)

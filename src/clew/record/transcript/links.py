@@ -100,8 +100,8 @@ def link(
     """Build the tree.
 
     `withdrawn` maps a UUID to the offset of its tombstone; an entry written after that offset is
-    live. `floor` is the start of the part that can be read without the rest: an entry that is
-    written again after `floor` does not count before it.
+    live. `floor` is the start of the part that can be read without the rest: if an entry is written
+    again after `floor`, its occurrences before `floor` are ignored.
     """
     unique, index, superseded, notes = _unique(nodes, floor)
     links = Links(
@@ -125,7 +125,7 @@ def link(
 def _unique(
     nodes: Sequence[Node], floor: int
 ) -> tuple[list[Node], dict[str, int], list[Node], list[LinkNote]]:
-    """Keep each UUID once: the last content in the position of the first."""
+    """Keep each UUID once, with its last content at its first position."""
     of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
     if len(of_all) == len(nodes) and None not in of_all:
         return list(nodes), cast("dict[str, int]", of_all), [], []

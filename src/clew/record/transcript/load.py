@@ -70,7 +70,7 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
-        return None  # That boundary was withdrawn, so an earlier one counts, with what it kept.
+        return None  # That boundary was withdrawn, so an earlier one applies, with what it kept.
     return loaded if _stands_alone(loaded, has_kept=kept_id is not None) else None
 
 

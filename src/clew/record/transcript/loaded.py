@@ -64,7 +64,7 @@ class LoadedSession(msgspec.Struct, kw_only=True):
         return [note for note in missing if note.at in live]
 
     def report(self) -> Iterator[LinkNote]:
-        """Return every line that is damaged, repaired or not live, with the reason, in file order."""
+        """Return all lines that are damaged, repaired or not live, with reasons, in file order."""
         chain = self.chain
         notes = [*self.line_notes, *chain.links.notes, *chain.notes, *chain.left_out()]
         return iter(sorted(notes, key=lambda note: note.number))

@@ -77,8 +77,8 @@ class LogFile:
     def claim(self) -> bool:
         """Lock a file that exists; False if another process has it open.
 
-        On return, the lines of an earlier run's recovery file are in the file, or still count as
-        unsaved if the file is not writable.
+        On return, the lines of an earlier run's recovery file are in the file, or are still unsaved
+        if the file is not writable.
         """
         if self._fd is not None:
             return True
@@ -147,7 +147,7 @@ class LogFile:
             self._count(done, lines)
 
     def _count(self, done: int, lines: Sequence[bytes]) -> None:
-        """Count the lines that are completely written, and note whether the last byte ends a line."""
+        """Count the complete lines written so far, and note whether the last byte ends a line."""
         if not done:
             return
         rest = done - self._newline_first

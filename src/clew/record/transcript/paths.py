@@ -173,7 +173,7 @@ def get_sidecar(agent_transcript: Path) -> Path:
 
 
 class SessionPaths:
-    """The paths of the current session; hooks receive the path that the writer uses.
+    """The paths of the current session; hooks receive the path to which the writer writes.
 
     One assignment replaces the `SessionPlace`, so the ID and the folder always change together.
     """

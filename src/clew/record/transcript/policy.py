@@ -94,7 +94,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def place(self, parent_uuid: str | None) -> dict[str, Any]:
-        """Return the keys of a line in the chain that its message does not provide."""
+        """Return the keys that a line of the chain has in addition to those of its message."""
         place: dict[str, Any] = {
             "parentUuid": parent_uuid,
             "isSidechain": self.agent_id is not None,

@@ -1,4 +1,4 @@
-"""Read a transcript's lines into entries, from a file or from bytes. Pure: it is passed its source.
+"""Read a transcript's lines into entries, from a file or from bytes. Pure: the source is passed in.
 
 Damaged lines never raise; complete entries inside of them are kept, and a note says so. The rules
 are in docs/internals/transcript.md.
@@ -24,7 +24,7 @@ HEAD_SIZE_BYTES = 65536
 ROW_SIZE_BYTES = 1 << 17
 
 
-# Texts by themselves, so that equal ones are one object.
+# Maps each string to itself, so that equal strings are one object.
 _Shared: TypeAlias = dict[str | None, str | None]
 
 
@@ -124,9 +124,10 @@ def read_lines(source: LineSource, start: int) -> TranscriptLines:
 
 
 def _share(entry: dict[str, Any], node: Node, shared: _Shared) -> None:
-    """Let an entry refer to the texts of its keys, and to those that other entries have.
+    """Make an entry share the strings of its keys, and strings that other entries contain.
 
-    The entries of a file repeat most of their short texts: a fifth of the memory of a long session.
+    The entries of a file repeat most of their short strings. Sharing them saves a fifth of the
+    memory of a long session.
     """
     keys = node.keys
     same: dict[str, Any] = {"uuid": keys.uuid, "type": keys.type}
@@ -143,7 +144,7 @@ def _share(entry: dict[str, Any], node: Node, shared: _Shared) -> None:
 
 
 def _share_texts(data: dict[str, Any], names: tuple[str, ...], shared: _Shared) -> None:
-    """Replace texts by equal ones that are in memory already."""
+    """Replace strings with equal ones that are already in memory."""
     for name in names:
         if type(value := data.get(name)) is str:
             data[name] = shared.setdefault(value, value)

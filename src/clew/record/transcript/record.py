@@ -1,10 +1,9 @@
-"""The recorder: decides what part of a conversation is written, to which file and with which
-parent.
+"""The recorder: decides what is written of a conversation, to which file and with which parent.
 
-Each message is recorded once, after its parent. Tool calls are written ahead of their place before
-they run. Each kind of line outside the conversation has its own method. Encoded lines go to the log
-without waiting; callers wait for durability with `durable`. The format and the guarantees are in
-docs/internals/transcript.md.
+Each message is recorded once, after its parent. A tool call is written before it runs, and moved to
+its place in the chain later. Each kind of line outside the conversation has its own method. Encoded
+lines are passed to the log without waiting; callers wait for durability with `durable`. The format
+and the guarantees are in docs/internals/transcript.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -181,7 +180,7 @@ class Recorder(SideLines):
         self._append(lines)
 
     def title(self, text: str) -> None:
-        """Set the user's title; an empty text removes it. No line of the chain changes."""
+        """Set the user's title; an empty string removes it. No line of the chain changes."""
         self._note("custom-title", customTitle=text)
         self.titles["custom-title"] = text
         if self._registration is not None:
@@ -281,9 +280,9 @@ class Recorder(SideLines):
         self._bytes_since_titles = 0
 
     def join_team(self, agent_name: str | None = None) -> None:
-        """Name the session's team, and the member of it, in the entries from here on.
+        """Name the session's team and its member in all entries recorded from now on.
 
-        A session has one team, which exists once it has a named agent.
+        A session has one team, which exists once the session has a named agent.
         """
         team = self.writer.team_name or f"session-{self.writer.session_id[:8]}"
         self.writer = msgspec.structs.replace(self.writer, team_name=team, agent_name=agent_name)
@@ -317,7 +316,7 @@ class Recorder(SideLines):
     # -- implementation
 
     def _replacements(self, message: Message) -> list[Message]:
-        """Return the line about the tool results that a message replaced, if it did."""
+        """Return the line about the tool results that a message replaced; empty if none."""
         replaced = find_replacements(message)
         if not replaced:
             return []
@@ -378,7 +377,7 @@ class Recorder(SideLines):
             self._mirror(strand.path, entries)
 
     def _may_begin(self, entries: Sequence[Message]) -> bool:
-        """Return whether these entries may create the file; a session without messages gets none."""
+        """Return whether these entries may create the file; a session without messages has none."""
         return any(is_chain_participant(entry["type"]) for entry in entries)
 
     def _beginning(self) -> list[Message]:

@@ -1,10 +1,10 @@
 """Repair a damaged session for every reader, without changing an existing byte.
 
-If something is missing only at the end, it is appended after a backup. Any other damage is repaired
-in a new session next to the original: entries are linked as the loader links them, each line is
-readable, and each tool call has a result. The original does not change. The title and first line of
-the copy mark it as repaired, it gets the original's subagents and tool results, and no second copy
-is made. On request, a copy is made for warnings alone too. Warnings that record what really
+If only lines at the end are missing, they are appended after a backup is made. Any other damage is
+repaired in a new session next to the original: entries are linked as the loader links them, each
+line is readable, and each tool call has a result. The original does not change. The copy's title
+and first line mark it as repaired, and it gets the original's subagents and tool results. A second
+copy is never made. On request, a copy is made for warnings alone too. Warnings about what really
 happened stay, and the report says why.
 
 Decision: docs/decisions/053-transcript-repair.md
@@ -132,7 +132,10 @@ def has_mendable(examination: Examination) -> bool:
 
 
 def is_lost(examination: Examination) -> bool:
-    """Return whether a damaged file has no conversation entry left, so that a copy would be empty."""
+    """Return whether a damaged file has no conversation entry left.
+
+    A copy of such a file would be empty.
+    """
     nodes = examination.loaded.chain.links.nodes
     return bool(examination.problems) and not any(node.is_conversation for node in nodes)
 
@@ -301,7 +304,7 @@ def _at_the_end(examination: Examination, new_uuid: Callable[[], str]) -> Iterat
 def _results(
     examination: Examination, new_uuid: Callable[[], str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield an error result for each live tool call without one, with the UUID of the call's entry."""
+    """Yield an error result for each live tool call without one, with the UUID of its entry."""
     by_uuid = {message.get("uuid"): message for message in examination.loaded.messages}
     for result in make_missing_results(
         examination.loaded.messages, RESULT_MISSING, new_uuid=new_uuid, at=_LONG_AGO
@@ -316,7 +319,10 @@ def _results(
 def _rewritten(
     examination: Examination, session_id: str, new_uuid: Callable[[], str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a new header and the original's entries in order, linked, stamped and with all results."""
+    """Yield a new header and the original's entries in order.
+
+    The entries are linked and stamped, and every call has a result.
+    """
     links = examination.loaded.chain.links
     void = {f.at for f in examination.findings if f.name == "boundary-without-summary"}
     results: dict[str, list[dict[str, Any]]] = {}
@@ -378,7 +384,7 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
 
 
 class _Counted:
-    """The usage and IDs of responses, which readers expect to be the same in a response's lines."""
+    """The usage and IDs of responses; readers expect them to be the same in a response's lines."""
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
         self._usages: dict[str, dict[str, Any]] = {}
@@ -521,7 +527,11 @@ def _says(path: Path, wanted: list[str]) -> bool:
 
 
 def _live(path: Path) -> list[str]:
-    """Return the UUIDs of the conversation without boundaries that close nothing."""
+    """Return the UUIDs of the entire conversation in order.
+
+    If the conversation does not begin with a boundary, its boundaries closed nothing and are
+    omitted.
+    """
     chain = load(path, reads_all=True).chain
     is_open = chain.boundary == ROOT
     return [node.uuid for node in chain.nodes() if not (node.is_boundary and is_open)]

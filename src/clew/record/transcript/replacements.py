@@ -1,7 +1,7 @@
-"""Tool results that requests show in a shorter form, as `content-replacement` lines name them.
+"""Tool results that requests contain in shortened form, as `content-replacement` lines record.
 
-Other clients keep the full result in its entry, and name the text that the model saw in such a
-line. clew's entries already contain that text, and its lines tell other programs which of them
+Other clients keep the full result in its entry, and record the shortened text in such a line.
+clew's entries already contain the shortened text, and its lines tell other programs which results
 were shortened. The format is in docs/internals/transcript.md.
 """
 

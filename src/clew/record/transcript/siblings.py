@@ -132,10 +132,11 @@ class _Answers:
                 self._extent(self._pulled.pop(i)).pulled.remove(i)
 
     def _belongs(self, attachment: int, children: Sequence[int]) -> bool:
-        """Return whether an added attachment leads to other added entries.
+        """Return whether an added attachment belongs to the response.
 
-        An attachment without children belongs to the response if it was written before the
-        response ended. With children of another branch, it belongs to that branch.
+        With children, the attachment belongs to the response if one of them does, otherwise to
+        another branch. Without children, it belongs to the response if it was written before the
+        response ended.
         """
         if children:
             return any(i in self._pulled for i in children)

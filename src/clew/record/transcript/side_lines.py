@@ -32,7 +32,10 @@ class SideLines(ABC):
         )
 
     def dequeue(self, uuid: str) -> None:
-        """Record that a queued message no longer waits, although it may not be in the conversation."""
+        """Record that a queued message no longer waits.
+
+        The message need not be in the conversation.
+        """
         self._note("queue-operation", operation="dequeue", messageUuid=uuid)
 
     def file_history_snapshot(
@@ -104,7 +107,7 @@ class SideLines(ABC):
         self._note("agent-color", agentColor=color)
 
     def agent_setting(self, name: str) -> None:
-        """Set the type of agent that the session uses from here on."""
+        """Set the type of agent that the session uses from now on."""
         self._note("agent-setting", agentSetting=name)
 
     def pr_link(self, **link: Any) -> None:
@@ -112,7 +115,7 @@ class SideLines(ABC):
         self._note("pr-link", **link)
 
     def worktree_state(self, worktree: Message | None) -> None:
-        """Set the worktree that the session works in from here on; None if it has none."""
+        """Set the worktree that the session works in from now on; None if it has none."""
         self._note("worktree-state", worktreeSession=worktree)
 
     def mode(self, mode: str) -> None:
@@ -122,7 +125,7 @@ class SideLines(ABC):
         self._note("permission-mode", permissionMode=mode)
 
     def cost_state(self, **totals: Any) -> None:
-        """Record the session's totals so far, in wire spelling; the last line counts."""
+        """Record the session's totals so far, in wire spelling; only the last such line applies."""
         self._note("cost-state", **totals)
 
     def request_cost(self, **cost: Any) -> None:
@@ -137,7 +140,7 @@ class SideLines(ABC):
         self._note("request-repairs", repairs=list(repairs))
 
     def context_edits(self, edits: Sequence[Message]) -> None:
-        """Record what requests omit, shorten or pin; the last line of this kind counts."""
+        """Record what requests omit, shorten or pin; only the last line of this kind applies."""
         self._note("context-edits", edits=list(edits))
 
     def prompt_hashes(self, **hashes: str) -> None:

@@ -2,7 +2,7 @@
 
 `freeze` reads the process's environment at the start. Nothing reads `os.environ` after that, so a
 session behaves the same from its first turn to its last. If a variable has several names, clew's
-own takes precedence. A value that should be a number but is not is reported, and the default
+own name takes precedence. An invalid value of a numeric variable is reported, and the default
 applies.
 
 Decision: docs/decisions/110-keys-and-secrets.md

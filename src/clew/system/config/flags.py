@@ -1,8 +1,8 @@
 """Feature flags: one table of risky subsystems, each with a default and a switch.
 
-A flag is set by `features` in settings or by `CLEW_FEATURES`; no server is asked. For a subsystem
-that is on by default, an "off" from either is final. A subsystem that already has a setting of its
-own keeps it, and the table names it.
+A flag is set by `features` in settings or by `CLEW_FEATURES`, and never by a server. For a
+subsystem that is on by default, an "off" from either is final. A subsystem that already has a
+setting of its own keeps it, and the table names it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,10 @@ ReadOwn: TypeAlias = Callable[[Mapping[str, Any]], bool | None]
 
 
 class FeatureFlag(Struct, frozen=True, kw_only=True):
-    """A subsystem that can be turned off. `setting` is its own setting, if any, which `own` reads."""
+    """A subsystem that can be turned off.
+
+    `setting` is the subsystem's own setting, if it has one, and `own` reads this setting.
+    """
 
     name: str
     meaning: str
@@ -59,7 +62,7 @@ class FlagState(Struct, frozen=True, kw_only=True):
 
 
 def find_flag_state(name: str, settings: Mapping[str, Any], environment: Environment) -> FlagState:
-    """Return the state of one flag; the flag's own setting counts like `features`."""
+    """Return the state of one flag; its own setting has the same effect as `features`."""
     row = BY_NAME[name]
     said: list[tuple[str, bool]] = []
     given = read_variable(environment).get(name)

@@ -37,7 +37,8 @@ def exclude_from_git(path: Path, environ: Mapping[str, str]) -> None:
 def find_git_folder(top: Path) -> Path | None:
     """Return the git folder that a working tree shares with its linked ones, or None if unclear.
 
-    A linked working tree names its folder in the repository, which must name the working tree in turn.
+    A linked working tree names its folder in the repository, and this folder must name the working
+    tree in turn.
     """
     git = top / ".git"
     if stat.S_ISLNK(os.lstat(git).st_mode):

@@ -70,8 +70,8 @@ def find_repository_programs(folder: str) -> tuple[str, ...]:
 def settings_of_repository(folder: str) -> tuple[str, ...]:
     """Return the names of the settings with which git would start programs in a folder.
 
-    The names are unchanged from the files. Those from a submodule begin with its path. What leads
-    git to another repository is listed too.
+    The names are spelled as in the files. Names from a submodule begin with its path. Files and
+    settings that lead git to another repository are listed too.
     """
     cached = _known.get(folder)
     if cached is not None and cached.holds():
@@ -296,10 +296,10 @@ class _Search:
         return False
 
     def _leads_out(self, git: Path, shared: Path, top: Path) -> None:
-        """Name what leads git to another repository, whose contents it would show.
+        """Record the files that lead git to another repository, whose contents git would show.
 
-        The git folder of a linked working tree or of a submodule is elsewhere too, but names its
-        working tree in turn.
+        The git folder of a linked working tree or of a submodule is also outside the working tree,
+        but names the working tree in turn.
         """
         for path in (git / "gitdir", shared / ALTERNATES, *(shared / name for name in STORED)):
             self._see(path)
@@ -420,8 +420,8 @@ _doubts: set[object] = set()
 def doubting() -> Iterator[None]:
     """Let clew's own git run no programs of any repository until the context ends.
 
-    For commands whose sandbox can't protect the settings of git. What such a command adds to them
-    must not run outside of the sandbox.
+    This is for commands whose sandbox can't protect git's settings. Programs that such a command
+    adds to the settings must not run outside of the sandbox.
     """
     doubt = object()
     _doubts.add(doubt)
@@ -463,7 +463,7 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
 
 
 def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return the settings by which clew's own changes with git would run untrusted programs.
+    """Return the settings that start untrusted programs when clew makes changes with git.
 
     Examples are filters and merge drivers.
     """
@@ -474,7 +474,7 @@ def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str
 
 
 def without_bare(environ: Mapping[str, str], folder: Path, *, is_trusted: bool) -> dict[str, str]:
-    """Return an environment for commands in which git ignores bare repositories inside folders."""
+    """Return an environment for commands that makes git ignore bare repositories inside folders."""
     if is_trusted and is_bare(folder):
         return dict(environ)
     return with_git_settings(environ, [("safe.bareRepository", "explicit")])

@@ -33,7 +33,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Positions(Struct, frozen=True, kw_only=True):
-    """All members by path. If a key occurs more than once, the last occurrence counts."""
+    """All members by path. If a key occurs more than once, its last occurrence applies."""
 
     members: dict[Path, Member]
     newlines: tuple[int, ...]
@@ -106,9 +106,7 @@ def scan(text: str) -> Positions:
 
 
 def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
-    """Return the path of the value that begins at `start`, and the position at which its key
-    starts.
-    """
+    """Return the path of the value that begins at `start`, and the position of its key."""
     if top is None:
         return (), start
     if top.is_array:

@@ -153,7 +153,8 @@ def select_active(
 ) -> tuple[list[Layer], list[Inert]]:
     """Return the layers without the values that must be ignored, and a list of those values.
 
-    `saved_rules` are the allow rules that the user saved in the local settings of an untrusted folder.
+    `saved_rules` are the allow rules that the user saved in the local settings of an untrusted
+    folder.
     """
     active_layers: list[Layer] = []
     inert: list[Inert] = []
@@ -172,7 +173,10 @@ def select_active(
 def stopped_in(
     layer: Layer, own: Json, *, trusted: bool, saved_rules: Collection[str] = ()
 ) -> list[tuple[Path, str]]:
-    """Return the values in a folder's file that must be ignored. `own` are the user's settings."""
+    """Return the values in a folder's file that must be ignored, with the reasons.
+
+    `own` contains the user's own settings.
+    """
     stopped: list[tuple[Path, str]] = []
     if not trusted:
         present = [path for path in EXECUTING if find_value(layer.data, path)[0]]
@@ -194,9 +198,9 @@ def stopped_in(
 
 
 def is_looser(value: Any, own: Any, levels: tuple[tuple[Any, ...], ...]) -> bool:
-    """Return whether a folder's value is not stricter than the user's, which differs from it.
+    """Return whether a folder's value differs from the user's and is not stricter.
 
-    A value of the wrong type counts as strict: it was reported, and the merge leaves it out.
+    Return False for a value of the wrong type: it was reported, and the merge leaves it out.
     """
     ranks = {name: rank for rank, names in enumerate(levels) for name in names}
     if value == own or not isinstance(value, str | bool) or value not in ranks:

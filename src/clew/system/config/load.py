@@ -55,8 +55,8 @@ def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
 class TrustRecord(Struct, frozen=True, kw_only=True):
     """The user's trust: trusted folders, and by folder the allow rules that the user saved there.
 
-    A rule is in this list because the user chose it in a permission prompt. Any other rule in the same
-    settings file may have come with the folder.
+    A rule is in this list because the user chose it in a permission prompt. Any other rule in the
+    same settings file may have come with the folder.
     """
 
     folders: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class TrustRecord(Struct, frozen=True, kw_only=True):
 
 
 def read_trust_record(places: Places) -> TrustRecord:
-    """Read the file of trust decisions. What cannot be read is not trusted."""
+    """Read the file of trust decisions. Entries that cannot be read grant no trust."""
     data = read_own(places.trust)
     rules = data.get("rules")
     by_folder = rules.items() if isinstance(rules, dict) else ()
@@ -128,7 +128,7 @@ def remember_rules(
 
 
 def select_trusted(places: Places, layers: Sequence[Layer]) -> tuple[list[Layer], list[Inert]]:
-    """Return the layers without the values that must be ignored in this folder, and those values."""
+    """Return the layers without the values that must be ignored here, and those values."""
     saved = read_saved_rules(places)
     return select_active(layers, trusted=trusts(places), saved_rules=saved)
 
@@ -164,7 +164,8 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
 class CommandLineSettings(Struct, frozen=True, kw_only=True):
     """Settings from the command line: a decoded object, and the file it was read from, if any.
 
-    `managed` is what the program that started clew passed, before it was reduced to restrictions.
+    `managed` contains the settings that the program that started clew passed, before they were
+    reduced to restrictions.
     """
 
     data: dict[str, Any]
@@ -232,7 +233,8 @@ def load_settings(
 def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
     """Return a layer with the settings that the parent program passed.
 
-    If the administrator's own managed settings exist, the layer is empty unless they allow it.
+    If the administrator's own managed settings exist, the layer is empty unless they allow such
+    settings.
     """
     own = [layer for layer in layers if layer.scope == "managed"]
     says = (layer.data[PARENT] for layer in own if PARENT in layer.data)

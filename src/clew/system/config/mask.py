@@ -37,9 +37,7 @@ def mask_member(name: str, text: str) -> str:
 
 
 def mask_lines(lines: list[str]) -> list[str]:
-    """Mask every secret in text that is split into lines, including a secret that spans several
-    lines.
-    """
+    """Mask every secret in lines of text, including secrets that span several lines."""
     from clew.system.config.secret_search import find_line_spans
 
     return [_hidden(line, spans) for line, spans in zip(lines, find_line_spans(lines), strict=True)]
@@ -77,8 +75,9 @@ def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def mask_cut(text: str, secrets: Iterable[str]) -> str:
-    """Mask secrets in an excerpt from a server: the listed secrets, even if cut off, and known
-    formats.
+    """Mask secrets in an excerpt from a server.
+
+    These are the listed secrets, even if they were cut off, and secrets with known formats.
     """
     return mask(without_cut(text, secrets))
 

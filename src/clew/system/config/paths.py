@@ -22,7 +22,10 @@ MANAGED = {
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """The files of one session. `root` is the folder that contains the project's `.claude`."""
+    """The locations of one session's files.
+
+    `root` is the folder that contains the project's `.claude`.
+    """
 
     cwd: Path
     root: Path

@@ -203,7 +203,7 @@ def _groups(match: re.Match[str]) -> Iterator[Span]:
 
 
 def _grouped(pattern: str) -> Finder:
-    """Return a rule that yields the groups of a match, unless they contain a placeholder."""
+    """Return a rule that yields the groups of a match, without those that are placeholders."""
 
     def find(text: str, at: int) -> Iterator[Span]:
         match = compiled(pattern).match(text, at)
@@ -423,7 +423,7 @@ def _assigned(text: str, at: int) -> Iterator[Span]:
 
 
 def _operator(match: re.Match[str]) -> str:
-    """Return the sign between name and value. A space precedes it if there is one before `=`."""
+    """Return the operator between name and value, including a space before `=` if there is one."""
     return f" {match['op']}" if match["op"] == "=" and match[0][:1] in " \t" else match["op"]
 
 
@@ -501,7 +501,7 @@ _REST_OF_LINE = re.compile(r"[ \t]{0,8}(?:[#;]|//|\r?\n|\\[nr]|\Z|[\"'`<])")
 
 
 def _ends_there(text: str, end: int, op: str, value: str) -> bool:
-    """Return whether a value may end here.
+    """Return whether a value may end at a position.
 
     A word that is followed by more words is part of a sentence or a call.
     """

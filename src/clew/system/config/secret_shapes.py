@@ -315,7 +315,7 @@ def kind_of(name: str) -> Kind:
 def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) -> bool:
     """Return whether the value that follows a name is a secret.
 
-    `is_sure`: only a literal value can stand here, as after an option.
+    With `is_sure`, only a literal value can follow the name, as after an option.
     """
     kind = kind_of(name)
     if not kind or _PLACEHOLDER.match(value) or value.lower() in _TYPES:

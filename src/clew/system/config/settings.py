@@ -48,9 +48,9 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     """One known key: its dotted name, its type, and a one-line description.
 
     `executes`: the value can start programs, extend what runs without asking, or choose who reviews
-    calls, so the files in a project may not set it before the folder is trusted.
-    `strictness`: the values from strict to loose; of an untrusted folder, only one that is stricter
-    than the user's counts.
+    calls, so the files in a project may not set it before the folder is trusted. `strictness`: the
+    values from strict to loose; the value of an untrusted folder applies only if it is stricter
+    than the user's.
     """
 
     name: str
@@ -444,8 +444,9 @@ def find_nearest_key(name: str) -> str | None:
 
 
 def find_nearest_part(name: str) -> str | None:
-    """Return a known key whose last part, at any depth, begins like the last part of `name`, or
-    None.
+    """Return a known key whose last part begins like the last part of `name`, or None.
+
+    The key may have any number of parts.
     """
     word = name.rpartition(".")[2]
     parts = {

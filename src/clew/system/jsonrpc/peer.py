@@ -50,7 +50,7 @@ Outcome: TypeAlias = PeerAnswer | PeerFailure
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """One of our requests has an outcome."""
+    """The end of one of our requests, with its outcome."""
 
     id: Id
     outcome: Outcome
@@ -89,7 +89,7 @@ class OwedMessage(Struct, frozen=True, kw_only=True):
 
 
 class Odd(Struct, frozen=True, kw_only=True):
-    """A message that is ignored, with the reason."""
+    """A received message that is ignored, with the reason."""
 
     why: str
 

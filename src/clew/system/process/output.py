@@ -193,7 +193,7 @@ class ProcessOutput:
     def _write(self, data: bytes | memoryview) -> memoryview:
         """Write to the file, and return the data that does not fit.
 
-        If there is any, close the file.
+        If some data does not fit, close the file.
         """
         rest = memoryview(data)
         try:

@@ -1,7 +1,7 @@
 """Find the programs that clew itself runs: shells, git, ripgrep, bubblewrap, clipboards.
 
-A project must not supply them. PATH often has folders of a project, such as `node_modules/.bin` or a
-relative `bin`, and a program in them would run at the start of a session, without a question and
+A project must not supply them. PATH often has folders of a project, such as `node_modules/.bin` or
+a relative `bin`, and a program in them would run at the start of a session, without a question and
 whether or not the folder is trusted. Programs that the user configures are looked up as usual.
 """
 

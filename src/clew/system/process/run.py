@@ -56,7 +56,7 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
 
     `left` is the number of processes that the command left running, which end with clew.
     `called_off` means that the command was kept and the user ended it from another process.
-    `is_unseen` means that its watcher was killed, so how the command exited is unknown.
+    `is_unseen` means that the command's watcher was killed, so its exit status is unknown.
     """
 
     exit: ProcessExit

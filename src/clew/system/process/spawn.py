@@ -116,9 +116,9 @@ class Launcher:
 
         `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
         those that are not mapped become the null device. `walls` restrict the child (see
-        `system.process.walls`), and `leaves` says what of its tree continues after clew. Raises
-        OSError as exec would, if a restriction cannot be applied, or if `cwd` contains a link
-        although it `has_no_links`.
+        `system.process.walls`), and `leaves` specifies which processes of its tree continue after
+        clew. Raises OSError as exec would, if a restriction cannot be applied, or if `cwd` contains
+        a link although it `has_no_links`.
         """
         import shutil
 
@@ -222,7 +222,7 @@ class Launcher:
             task.cancel()
 
     def _wake(self) -> None:
-        """Continue the keeper, which in turn continues the watchers.
+        """Continue the keeper with SIGCONT, and through it the watchers.
 
         A command may have stopped them.
         """
@@ -243,7 +243,7 @@ class Launcher:
     async def aclose(self, *, grace_s: float = 0.05) -> None:
         """End all children, and wait for a limited time until they are gone.
 
-        Background hooks continue, and the daemons of hooks and servers.
+        Background hooks, and the daemons of hooks and servers, continue to run.
         """
         living = list(self._living)
         self._wake()

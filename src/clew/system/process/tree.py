@@ -222,7 +222,7 @@ class Child:
             self._over(is_sound=False)
 
     def _over(self, *, is_sound: bool) -> None:
-        """Record that nothing of the tree is left.
+        """Record that all processes of the tree have ended.
 
         `is_sound` means that the watcher itself reported this, so it can start another child.
         """

@@ -41,7 +41,7 @@ _libraries: "list[ctypes.CDLL]" = []
 def can_build_wall() -> bool:
     """Return whether the read-only sandbox is probably available.
 
-    The check is cheap. Only running a command in the sandbox shows for certain that it works.
+    The check is cheap. Only a command that runs in the sandbox shows for certain whether it works.
     """
     if sys.platform == "darwin":
         return os.access("/usr/bin/sandbox-exec", os.X_OK)

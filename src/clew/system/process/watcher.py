@@ -4,19 +4,20 @@ Runs in a separate bare interpreter (`python -I -S`) and imports almost nothing,
 the keeper determines the cost of each fork. The keeper forks a watcher for each socket it receives.
 A watcher starts one child at a time in its own session and adopts the child's orphans. It ends all
 of them on request, or when the socket to clew closes, which also happens if clew is killed with
-SIGKILL. When nothing of a tree is left, the watcher waits for the next request. A tree that the
-user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM. Of a
-hook's tree, what has left the child's session (a daemon) continues after clew ends. Must never
-import the rest of clew.
+SIGKILL. When all processes of a tree have ended, the watcher waits for the next request. A tree
+that the user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM.
+Processes of a hook that have left the child's session (daemons) continue after clew ends. Must
+never import the rest of clew.
 
 Wire format on each watcher's socket: clew sends messages, each consisting of its length in four
 bytes and a marshalled value. A message is a request `(argv, cwd, environment, targets, walls,
-leaves)`, with the child's descriptors attached to its first byte; a number, which is the grace period in ms
-after which the tree ends; or `{"most": bytes}` for a tree to keep. The last kind has descriptors
-attached: the record that receives the child's end as a line of JSON, the file that receives its
-output once clew is gone, and the pipes that it prints to. The watcher answers with lines:
-`forked <pid>`, then `started` or `failed <errno>`; `kept`; `off`, if a kept tree was ended by another process
-before its child ended; `ended <wait status> <descendants left>`; `gone`, or `left` if daemons continue.
+leaves)`, with the child's descriptors attached to its first byte; a number, which is the grace
+period in ms after which the tree ends; or `{"most": bytes}` for a tree to keep. The last kind has
+descriptors attached: the record that receives the child's end as a line of JSON, the file that
+receives its output once clew is gone, and the pipes that it prints to. The watcher answers with
+lines: `forked <pid>`, then `started` or `failed <errno>`; `kept`; `off`, if a kept tree was ended
+by another process before its child ended; `ended <wait status> <descendants left>`; `gone`, or
+`left` if daemons continue.
 
 Decision: docs/decisions/070-child-processes.md
 Decision: docs/decisions/245-kept-commands.md
@@ -246,11 +247,11 @@ def enter(folder: bytes, *, has_no_links: bool) -> None:
 
 
 def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int:
-    """Fork the child, name it to clew, and only then let it run the program.
+    """Fork the child, report its ID to clew, and only then let it run the program.
 
-    Otherwise a program that kills this watcher at once would run on, unknown to clew. The child
-    restricts itself, so the restrictions do not apply to its watcher. Raises OSError if one cannot
-    be applied, or if the program cannot be started.
+    Otherwise a program that kills this watcher at once would continue to run, unknown to clew. The
+    child restricts itself, so the restrictions do not apply to its watcher. Raises OSError if a
+    restriction cannot be applied, or if the program cannot be started.
     """
     argv, folder, environment, targets, walls, _, has_no_links = request
     enter(folder, has_no_links=has_no_links)
@@ -315,9 +316,9 @@ class KeptChild:
         self.is_called_off = True
 
     def told(self, status: int, *, takes_rest: bool) -> None:
-        """Write how the child ended to the record.
+        """Write to the record how the child ended.
 
-        With `takes_rest`, first write the rest of its output to the file.
+        With `takes_rest`, first write the rest of the child's output to the file.
         """
         if takes_rest:
             self._take_rest()
@@ -363,10 +364,10 @@ class KeptChild:
 
 
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool, leaves: int) -> bool:
-    """Serve a tree until nothing of it is left. End the tree when clew is gone, unless it is kept.
+    """Serve a process tree until all of its processes have ended.
 
-    `leaves` says what continues nevertheless. Return whether clew is still there and has not kept
-    the tree.
+    If clew exits first, end the tree, unless clew asked to keep it. `leaves` specifies which
+    processes may continue anyway. Return whether clew is still running and did not keep the tree.
     """
     poller = select.poll()
     poller.register(clew.fileno(), select.POLLIN)
@@ -452,9 +453,9 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool, leaves:
 
 
 def leave(wake: int, child: int, limit_ms: int) -> None:
-    """Stay the parent of a hook's tree after clew is gone, until nothing of it is left.
+    """Remain the parent of a hook's tree after clew is gone, until all of its processes have ended.
 
-    What is still in the child's session is killed after the time limit.
+    Processes that are still in the child's session after the time limit are killed.
     """
     poller = select.poll()
     poller.register(wake, select.POLLIN)
@@ -501,7 +502,7 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 
 
 def tree_lives(child: int, *, adopts: bool) -> bool:
-    """Return whether anything of the tree is left.
+    """Return whether any process of the tree is still there.
 
     Checks our own children if we adopt orphans, otherwise the child's process group.
     """

@@ -174,7 +174,7 @@ class Box:
         *,
         policy: SandboxPolicy | None = None,
     ) -> AsyncIterator[Walled]:
-        """Wrap a command in a sandbox, with `policy` or by default the policy of this box.
+        """Wrap a command in a sandbox with `policy`, or with the policy of this box by default.
 
         Raises `SandboxError` if no backend works.
         """
@@ -282,7 +282,7 @@ def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
 
 
 def unfit(kind: Kind, policy: SandboxPolicy) -> str:
-    """Return why a backend cannot work here, or an empty string if it might.
+    """Return why a backend cannot work here, or an empty string if it might work.
 
     The backend is not run to find out.
     """

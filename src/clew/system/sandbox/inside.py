@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def make_command(channel: int) -> list[str]:
-    """Return the words to put before a command so that this module runs first."""
+    """Return the arguments to put before a command so that this module runs first."""
     source = __file__.rsplit(os.sep, 4)[0]
     program = f"import sys; sys.path.append({source!r}); from clew.system.sandbox.inside import main; main()"
     return [sys.executable, "-I", "-S", "-c", program, str(channel)]

@@ -194,7 +194,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
 
 def is_written(places: Mapping[str, bool], path: str) -> bool:
-    """Return whether a path may be written, according to the deepest place that contains it."""
+    """Return whether a path may be written; the deepest place that contains the path decides."""
     place = path
     while place not in places:
         if place in ("", "/"):

@@ -210,8 +210,9 @@ def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
 
 
 def of_git(folder: str, listing: Listing) -> Iterator[str]:
-    """Yield what git runs or reads automatically in a git folder and in its submodules' git
-    folders.
+    """Yield the paths in a git folder that git runs or reads automatically.
+
+    The git folders of its submodules are included.
     """
     yield from (f"{folder}/{name}" for name in OF_GIT)
     for name, kind in listing.entries(f"{folder}/modules"):
@@ -267,7 +268,7 @@ class Watched:
                 continue
             link = self._link_to(place)
             if link and link not in self._links:
-                # What it leads to may be anywhere, and belong to the user.
+                # The link's target may be anywhere, and may belong to the user.
                 moved += [link] if move(link, aside) else []
             before, now = self._before.get(place, {}), files(place)
             new_paths = [path for path in now if path not in before]

@@ -2,7 +2,7 @@
 
 Reads the head of a request, decides by the name of the host, and then passes bytes on without
 reading them. A name that resolves to this machine or its local network is refused unless exactly
-that name is allowed, because the owner of a domain decides where it resolves.
+that name is allowed, because the owner of a domain decides what it resolves to.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Find in a command's output what the sandbox blocked, and which setting allows it. Pure.
 
-The kernel does not report this, but programs do, in the words of their system. This module finds
+The kernel does not report this, but programs do, in the wording of their system. This module finds
 lines in which programs report a failure with a path or host that the policy blocks.
 """
 

@@ -46,7 +46,7 @@ class Identity:
 class Foreign:
     """A body with an unsupported encoding.
 
-    The response fails only when the body is read, because the head alone may be useful.
+    Only reading the body raises an error, because the head alone may be useful.
     """
 
     has_more = False

@@ -3,8 +3,8 @@ r"""Find the end of a response body in bytes that are split anywhere. Pure.
 Owns the three framings of HTTP/1.1 (RFC 9112, 6 and 7): chunks, a length, the end of the
 connection. The head, which is parsed elsewhere, decides which of them applies. A stream of events
 arrives in tens of thousands of chunks per response, so a complete chunk costs only one search and
-two slices. Malformed input is reported as a value: `fault` describes it once all data before it was
-returned.
+two slices. Malformed input is reported as a value: `fault` describes it once all data before it has
+been returned.
 
 Decision: docs/decisions/030-http-transport.md
 """

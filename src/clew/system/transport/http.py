@@ -321,7 +321,7 @@ class HttpExchange:
     async def _piece(self, channel: ByteChannel) -> bytes:
         """Return some of the received body data, at most the size limit and possibly nothing.
 
-        A fault is raised only after all data before it was returned.
+        A fault is raised only after all data before it has been returned.
         """
         body = self._body
         if body.fault:

@@ -1,7 +1,7 @@
 """The client side of a WebSocket (RFC 6455): text messages, without extensions.
 
-`WebSocketFrames` is a machine without I/O. `WebSocket` runs it over a byte channel, and is used only
-for programs on this machine, so it needs no proxy and no TLS.
+`WebSocketFrames` is a machine without I/O. `WebSocket` runs it over a byte channel, and is used
+only for programs on this machine, so it needs no proxy and no TLS.
 """
 
 import asyncio

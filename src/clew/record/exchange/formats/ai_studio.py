@@ -19,7 +19,7 @@ from clew.record.exchange.formats.reasons import (
     RESPONSE_IMAGE,
 )
 
-# What a chunk may contain besides text, by reference.
+# What a chunk may refer to besides its text.
 _LINKED = ("driveDocument", "driveImage", "driveVideo", "driveAudio", "youtubeVideo")
 
 

@@ -56,7 +56,7 @@ def _message(build: Builder, message: Json) -> None:
 
 
 def _usual(part: Json) -> Json:
-    """Return a part; the content of a result becomes text."""
+    """Return a part in the API's form: a tool result's output becomes its `content`, as text."""
     if part.get("type") != "tool_result" or "content" in part:
         return part
     run = object_of(part.get("run"))

@@ -1,7 +1,7 @@
-"""Convert Antigravity transcripts: lines with a step each (`transcript.jsonl`). Pure.
+"""Convert Antigravity transcripts (`transcript.jsonl`), in which each line is a step. Pure.
 
-A step of the planner has text, thinking and calls. The steps of tools have no IDs: they belong to
-the planner's oldest open call, and are a call of their own if there is none.
+A step of the planner has text, thinking and calls. The steps of tools have no IDs: each belongs to
+the planner's oldest open call or, if no call is open, becomes a call of its own.
 """
 
 import re
@@ -69,7 +69,7 @@ def _step(build: Builder, line: Json, open_calls: list[str]) -> None:
 
 
 def _arguments(item: Json) -> Json:
-    """Return the arguments, whose values are encoded as JSON text."""
+    """Return a call's arguments, decoding the values that are encoded as JSON text."""
     values = object_of(item.get("args")) or object_of(item.get("arguments"))
     return {key: read_arguments(value) for key, value in values.items()}
 

@@ -1,6 +1,7 @@
 """Convert conversations that ChatGPT exports: trees of messages, by ID in `mapping`. Pure.
 
-The export (`conversations.json`) is a list of conversations; a saved one is an object.
+The export (`conversations.json`) is a list of conversations; a conversation saved on its own is an
+object.
 """
 
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ class _Tree:
                 self._build.lose("message that belongs to no branch")
 
     def _last_first(self, names: list[str]) -> list[str]:
-        """Return the names in reverse order, but the one in the live branch first."""
+        """Return the names in reverse order, except that the one in the live branch comes first."""
         live = [name for name in names if name in self._live]
         return live + [name for name in names[::-1] if name not in self._live]
 
@@ -156,7 +157,7 @@ class _Tree:
 
 
 def _read_texts(build: Builder, content: Json) -> Iterator[str]:
-    """Return the texts of a message: parts, or the text of code and results."""
+    """Yield the strings in a message: its text parts, and the text of code and results."""
     for part in list_of(content.get("parts")):
         text = part if type(part) is str else object_of(part).get("text")
         if type(text) is str:

@@ -1,6 +1,7 @@
 """Convert conversations that claude.ai exports: trees of `chat_messages`. Pure.
 
-The export (`conversations.json`) is a list of conversations; a saved one is an object.
+The export (`conversations.json`) is a list of conversations; a conversation saved on its own is an
+object.
 """
 
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ def _message(build: Builder, message: Json, model: str) -> None:
 
 
 def _with_content(part: Json) -> Json:
-    """Return a result whose text is in `content`, where some are only in `message`."""
+    """Return a tool result with its text in `content`, where some have it only in `message`."""
     return part if part.get("content") else part | {"content": text_of(part.get("message"))}
 
 

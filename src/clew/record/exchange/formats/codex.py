@@ -100,7 +100,7 @@ def _find_repeated(lines: Iterable[Json]) -> frozenset[str]:
 
 
 class _Rollout:
-    """The conversion of one rollout. `repeated` are the kinds of events to skip."""
+    """The conversion of one rollout. `repeated` contains the kinds of events to skip."""
 
     def __init__(self, build: Builder, repeated: frozenset[str]) -> None:
         self._build = build

@@ -29,7 +29,7 @@ EMPTY = "no content"
 
 
 class Helper(Struct, kw_only=True):
-    """A subagent of the session: its messages, and the metadata for its sidecar."""
+    """A subagent of the session: its messages, and the metadata for its sidecar file."""
 
     agent_id: str
     messages: list[Json]
@@ -37,7 +37,7 @@ class Helper(Struct, kw_only=True):
 
 
 class ItemTally(Struct, kw_only=True):
-    """The tally of the source's items. An item with several reasons counts only for the first."""
+    """The tally of the source's items. An item with several reasons is counted under the first."""
 
     kept: int = 0
     changed: dict[str, int] = {}
@@ -157,7 +157,7 @@ class Builder:
         return self.out.messages[-1]["uuid"] if self.out.messages else None
 
     def follow(self, uuid: str | None) -> None:
-        """Set the parent of the next message (None: the beginning), which begins a branch."""
+        """Set the parent of the next message, which begins a branch; None means the beginning."""
         self._end_thoughts()
         self._follows, self._is_elsewhere = uuid, uuid != self.last
 
@@ -282,9 +282,9 @@ class Builder:
             self._respond(content, records, at, model, usage, fields)
 
     def _with_own_id(self, block: Json) -> Json | None:
-        """Return a call with an ID that no other call has; None if it repeats the last one.
+        """Return a call with a unique ID, or None if it repeats the previous call with its ID.
 
-        Some programs use an ID again for another call.
+        Some programs reuse an ID for a different call.
         """
         identifier = block["id"]
         made = self._made.setdefault(identifier, [])
@@ -338,7 +338,7 @@ class Builder:
         )  # fmt: skip
 
     def charge(self, usage: Json) -> bool:
-        """Set the usage of the newest response; return False if all responses have one."""
+        """Set the usage of the newest response; return False if that response already has one."""
         charged = ""
         for index, entry in reversed(list(enumerate(self.out.messages))):
             if entry["type"] != "assistant":
@@ -380,7 +380,10 @@ class Builder:
         return self._open.get(self._find_id(call), ANSWERED) != ANSWERED
 
     def _find_id(self, call: str) -> str:
-        """Return the ID of the oldest open call with this ID in the source, or else of the last."""
+        """Return the ID of the call that has this ID in the source.
+
+        If several calls have it, the oldest open one is used or, if none is open, the last one.
+        """
         identifier = tool_id(call)
         own = [text_of(made.get("id")) for made in self._made.get(identifier, [])]
         still_open = (name for name in own if self._open.get(name) != ANSWERED)

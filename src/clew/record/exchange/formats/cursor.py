@@ -1,8 +1,8 @@
 """Convert Cursor sessions: agent transcripts, and the databases of editor and CLI. Pure.
 
-Transcripts have no times, IDs or results. The editor's database has a conversation per `composerData`
-row and a message per `bubbleId` row; older ones have all chats in one row. The CLI's database has
-blobs, listed by a root blob.
+Transcripts have no times, IDs or results. The editor's database has a conversation per
+`composerData` row and a message per `bubbleId` row; older ones have all chats in one row. The CLI's
+database has blobs, listed by a root blob.
 """
 
 import re
@@ -120,7 +120,7 @@ def _convert_editor(source: Source, begin: Begin) -> Iterator[Converted]:
                         yield build.finished()
     if not has_messages:
         raise SessionError(
-            f"{source.name}: the database of Cursor or VS Code contains no conversation"
+            f"{source.name}: the Cursor or VS Code database contains no conversation"
         )
 
 
@@ -231,7 +231,7 @@ def _convert_blobs(source: Source, begin: Begin) -> Iterator[Converted]:
         message = _read_value(data if type(data) is bytes else text_of(data))
         _blob(build, message, text_of(about.get("lastUsedModel")))
     if not build.out.messages:
-        raise SessionError(f"{source.name}: the database of Cursor contains no conversation")
+        raise SessionError(f"{source.name}: the Cursor database contains no conversation")
     yield build.finished()
 
 

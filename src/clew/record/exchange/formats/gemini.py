@@ -1,8 +1,8 @@
 """Convert Gemini CLI sessions: one JSON object, lines of records, or a saved chat. Pure.
 
-A record of a message replaces the earlier one with the same ID; `$set` changes the head; `$rewindTo`
-ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object or alone. The
-list of prompts (`logs.json`) has no responses.
+A record of a message replaces the earlier one with the same ID; `$set` changes the head;
+`$rewindTo` ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object
+or alone. The list of prompts (`logs.json`) has no responses.
 """
 
 from collections.abc import Iterable, Iterator

@@ -91,7 +91,7 @@ def _read_state(source: Source, name: str) -> str:
 
 
 def _find_project(source: Source, digest: str) -> str:
-    """Return the project's folder; the parent folder's name is its digest."""
+    """Return the project folder whose path has this digest, or an empty string."""
     try:
         listed = object_of(decode(source.beside("../../../kimi.json") or b"")).get("work_dirs")
     except ValueError:
@@ -128,7 +128,7 @@ def _take(build: Builder, message: Json, at: str, *, is_meta: bool = False) -> N
 
 
 def _usual(part: Json) -> Json:
-    """Return a part with the API's name for thinking."""
+    """Return a part, with thinking in the API's form."""
     if part.get("type") != "think":
         return part
     return {"type": "thinking", "thinking": text_of(part.get("think"))}

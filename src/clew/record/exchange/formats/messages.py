@@ -86,7 +86,7 @@ def take_result(build: Builder, part: Json, at: str) -> None:
 
 
 def plain(blocks: list[Json]) -> Any:
-    """Return a single text unchanged, and other content as blocks."""
+    """Return the text of a single text block, or other content unchanged."""
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return blocks[0]["text"]
     return blocks

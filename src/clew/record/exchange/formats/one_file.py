@@ -101,7 +101,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 def extend(
     entries: Iterable[Json], messages: Iterable[Json], new_uuid: Callable[[], str], *, at: str
 ) -> Converted:
-    """Convert API messages that follow `entries`, and may answer their open calls."""
+    """Convert API messages that follow `entries`; they may contain results of open calls there."""
     build = Builder("messages", "", new_uuid)
     for entry in entries:
         build.take(entry)

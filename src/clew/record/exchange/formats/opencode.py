@@ -231,7 +231,7 @@ class _MessageReader:
         def flush() -> None:
             nonlocal usage
             if blocks:
-                # A message's tokens count once, for its first response.
+                # A message's tokens are counted once, for its first response.
                 build.answer(
                     blocks[:], at, model=model, usage=usage, cost_usd=cost if usage else None
                 )

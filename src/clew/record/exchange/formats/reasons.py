@@ -1,4 +1,4 @@
-"""Reasons why an item of a source is changed or left out, which several formats give. Pure."""
+"""Reasons for changing or leaving out an item of a source, shared by several formats. Pure."""
 
 INSTRUCTIONS = "instructions of the other program"
 SETTINGS = "settings of the other program"

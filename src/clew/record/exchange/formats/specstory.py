@@ -1,7 +1,7 @@
 """Convert Markdown histories of SpecStory, which records the sessions of other agents. Pure.
 
 Each message begins with a line in bold italics. Thinking and tool calls are elements in the text of
-a response; a call's input and result are one text, as displayed on a page.
+a response; a call's input and result are one string, as displayed on a page.
 """
 
 import re

@@ -79,7 +79,7 @@ class _EventReader:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Convert what is complete only at the end."""
+        """Convert what can be converted only after the last line."""
 
 
 class _CodexReader(_EventReader):
@@ -153,7 +153,7 @@ class _CodexReader(_EventReader):
 
 
 class _GeminiReader(_EventReader):
-    """Messages of the model come in pieces (`delta`)."""
+    """Converts the events of Gemini CLI. The model's messages arrive in pieces (`delta`)."""
 
     def __init__(self, build: Builder) -> None:
         super().__init__(build)
@@ -196,7 +196,7 @@ class _GeminiReader(_EventReader):
                 build.lose(f"event of type {text_of(kind) or 'none'}")
 
     def end(self) -> None:
-        """Add the response whose pieces have arrived; each piece is an item."""
+        """Add the response that consists of the pieces received so far; each piece is an item."""
         if self._pieces:
             for _ in range(self._pieces):
                 self.build.item()
@@ -239,7 +239,7 @@ class _DroidReader(_EventReader):
 
 
 class _HookReader(_EventReader):
-    """A result belongs to the oldest open call with the same name and input."""
+    """Converts hook logs. A result belongs to the oldest open call with the same name and input."""
 
     def __init__(self, build: Builder) -> None:
         super().__init__(build)

@@ -1,4 +1,4 @@
-"""Convert benchmark trajectories: ATIF, SWE-agent and mini-swe-agent. Pure."""
+"""Convert trajectories of benchmarks: ATIF, SWE-agent and mini-swe-agent. Pure."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -34,7 +34,7 @@ def opencode_id(session: ExportedSession) -> str:
 def _id(session: ExportedSession, kind: str, at_ms: int, *names: int | str) -> str:
     """Return an ID in opencode's form: 12 sortable hex digits, then 14 letters.
 
-    IDs with the same time sort by the last of the names, which is a number.
+    If the last of `names` is a number, IDs with the same time are sorted by this number.
     """
     number = int(session.derive_id("opencode", kind, *names).replace("-", ""), 16)
     letters = ""

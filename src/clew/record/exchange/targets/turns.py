@@ -22,7 +22,7 @@ NO_RESULT = "The result of this call was not recorded."
 
 
 class ExportedSession(Struct, frozen=True, kw_only=True):
-    """A session to export: its ID, place, title and turns."""
+    """A session to export: its ID, title, working folder, git branch and turns."""
 
     session_id: str
     title: str
