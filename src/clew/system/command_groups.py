@@ -45,7 +45,7 @@ class GroupWord:
 class Group(argparse.ArgumentParser):
     """A parser for a group of subcommands.
 
-    Without a subcommand, it reports an error. Errors take one line, which refers to the help.
+    Without a subcommand, it reports an error. Error messages are one line and refer to the help.
     """
 
     _is_mixing = False
@@ -114,7 +114,7 @@ class Group(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def _may_mix(self, args: Sequence[str] | None) -> bool:
-        """Return whether options and arguments may come in any order and are not parsed yet."""
+        """Return whether options and arguments may be mixed and are not being parsed already."""
         rest = (argparse.PARSER, argparse.REMAINDER)
         is_whole = all(action.nargs not in rest for action in self._get_positional_actions())
         asks_for_help = not {"-h", "--help"}.isdisjoint(args or ())

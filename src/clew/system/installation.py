@@ -40,12 +40,12 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 
 def describe_extra(extra: str) -> str:
-    """Return the command that adds the packages of an extra to the clew that runs now."""
+    """Return the command that adds the packages of an extra to the running clew."""
     return find_installation().describe_extra(extra)
 
 
 def find_installation() -> Installation:
-    """Return how the clew that runs now was installed."""
+    """Return how the running clew was installed."""
     package = Path(clew.__file__).parent
     if package.parent.parent.name == "pyz":
         return Installation(by="a single file", advice="replace clew.pyz with a newer one")
@@ -72,7 +72,7 @@ class InstallSource(Struct, frozen=True):
 
 
 def find_source(installed: Distribution) -> InstallSource | None:
-    """Return the folder, archive or repository that clew was installed from; `None`: an index."""
+    """Return the folder, archive or repository that clew was installed from; None for an index."""
     text = installed.read_text("direct_url.json")
     if text is None:
         return None
@@ -124,7 +124,10 @@ def find_tool(prefix: Path, installed: Distribution, origin: str) -> Installatio
 
 
 def is_managed_by_system() -> bool:
-    """Return whether the environment belongs to the operating system, so that pip refuses it."""
+    """Return whether the environment belongs to the operating system.
+
+    pip refuses to change such an environment.
+    """
     import sysconfig
 
     return sys.prefix == sys.base_prefix and is_there(

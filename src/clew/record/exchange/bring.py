@@ -90,7 +90,8 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 class RefusedSession(Struct, frozen=True, kw_only=True):
     """A session of a file that was not imported, and the reason.
 
-    `known` is its earlier import, if it has one; `is_empty` means that it has no messages.
+    `known` is the session's earlier import, if there is one; `is_empty` means that the session has
+    no messages.
     """
 
     source_id: str

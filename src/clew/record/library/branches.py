@@ -78,8 +78,8 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
     Fields:
         uuid: The prompt's ID.
-        text: Its text.
-        timestamp: When it was sent, in ISO form.
+        text: The prompt's text.
+        timestamp: The time at which the prompt was sent, in ISO form.
         depth: The number of forks above it.
         is_leaf: Whether no prompt follows it on its branch.
     """

@@ -361,7 +361,7 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 class Relocated(Struct, frozen=True, kw_only=True):
-    """The result of a move; `kept` lists the sessions that stay, and why."""
+    """The result of a move; `kept` lists the sessions that were not moved, and why."""
 
     moved: list[Move]
     kept: list[tuple[Move, str]]
@@ -411,7 +411,7 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
 def move_sessions(home: Path, moves: list[Move]) -> Relocated:
     """Move sessions one by one.
 
-    A session that is open, or whose target exists, stays.
+    A session that is open, or whose target exists, is not moved.
     """
     moved: list[Move] = []
     refusals: list[tuple[Move, str]] = []

@@ -97,7 +97,7 @@ def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Return lower-case words that every matching line contains, those likely to be rare first.
+    """Return lower-case words that every matching line contains; probably rare words come first.
 
     JSON may escape non-ASCII letters, so words with such letters are omitted.
     """
@@ -275,7 +275,8 @@ def search(
 ) -> SearchHits:
     """Return up to `limit` matches, newest first.
 
-    Without `reads_files`, data that is not indexed yet is skipped: useful while the user is typing.
+    Without `reads_files`, data that is not indexed yet is skipped. This is useful while the user is
+    typing.
     """
     files = list(list_transcripts(home))
     by_path = {file.path: file for file in files}

@@ -168,7 +168,7 @@ def collapse_spaces(text: str) -> str:
 def folded(text: str) -> str:
     """Return lower-case text, as in the index.
 
-    Accents stay, because file bytes are searched too.
+    Accents are kept, because the bytes of files are searched too.
     """
     return text.lower()
 

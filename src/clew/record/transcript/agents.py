@@ -202,7 +202,7 @@ def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
 
 
 def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
-    """Move an agent's recovery files back to their proper place, if that is writable again."""
+    """Move an agent's recovery files to the session's folder, if it is writable again."""
     log.claim(agent_transcript)
     log.release(agent_transcript)
     metadata = read_metadata(agent_transcript, home)

@@ -50,7 +50,7 @@ LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 
 
 def refuse_links(transcript: Path, home: Path) -> None:
-    """Raise `SessionError` if files of a session that is outside the config home are links.
+    """Raise `SessionError` if a session outside the config home has files that are links.
 
     Such a session may be someone else's, and clew reads its files without asking.
     """
@@ -99,9 +99,9 @@ def share_with_new_session(
     home: Path,
     spoken: Container[str] | None = None,
 ) -> list[Path]:
-    """Call `share` for a session that has no transcript yet, and copy either all files or none.
+    """Call `share` for a session that has no transcript yet; all files are copied or none.
 
-    Without a transcript, the files would be found but would belong to no session.
+    Otherwise, the files of an interrupted copy would be found but would belong to no session.
     """
     if not is_folder(source.with_suffix("")):
         return share(source, target, lines, home=home, spoken=spoken)
@@ -126,7 +126,7 @@ def share(
 
     Only the agents whose IDs are in `spoken` are copied (None: all of them), and the results that
     those agents or the copied `lines` name. The source session is not changed, and files that the
-    target already has stay. Returns the transcripts of the copied agents.
+    target already has are kept. Returns the transcripts of the copied agents.
     """
     paths, names = [], _results_in(lines)
     for agent, metadata in _agents_of(source, home, spoken):
@@ -240,7 +240,7 @@ def give_results(
     """Give the target the stored tool results: all, or those in `names` that it lacks.
 
     With `is_own`, both are sessions of clew, which share a file where the disk allows it. Results
-    never change: to erase a text, a new file takes the place of the old one. Only the output of a
+    never change: to erase text, the old file is replaced by a new one. Only the output of a
     background task may still grow.
     """
     folder = source.with_suffix("") / target.tool_results.name
@@ -285,7 +285,7 @@ def rename_session(raw: bytes, line: Any, session_id: str) -> bytes:
 
 
 def write_file(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file from pieces; the content may be larger than the available memory."""
+    """Write a file from pieces; its content may be larger than the available memory."""
     files = Files()
     files.make_folder(path.parent)
     fd = files.open(path)

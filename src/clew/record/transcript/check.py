@@ -1,8 +1,8 @@
 """The numbered rules for a session's file, and the checks for them. Pure.
 
 A finding names the rule, the line and the details, but never quotes the line. An `error` means that
-some reader loses part of the conversation or cannot resume it; a `warning` means that every reader
-copes with the damage; a `note` means that nothing is damaged, but something is worth knowing.
+some reader loses part of the conversation or cannot resume it. A `warning` means that every reader
+copes with the damage. A `note` is information about a file without damage.
 docs/internals/transcript.md is generated from `RULES`.
 """
 

@@ -148,7 +148,7 @@ def _by_pull_request(home: Path, cwd: str, name: str) -> Path:
 
 
 def folder_of(home: Path, cwd: str, path: Path) -> Path:
-    """Return the folder that a session belongs to; a recovery file lies outside it."""
+    """Return the folder that a session belongs to, even if the file is a recovery file."""
     if path.parent not in rescue_dirs(home):
         return path.parent
     summary = read_outline(path)

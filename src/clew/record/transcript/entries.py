@@ -1,8 +1,8 @@
 """The codec of transcript lines: bytes to entries and back, without losing a byte.
 
 An unchanged line is written back as it was read; a change replaces or adds one top-level member. An
-unreadable line becomes a value with its line number and reason. This module knows nothing of files
-or of the order of lines.
+unreadable line becomes a value with its line number and the reason. This module knows nothing about
+files or the order of lines.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class LoadedSession(msgspec.Struct, kw_only=True):
     """A session ready to be resumed: the live messages, oldest first, and the side lines.
 
-    `owed` are entries of `messages` that were only written ahead; a writer that resumes the session
-    appends them first. Nothing before the offset `read_from` was read, because a compaction closed
-    it. `copies` are the recovery files that were read after the file.
+    `owed` contains the entries of `messages` that were only written ahead; a writer that resumes
+    the session appends them first. Nothing before the offset `read_from` was read, because a
+    compaction closed it. `copies` are the recovery files that were read after the file.
     """
 
     path: Path

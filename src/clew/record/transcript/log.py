@@ -1,4 +1,4 @@
-"""The writer of a session: a thread that owns the files, an ordered queue, durability on request.
+"""The writer of a session: a thread that owns the files, and a queue of lines to write.
 
 `append` queues lines and returns; `durable` waits until they would survive a power failure. The
 thread takes all waiting jobs, passes the lines to the kernel in one write per file, and syncs once
@@ -69,7 +69,7 @@ _Job = _Write | _Claim | _Flush | _Close
 class Log:
     """A session's writer.
 
-    Only its thread touches files; callers share nothing with it but the queue.
+    Only its thread touches files; it shares nothing but the queue with callers.
     """
 
     def __init__(self, *, files: Files | None = None, rescue_dirs: Sequence[Path] = ()) -> None:

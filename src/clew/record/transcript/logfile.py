@@ -1,4 +1,4 @@
-"""An append-only file, and the tail of it that is not yet known to be durable.
+"""An append-only file, with the last lines that are not yet known to be durable (the tail).
 
 Only one thread uses it (log.py). A failing disk never raises: the tail stays in memory, and each
 call tries to write it again. Until then a recovery file holds the tail, if one can be written. The
@@ -56,8 +56,8 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 class LogFile:
     """An append-only file with a tail of lines that may not be durable.
 
-    `_tail` contains exactly the lines handed over but not known to be durable at `path`. The first
-    `_written` of these lines have been passed to the kernel completely.
+    `_tail` contains exactly the lines that were passed in but are not known to be durable at
+    `path`. The first `_written` of these lines have been passed to the kernel completely.
     """
 
     def __init__(self, path: Path, *, files: Files, rescue_dirs: Sequence[Path] = ()) -> None:

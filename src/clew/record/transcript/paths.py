@@ -54,7 +54,7 @@ def get_task_list_dir(home: Path, session_id: str) -> Path:
 
 
 def get_backup_dir(home: Path, session_id: str) -> Path:
-    """Return the folder with the copies of changed files that other tools rewind with."""
+    """Return the folder with the copies of changed files that other tools use to rewind."""
     return home / "file-history" / session_id
 
 
@@ -195,15 +195,18 @@ class SessionPaths:
         return own if self.aside is None else self.aside / own.name
 
     def switch(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Make another session the current one; without `folder`, one in this cwd's folder."""
+        """Make another session the current one.
+
+        Without `folder`, the session is in the folder of this working directory.
+        """
         self.place = self.of(session_id, folder)
         self._groups = {}
         return self.place
 
     def of(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Return another session's place.
+        """Return the place of another session.
 
-        Without `folder`, the session is assumed to be in this cwd's folder.
+        Without `folder`, the session is assumed to be in the folder of this working directory.
         """
         if session_id == self.place.session_id and folder is None:
             return self.place

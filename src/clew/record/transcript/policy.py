@@ -120,7 +120,7 @@ def place_message(
 ) -> dict[str, Any]:
     """Return a message as a line of the chain after `parent_uuid`, in a form all readers accept.
 
-    A compaction boundary begins a chain, and names the parent as its logical one.
+    A compaction boundary begins a chain, and names the parent as its logical parent.
     """
     kind = message.get("type")
     if not is_chain_participant(kind):

@@ -59,7 +59,7 @@ class Rescue:
                 yield from copies_of(self._name, [folder], self._files)
 
     def take(self) -> list[bytes]:
-        """Return the lines that an earlier run left; they are returned only once.
+        """Return the lines that an earlier run left in recovery files, once only.
 
         Raises `LockedError` while the process of that run has the lock.
         """

@@ -1,7 +1,7 @@
 """Open an existing session: as its writer, or as a reader or a fork if another process writes it.
 
-Nothing here decides for the user: a locked session is returned as a value that names the process
-and the choices.
+This module makes no choice for the user: a locked session is returned as a value that names the
+process and the choices.
 """
 
 from collections.abc import Iterator, Sequence

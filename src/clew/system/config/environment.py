@@ -281,8 +281,8 @@ KEYS = ("api_key", "auth_token", "custom_headers", "store_token", "remote_token"
 def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for programs that tools start.
 
-    It lacks the session's credentials if `keeps_keys_from_programs` is on, and the variables that
-    `hidden_from_programs` names.
+    The variables that `hidden_from_programs` names are removed and, if `keeps_keys_from_programs`
+    is on, so are the session's credentials.
     """
     environment = freeze(environ)
     hidden = set((environment.text("hidden_from_programs") or "").split(","))

@@ -54,7 +54,7 @@ BY_NAME = {flag.name: flag for flag in FLAGS}
 
 
 class FlagState(Struct, frozen=True, kw_only=True):
-    """The state of a subsystem: whether it is on, and what decided that."""
+    """The state of a subsystem: whether it is on, and which setting or variable decided this."""
 
     flag: FeatureFlag
     is_on: bool
@@ -92,13 +92,13 @@ def list_flags(settings: Mapping[str, Any], environment: Environment) -> list[Fl
 
 
 def read_variable(environment: Environment) -> dict[str, bool]:
-    """Return the flags in `CLEW_FEATURES`: names, with a minus sign for those to turn off."""
+    """Return the flags in `CLEW_FEATURES`, where a minus sign before a name turns the flag off."""
     words = (environment.text(VARIABLE) or "").replace(",", " ").split()
     return {word.lstrip("+-"): not word.startswith("-") for word in words}
 
 
 def find_flag_faults(settings: Mapping[str, Any], environment: Environment) -> Iterator[str]:
-    """Yield a message for each flag that does not exist or has no Boolean value."""
+    """Yield a message for each flag that does not exist or whose value is not a Boolean."""
     values = read_object(settings, "features")
     for place, names in ((SETTING, values), ("CLEW_FEATURES", read_variable(environment))):
         for name in names:

@@ -105,7 +105,7 @@ def _parted(text: str) -> list[str]:
 
 
 def read(text: str) -> Frontmatter:
-    """Parse a file into front matter and body. A file without front matter is all body."""
+    """Parse a file into front matter and body. Without front matter, everything is the body."""
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -140,7 +140,7 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
-    """Return each member's line number, name and lines. The first line lacks the name."""
+    """Return each member's line number, name and lines. The name is removed from the first line."""
     chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)

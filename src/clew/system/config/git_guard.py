@@ -63,7 +63,7 @@ _MOST_KNOWN = 256
 
 
 def find_repository_programs(folder: str) -> tuple[str, ...]:
-    """Return the settings by which git would start programs in a folder, for display."""
+    """Return the settings with which git would start programs in a folder, for display."""
     return tuple(map(show_name, settings_of_repository(folder)))
 
 
@@ -99,7 +99,7 @@ def is_bare(folder: Path) -> bool:
 def repository_of(folder: Path) -> str:
     """Return the real path of the git directory that applies to a folder, or an empty string.
 
-    All working trees of one repository share it.
+    All working trees of a repository share this directory.
     """
     for ancestor in (folder, *folder.parents):
         git = _folder_named_by(ancestor / ".git")

@@ -59,7 +59,7 @@ class OpenContainer(Struct):
 
 
 def key_of(token: str) -> str:
-    """Return a key's text with its JSON escapes decoded."""
+    """Return a key with its JSON escapes decoded."""
     if "\\" not in token:
         return token[1:-1]
     import msgspec

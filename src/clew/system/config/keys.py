@@ -77,7 +77,7 @@ def find_service_key(
 
 
 def account_of(service: str) -> str:
-    """Return the name of a service's key in the keyring. Anthropic's has no service name."""
+    """Return the name of a service's key in the keyring. For Anthropic, `service` is empty."""
     return f"{ACCOUNT}:{service}" if service else ACCOUNT
 
 
@@ -129,7 +129,7 @@ def read_login(path: Path, service: str = "") -> str | None:
 
 
 def write_login(path: Path, secret: str | None, service: str = "") -> None:
-    """Save the key of a service, or of Anthropic; `None` deletes it. Other keys stay."""
+    """Save the key of a service, or of Anthropic; `None` deletes it. Other keys are kept."""
     saved = read_secrets(path)
     services = {k: v for k, v in object_of(saved.get("services")).items() if k != service}
     if service and secret is not None:

@@ -136,7 +136,7 @@ def select_trusted(places: Places, layers: Sequence[Layer]) -> tuple[list[Layer]
 def trusts(places: Places, folder: Path | None = None) -> bool:
     """Return whether the programs in a folder's settings may run.
 
-    The default is the folder of the session's project.
+    The folder is by default that of the session's project.
     """
     real = (folder or places.root).resolve()
     return is_trusted(str(real), read_trusted(places), home=str(places.home.resolve()))
@@ -386,7 +386,7 @@ def list_settings(places: Places) -> list[tuple[str, str, str]]:
 
 
 def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths of all values. An object that contains no known key counts as one value."""
+    """Return the paths of all values. An object whose members are not known keys is one value."""
     paths: list[KeyPath] = []
     for name, value in settings.items():
         path = (*above, name)
@@ -403,8 +403,8 @@ def where(layer: Layer, path: KeyPath) -> str:
 def explain_setting(places: Places, name: str) -> list[str]:
     """Return the lines that explain a setting.
 
-    They are its description, one line for each file that sets it (the line that applies is marked),
-    and the reasons for ignored values.
+    These are the setting's description, one line for each file that sets it (the line that applies
+    is marked), and the reasons for ignored values.
     """
     lines: list[str] = []
     path = split_path(name)
@@ -434,7 +434,7 @@ def explain_setting(places: Places, name: str) -> list[str]:
 def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
     """Return the path, text and data of a scope's settings file.
 
-    Raise `SettingsError` if it is invalid.
+    Raise `SettingsError` if the file is invalid.
     """
     path = places.settings_file(scope)
     if not is_there(path):

@@ -60,7 +60,7 @@ def remove_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def without_cut(text: str, secrets: Iterable[str]) -> str:
-    """Return a truncated excerpt with the listed secrets masked, even if one was cut off."""
+    """Return a truncated excerpt with the listed secrets masked, even a secret that was cut off."""
     for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
         at = text.rfind(secret[:LEAST_CHARS])
@@ -87,7 +87,7 @@ def mask_all_cut(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether a header with this name contains a credential, also for a gateway."""
+    """Return whether a header with this name contains a credential for a service or a gateway."""
     return SECRET_HEADER.search(name) is not None
 
 

@@ -410,6 +410,6 @@ def measure_changes(value: str) -> float:
 
 
 def measure_entropy(value: str) -> float:
-    """Return the Shannon entropy of a text in bits per character."""
+    """Return the Shannon entropy of a string in bits per character."""
     size = len(value)
     return -sum(n / size * log2(n / size) for n in Counter(value).values())

@@ -234,7 +234,7 @@ class Peer:
         return [Ended(id=own_id, outcome=outcome)]
 
     def _own(self, identity: Any) -> Id | None:
-        """Return an ID in the form in which we sent it. Some peers return a number as text."""
+        """Return an ID in the form in which we sent it. Some peers return a number as a string."""
         if identity in self._pending:
             return identity if type(identity) is str else int(identity)
         if type(identity) is str and identity.isdecimal() and len(identity) < 16:

@@ -200,8 +200,8 @@ class Child:
     async def keep(self, record: int, file: int, pipes: Sequence[int], *, most_bytes: int) -> bool:
         """Let the child continue without clew. Return False if the child has already ended.
 
-        How it ends is written to `record`. Once clew is gone, its output from the pipes is written
-        to `file`, at most `most_bytes`.
+        How the child ends is written to `record`. Once clew is gone, the child's output from the
+        pipes is written to `file`, at most `most_bytes`.
         """
         if not self.is_gone:
             order = frame_value({"most": most_bytes})

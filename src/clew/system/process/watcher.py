@@ -155,7 +155,7 @@ def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
 def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
     """Return at most `size` bytes, and the descriptors attached to them.
 
-    At the end of the stream, there are no bytes.
+    At the end of the stream, return no bytes.
     """
     number = 4
     data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))

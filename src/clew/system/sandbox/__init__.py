@@ -1,4 +1,4 @@
-"""The sandbox around commands: what they may write, read and connect to.
+"""The sandbox around commands: which files they may write and read, and which hosts they reach.
 
 `policy` turns the settings into one value from which every sandbox is built. `backends` builds the
 sandbox with bubblewrap, Landlock or seatbelt. `proxy` is the only way to the network. `box` finds

@@ -1,4 +1,4 @@
-"""Run inside a command's own network namespace: open a way to the proxy, then become the command.
+"""Run inside a command's own network namespace: open a way to the proxy, then execute the command.
 
 A socket belongs to the namespace in which it was created, whichever process serves it. This module
 creates the socket in the command's namespace and passes it through a descriptor to clew, which

@@ -68,7 +68,7 @@ class Listing:
         """Yield the paths at or below `top` that match a pattern.
 
         Folders that match are not searched further. If `top` is a copy of the folder `original`,
-        the paths there are compared.
+        the pattern is compared with the paths in `original`.
         """
         spelled = top if original is None else original
         if names.fullmatch(spelled):
@@ -345,7 +345,7 @@ def adds_program(path: str, old: bytes) -> bool:
 
 
 def agents_folders(place: str) -> Iterator[Path]:
-    """Yield the folders in a place that contain agents' work, which stays where it is."""
+    """Yield the folders in a place that contain agents' work, which is never moved."""
     return (Path(place, name) for name in AGENTS_FOLDERS)
 
 

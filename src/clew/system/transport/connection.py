@@ -184,7 +184,7 @@ def is_own(host: str) -> bool:
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's text for an error, without the addresses that asyncio adds."""
+    """Return the system's message for an error, without the addresses that asyncio adds."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

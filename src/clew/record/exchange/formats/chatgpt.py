@@ -88,7 +88,7 @@ class _Tree:
                 self._build.lose("message that belongs to no branch")
 
     def _last_first(self, names: list[str]) -> list[str]:
-        """Return the names in reverse order, except that the one in the live branch comes first."""
+        """Return the names in reverse order, except that a name in the live branch comes first."""
         live = [name for name in names if name in self._live]
         return live + [name for name in names[::-1] if name not in self._live]
 

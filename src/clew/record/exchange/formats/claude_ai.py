@@ -79,7 +79,10 @@ def _message(build: Builder, message: Json, model: str) -> None:
 
 
 def _with_content(part: Json) -> Json:
-    """Return a tool result with its text in `content`, where some have it only in `message`."""
+    """Return a tool result with its text in `content`.
+
+    Some results have their text only in `message`.
+    """
     return part if part.get("content") else part | {"content": text_of(part.get("message"))}
 
 

@@ -297,7 +297,7 @@ def _call(call_id: str, name: str, arguments: Any) -> Json:
 def _output(build: Builder, output: Any) -> tuple[Any, bool]:
     """Return a tool's output, and whether the tool failed.
 
-    The output may be text, an object around text, or a list of parts.
+    The output may be a string, an object that contains a string, or a list of parts.
     """
     if type(output) is list:
         blocks = [b for part in output if (b := _block(build, object_of(part)))]

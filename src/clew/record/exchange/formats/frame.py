@@ -18,8 +18,8 @@ from clew.record.exchange.formats.conversion import Builder, Converted
 class Source(Struct, frozen=True, kw_only=True):
     """The content of a file: its JSON value, its lines with JSON objects, or its tables.
 
-    `document` is None if the file is not one JSON value; `bad_lines` counts the lines without an
-    object. `tables` maps the name of each table in a database to its columns, and `rows` reads a
+    `document` is None if the file is not one JSON value; `bad_lines` is the number of lines without
+    an object. `tables` maps the name of each table in a database to its columns, and `rows` reads a
     table. `folder` is the file's folder. `beside` reads a file in this folder, and `find` lists
     files in a folder next to it.
     """
