@@ -88,7 +88,7 @@ def test_a_wait_beyond_the_budget_is_told_with_the_end() -> None:
     limited = Failure(kind="status", message="HTTP 429: no", status=429, retry_after_s=7200.0)
     asked, ended = ask([limited], hello())
     assert isinstance(ended, GaveUp)
-    assert (ended.why, ended.retry_in_s) == ("the API asks to wait 2 h", 7200.0)
+    assert (ended.why, ended.retry_in_s) == ("the API requires a wait of 2 h", 7200.0)
     assert len(asked.provider.requests) == 1
 
 

@@ -92,7 +92,7 @@ def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: 
     for line, words in (
         ("/context exclude nowhere", "no message in the context"),
         ("/context burn it", "exclude FROM [TO]"),
-        ("/context restore 7", "no such edit"),
+        ("/context restore 7", "edit not found"),
         ("/context exclude a b c", "exclude FROM [TO]"),
     ):
         assert words in slash(trip, line, code=1)

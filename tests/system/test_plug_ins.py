@@ -327,7 +327,7 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
         ({"wrong": {"commands": 3}}, "parts.wrong: commands: 'int' object"),
         ({"wrong": {"commands": {"a b": 3}}}, "parts.wrong: commands: invalid name 'a b'"),
         ({"wrong": {"commands": {"a": 3}}}, "parts.wrong: commands: a: expected an async function"),
-        ({"wrong": {"notices": "abc"}}, "parts.wrong: notices: expected a list of texts"),
+        ({"wrong": {"notices": "abc"}}, "parts.wrong: notices: expected a list of strings"),
         (["audit"], "parts: "),
         ("audit", "parts: "),
     ],

@@ -141,7 +141,7 @@ class PackageParts(Part):
         return [
             f"{name}: {notice}"
             for name, part in self._parts.items()
-            for notice in read_items(name, part, "notices", str, "a list of texts")
+            for notice in read_items(name, part, "notices", str, "a list of strings")
         ]
 
     def beside(self, brought: HostParts) -> HostParts:

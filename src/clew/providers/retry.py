@@ -395,7 +395,9 @@ def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) ->
     if spent.elapsed_s + delay_s + policy.least_attempt_s <= policy.budget_s:
         return None
     if (asked_s := failure.retry_after_s) is not None:
-        return GiveUp(why=f"the API asks to wait {span_in_words(asked_s)}", retry_in_s=asked_s)
+        return GiveUp(
+            why=f"the API requires a wait of {span_in_words(asked_s)}", retry_in_s=asked_s
+        )
     return GiveUp(why=f"the time limit of {policy.budget_s:.0f} s is reached")
 
 

@@ -358,7 +358,7 @@ def test_a_cell_is_replaced_and_everything_else_stays(workshop: Workshop, how: A
     assert NOT_READ in str(edited(workshop, cell_id="plot", new_source="x").content)
     workshop.use(Read(), file_path="n.ipynb")
     result = edited(workshop, cell_id="plot", new_source="a = 1\nb = 2")
-    assert result.content == f"Replaced cell plot of {path}; it now has 3 cells."
+    assert result.content == f"Replaced cell plot of {path}; the notebook now has 3 cells."
     wanted = json.loads(json.dumps(NOTEBOOK))
     wanted["cells"][1] |= {"source": "a = 1\nb = 2", "outputs": [], "execution_count": None}
     assert path.read_text("utf-8") == json.dumps(wanted, ensure_ascii=False, **how) + "\n"
@@ -386,7 +386,7 @@ def test_cells_are_added_changed_in_kind_and_taken_out(workshop: Workshop) -> No
     edited(workshop, edit_mode="insert", cell_type="code", cell_id="plot", new_source="1\n2")
     edited(workshop, cell_id="plot", cell_type="markdown", new_source="words")
     gone = edited(workshop, edit_mode="delete", cell_id="end")
-    assert str(gone.content).endswith("it now has 4 cells.")
+    assert str(gone.content).endswith("the notebook now has 4 cells.")
     cells = json.loads(path.read_text("utf-8"))["cells"]
     assert [cell["cell_type"] for cell in cells] == ["markdown", "markdown", "markdown", "code"]
     assert cells[0]["id"] == first.tool_use_result["cell_id"]

@@ -262,7 +262,7 @@ def test_a_refusal_without_words_is_of_nothing() -> None:
 @requirement("V8", "R265")
 def test_images_the_service_would_refuse_become_words() -> None:
     made = request(user(pic(png(9000, 2)), pic("AAAA"), pic(kind="image/gif"), pic()))
-    assert made == ["u: (this image has too many pixels and is not shown) (this image is not a valid image and is not shown) <image> <image>"]  # fmt: skip
+    assert made == ["u: (this image is wider or taller than allowed and is not shown) (this image is not a valid image and is not shown) <image> <image>"]  # fmt: skip
     assert repairs(user(pic(kind="image/gif"))) == [("media_renamed", "u")]
     blind = Target(images=False, documents=False)
     assert "not shown" in request(user(pic()), target=blind)[0]
@@ -274,7 +274,10 @@ def test_among_many_images_each_has_fewer_pixels() -> None:
     large = user(pic(png(3000, 2)), pic())
     assert request(large, target=target) == ["u: <image> <image>"]
     crowded = request(large, user(pic(), uuid="v"), target=target)
-    assert "(this image has too many pixels for a request with this many images" in crowded[0]
+    assert (
+        "(this image is wider or taller than allowed for a request with this many images"
+        in crowded[0]
+    )
     assert crowded[0].count("<image>") == 2
 
 

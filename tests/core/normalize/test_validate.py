@@ -124,7 +124,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("V8 messages[0].content[0]", "valid image", [says("user", pic("!!!!"))]),
     ("V8 messages[0].content[0]", "media type", [says("user", pic(kind="image/gif"))]),
     ("V8 messages[0].content[0]", "image type", [says("user", pic(kind="image/bmp"))]),
-    ("V8 messages[0].content[0]", "too many pixels", [says("user", pic(png(9000, 1)))]),
+    ("V8 messages[0].content[0]", "wider or taller than allowed", [says("user", pic(png(9000, 1)))]),
     ("V8 messages[0].content[0]", "document type", [says("user", pdf(media_type="text/html"))]),
     ("V8 messages[0].content[0]", "valid PDF", [says("user", pdf(data="AAAA"))]),
     ("V8 messages[0].content[0]", "incomplete source", [says("user", {"type": "document", "source": {"type": "content", "content": []}})]),

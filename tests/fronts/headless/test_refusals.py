@@ -209,7 +209,9 @@ def test_a_wait_beyond_the_budget_ends_the_turn_with_the_time_to_come_back(
     with chat_service(refused, words("Here.")) as service:
         done = chat(tmp_path, service, "go")
         assert (done.returncode, len(service.requests)) == (1, 1)
-        told = re.search(r"asks to wait (.+): try again at (\S+ \S+)\)", done.stdout + done.stderr)
+        told = re.search(
+            r"requires a wait of (.+): try again at (\S+ \S+)\)", done.stdout + done.stderr
+        )
         assert told is not None, done.stdout + done.stderr
         failed_at = datetime.fromisoformat(failure(tmp_path)["timestamp"]).timestamp()
         until = datetime.fromisoformat(told[2]).timestamp()

@@ -54,7 +54,7 @@ def test_a_session_goes_on_after_each_kind_of_refusal(tmp_path: Path) -> None:
         screen.type("no money\r")
         screen.expect("account has no credit")
         screen.type("come later\r")
-        screen.expect("asks to wait 2 h: try again at")
+        screen.expect("requires a wait of 2 h: try again at")
         screen.type("now?\r")
         screen.expect(lambda text: text.count("Gone on.") == 2)
 

@@ -64,7 +64,7 @@ class NotebookEdit(Tool[NotebookEditInput]):
         ]
         count = format_count(len(notebook.cells), "cell")
         return ToolOutcome(
-            content=f"{words} cell {cell.id} of {path}; it now has {count}.",
+            content=f"{words} cell {cell.id} of {path}; the notebook now has {count}.",
             tool_use_result={
                 "new_source": arguments.new_source,
                 "cell_id": cell.id,

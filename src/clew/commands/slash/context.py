@@ -223,7 +223,7 @@ async def _restore(session: Session, words: Sequence[str]) -> Outcome:
     number = int(names[0]) if len(names) == 1 and names[0].isdecimal() else -1
     edit = session.story.edits.find(number)
     if edit is None:
-        raise UserError("no such edit; /context edits lists them")
+        raise UserError("edit not found; run /context edits for a list")
     editing = Editing(session)
     edits = session.story.edits.without(number)
     if not is_now:

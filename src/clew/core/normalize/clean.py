@@ -263,7 +263,7 @@ class Cleaner:
             if len(self.media) <= self.dropped:
                 fault = "was omitted to save space"
             elif self.crowded and max(size) > self.target.max_crowded_px:
-                fault = "has too many pixels for a request with this many images"
+                fault = "is wider or taller than allowed for a request with this many images"
         if fault:
             return self.without_media(block, fault, self._uuid)
         return self._documented(block, kind)

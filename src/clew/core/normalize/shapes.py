@@ -192,7 +192,7 @@ def _image_fault(media_type: str, data: str, target: Target) -> tuple[str, Size]
         return "is not a valid image", UNKNOWN_SIZE
     if detect_picture_type(picture) != media_type:
         return MISNAMED, size
-    return ("has too many pixels" if max(size) > target.max_image_px else ""), size
+    return ("is wider or taller than allowed" if max(size) > target.max_image_px else ""), size
 
 
 def _decoded(data: str) -> bytes:

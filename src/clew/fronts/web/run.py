@@ -185,7 +185,7 @@ async def open_page(
     opened = f"&open=/s/{options.session}" if options.session else ""
     address = f"{url}/#pair={write_code(secret)}&quiet=1{opened}"
     show(f"open {address}")
-    show("The address works only once, within two minutes. Ctrl-C ends clew web.")
+    show("The URL works once and expires in two minutes. Press Ctrl-C to stop clew web.")
     sys.stdout.flush()
     if options.no_open:
         return

@@ -169,7 +169,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("dreamAfter", STRING,
         "Idle time after which to tidy the project's memories, such as 10m; or off", executes=True),
     key("memoryExtraction", BOOLEAN, "Propose memories at the end of a session", default=False),
-    key("notesFile", STRING, "Memory file to which `# text` is added",
+    key("notesFile", STRING, "Memory file for notes that you type as `# text`",
         choices=("project", "local", "user"), is_live=True),
     key("respectGitignore", BOOLEAN, "Omit files ignored by git from completion",
         default=True, is_live=True),
