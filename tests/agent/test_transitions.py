@@ -55,7 +55,10 @@ def test_what_continues_without_tools_is_counted_and_ends(reply: TurnReply, caus
     step = choose_transition(reply, Recoveries())
     assert isinstance(step, Continue)
     assert step.cause == cause
-    assert isinstance(choose_transition(reply, SPENT), TurnEnd)
+    last = choose_transition(reply, SPENT)
+    assert isinstance(last, TurnEnd)
+    # Only an empty response is complete; the others are cut off, and programs must learn that.
+    assert (last.reason == "completed") is (cause == "empty")
     counted = Recoveries()
     for _ in range(MAX_RECOVERIES[cause]):
         assert isinstance(choose_transition(reply, counted), Continue)

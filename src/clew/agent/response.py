@@ -389,8 +389,11 @@ class Response:
     def _reply(self, ended: Answered | Incomplete) -> TurnReply:
         failure = ended.failure if isinstance(ended, Incomplete) else None
         message = AssistantMessage({"type": "assistant", "message": ended.message})
+        ending = ENDINGS.get(message.stop_reason or "", "unknown")
         reply = TurnReply(
-            ending=ENDINGS.get(message.stop_reason or "", "unknown"),
+            ending=ending,
+            # If the turn ends here, hooks receive this as the category of the failure.
+            error="max_output_tokens" if ending == "cut_by_max_tokens" else "unknown",
             stop_reason=message.stop_reason,
             is_complete=failure is None,
             is_empty=message.is_empty,

@@ -296,7 +296,7 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
             return _unless_spent(
                 Continue(cause="max_tokens", words=AFTER_MAX_TOKENS),
                 recoveries,
-                TurnEnd(reason="completed", message="the response was cut at its length limit"),
+                TurnEnd(reason="api_error", message="the response was cut at its length limit"),
             )
         case "cut_by_context":
             return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)

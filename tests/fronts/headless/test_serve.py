@@ -784,3 +784,15 @@ def test_what_no_user_can_say_is_refused_and_the_session_continues(
         assert host.end() == 0
         assert len(server.requests) == 1
     assert "invalid line on standard input ignored: message.content: " in host.errors()
+
+
+def test_a_response_that_stays_cut_off_is_an_error(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Half", "stop_reason": "max_tokens"}] * 4}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("go")
+        result = host.result()
+        assert host.end() == 1
+    assert len(server.requests) == 4
+    assert (result["subtype"], result["is_error"]) == ("success", True)
+    assert (result["terminal_reason"], result["stop_reason"]) == ("api_error", "max_tokens")
+    assert "length limit" in result["errors"][0]
