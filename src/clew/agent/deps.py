@@ -142,6 +142,8 @@ class Question(Struct, frozen=True, kw_only=True):
     # The agent that makes the call; empty for the session itself.
     agent_id: str = ""
     agent: str = ""
+    # The folder from which the call's relative paths start.
+    folder: str = ""
     # The editor in which the user can answer too; empty if there is none.
     ide: str = ""
     # The call runs on another machine, so the rules and files of this machine don't apply to it.

@@ -57,6 +57,8 @@ from clew.permissions.decision import (
 
 WITHOUT_WALL = "run the command without it?"
 
+# The answer to calls after one that stopped the turn: no one denied them.
+NOT_ASKED = Refused(words=CANCELLED)
 MAY_RETRY = " The user's hook allows you to try this call again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 EDITED = (
@@ -305,6 +307,8 @@ class ToolExecutor:
                 await self._run(call, is_confined=is_confined)
             case Refused(is_deferred=True) if self._deps.approval.can_defer:
                 await self._defer(call, PUT_OFF_BY_HOST)
+            case Refused() if verdict is NOT_ASKED:
+                await self._refuse(call, verdict.words)
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
@@ -316,7 +320,7 @@ class ToolExecutor:
 
     async def _verdict(self, call: PendingCall, decision: Decision) -> Verdict:
         if self.is_stopped:
-            return Refused(words=CANCELLED)
+            return NOT_ASKED
         match decision:
             case Allow():
                 return Granted()
@@ -347,6 +351,7 @@ class ToolExecutor:
             title=call.bound.title,
             decision=decision,
             why=describe_reason(decision),
+            folder=self._deps.surroundings.shell_folder(),
         )
         async with asyncio.TaskGroup() as group:
             notice = group.create_task(self._tell_of(question))

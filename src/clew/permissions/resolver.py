@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from clew.core.json_object import Json
 from clew.core.regex import lazy_pattern
 from clew.permissions.patterns import find_original
 from clew.permissions.request import ResolvedPath
@@ -104,6 +105,15 @@ def matches_of(pattern: str) -> Iterator[str]:
     # A shell treats `**` like `*` unless an option changes that.
     plain = re.sub(r"\*+", "*", pattern).lstrip("/")
     return map(str, Path("/").glob(plain))
+
+
+def with_absolute_path(tool_input: Json, cwd: str, home: str) -> Json:
+    """Return a call's input with an absolute file path, so that checks see a single spelling."""
+    path = tool_input.get("file_path")
+    if not isinstance(path, str):
+        return tool_input
+    whole = posixpath.join(cwd, expand(path, home) or path)
+    return tool_input | {"file_path": squeezed(posixpath.normpath(whole))}
 
 
 def expand(text: str, home: str) -> str | None:

@@ -786,6 +786,48 @@ def test_what_no_user_can_say_is_refused_and_the_session_continues(
     assert "invalid line on standard input ignored: message.content: " in host.errors()
 
 
+@pytest.mark.parametrize(
+    ("spelling", "place"),
+    [("sub/../made.txt", "work/made.txt"), ("~/made.txt", "made.txt"), ("../made", "made")],
+)
+def test_the_host_sees_the_absolute_path_of_the_file_that_it_is_asked_about(
+    spelling: str, place: str, tmp_path: Path
+) -> None:
+    call = {"tool": "Write", "input": {"file_path": spelling, "content": "x"}}
+    plan = {"scenario": 1, "answers": [{"content": [call]}, {"text": "done"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        given = asked["request"]["input"]
+        assert given == {"file_path": str(tmp_path / place), "content": "x"}
+        host.answer(asked, behavior="allow", updatedInput=given)
+        host.result()
+        assert host.end() == 0
+    assert (tmp_path / place).read_text("utf-8") == "x"
+    # The call itself is unchanged: the model wrote this path.
+    call = next(
+        b
+        for m in server.requests[-1].body["messages"]
+        for b in m["content"]
+        if b["type"] == "tool_use"
+    )
+    assert call["input"]["file_path"] == spelling
+
+
+def test_only_calls_that_the_host_denied_are_denials(tmp_path: Path) -> None:
+    calls = [{"tool": "Bash", "input": {"command": f"mkdir {name}"}} for name in ("one", "two")]
+    plan = {"scenario": 1, "answers": [{"content": calls}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.answer(asked, behavior="deny", message="stop", interrupt=True)
+        result = host.result()
+        assert host.end() == 1
+    assert [d["tool_input"]["command"] for d in result["permission_denials"]] == ["mkdir one"]
+    kinds = [f.get("tool_denial_kind") for f in host.frames if f["type"] == "user"]
+    assert kinds == ["user-rejected", None]
+
+
 def test_a_response_that_stays_cut_off_is_an_error(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Half", "stop_reason": "max_tokens"}] * 4}
     with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:

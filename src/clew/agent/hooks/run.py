@@ -6,11 +6,9 @@ here and in the executors.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TypeAlias, assert_never
 from uuid import uuid4
 
@@ -37,7 +35,7 @@ from clew.agent.hooks.reach import HookFileWatch, Reach
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.permissions.request import Context, PermissionRequest, Resolve
-from clew.permissions.resolver import expand
+from clew.permissions.resolver import with_absolute_path
 from clew.system.config.mask import remove_secrets
 
 Tell: TypeAlias = Callable[[HookStarted | HookFinished], Awaitable[None]]
@@ -171,7 +169,9 @@ class SessionHooks:
 
     def _input(self, event: Event, fields: Json) -> Json:
         if event.has_tool:
-            fields = fields | {"tool_input": absolute(fields["tool_input"], self._reach)}
+            home = self._reach.environment().get("HOME", "~")
+            tool_input = with_absolute_path(fields["tool_input"], self._reach.cwd(), home)
+            fields = fields | {"tool_input": tool_input}
         hook_input = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
         if not event.has_mode:
             hook_input.pop("permission_mode", None)
@@ -324,17 +324,6 @@ class SessionHooks:
         task = self._group.create_task(follow())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-
-
-def absolute(tool_input: Json, reach: Reach) -> Json:
-    """Return a call's input with an absolute file path, so that checks see a single spelling."""
-    path = tool_input.get("file_path")
-    if not isinstance(path, str):
-        return tool_input
-    home = reach.environment().get("HOME", "~")
-    return tool_input | {
-        "file_path": os.path.normpath(Path(reach.cwd(), expand(path, home) or path))
-    }
 
 
 def calls(

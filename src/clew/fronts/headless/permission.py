@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core import wire
@@ -21,6 +22,7 @@ from clew.core.messages.text import (
 from clew.core.wire import HostAnswer, State
 from clew.permissions.decision import Decision, merge_by_command
 from clew.permissions.in_session import SessionRules
+from clew.permissions.resolver import with_absolute_path
 from clew.permissions.updates import (
     No,
     UnusableVerdict,
@@ -136,25 +138,37 @@ class HostPermission:
 
     async def ask(self, permission_prompt: Question, rules: SessionRules) -> Verdict:
         self._state("requires_action")
+        described = describe_question(permission_prompt, rules)
         try:
-            answer = await self._host.ask(ASKED, describe_question(permission_prompt))
+            answer = await self._host.ask(ASKED, described)
         except HostError as error:
             return Refused(words=FAILED.format(why=error), by_person=False)
         finally:
             self._state("running")
-        return heed(answer, rules, self._notice)
+        return keep_spelling(heed(answer, rules, self._notice), described)
 
 
-def describe_question(permission_prompt: Question) -> Json:
-    """Return a question as hosts receive it."""
+def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
+    """Return a question as hosts receive it: with an absolute file path, which they check."""
+    block, home = permission_prompt.block, rules.standing.places.home
+    if permission_prompt.folder:
+        tool_input = with_absolute_path(block["input"], permission_prompt.folder, str(home))
+        block = block | {"input": tool_input}
     return make_question(
-        permission_prompt.block,
+        block,
         title=permission_prompt.title,
         why=permission_prompt.why,
         suggestions=offered(permission_prompt),
         agent_id=permission_prompt.agent_id,
         parts=describe_parts(permission_prompt.decision),
     )
+
+
+def keep_spelling(verdict: Verdict, described: Json) -> Verdict:
+    """Return an approval of the input as the host received it as an approval of the call."""
+    if isinstance(verdict, Granted) and verdict.input == described["input"]:
+        return replace(verdict, input=None)
+    return verdict
 
 
 def describe_parts(decision: Decision) -> list[Json]:
@@ -197,21 +211,17 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
 
 async def ask_tool(permission_prompt: Question, name: str, session: Session) -> Verdict:
     """Ask an MCP tool for permission. The text that it returns is JSON like a host's answer."""
+    described = describe_question(permission_prompt, session.rules)
+    fields = {key: described[key] for key in ("tool_name", "input", "tool_use_id")}
     try:
-        reply = await session.parts.mcp.asked(
-            name,
-            {
-                "tool_name": permission_prompt.block["name"],
-                "input": permission_prompt.block["input"],
-                "tool_use_id": permission_prompt.block["id"],
-            },
-        )
+        reply = await session.parts.mcp.asked(name, fields)
         answer = msgspec.json.decode(reply)
     except (ClewError, msgspec.DecodeError) as error:
         return Refused(words=FAILED.format(why=f"{name}: {error}"), by_person=False)
     problem: list[str] = []
     answer = answer if isinstance(answer, dict) else {}
     verdict = heed(answer, session.rules, problem.append, f"{name}: ")
+    verdict = keep_spelling(verdict, described)
     return Refused(words=FAILED.format(why=problem[0]), by_person=False) if problem else verdict
 
 

@@ -21,7 +21,13 @@ from clew.core.wire import ControlRequest, HostAnswer, Incoming, Said
 from clew.fronts.drive import Line
 from clew.fronts.headless.controls import answer_control
 from clew.fronts.headless.host_view import HostInput, HostView
-from clew.fronts.headless.permission import ASKED, HostRequests, describe_question, heed
+from clew.fronts.headless.permission import (
+    ASKED,
+    HostRequests,
+    describe_question,
+    heed,
+    keep_spelling,
+)
 from clew.fronts.headless.session_controls import ControlContext
 from clew.fronts.remote.bridge import SessionBridge
 from clew.fronts.remote.desk import SessionDesk
@@ -111,14 +117,16 @@ class SharedSession(BridgeEnd):
 
     async def ask(self, question: Question, here: "asyncio.Task[Verdict]") -> Verdict | None:
         """Ask viewers; return None if the user answers `here` first, or if no viewer can answer."""
-        request_id, answer = self._host.begin(ASKED, describe_question(question))
+        described = describe_question(question, self._session.rules)
+        request_id, answer = self._host.begin(ASKED, described)
         self.view.change_state("requires_action")
         closing = asyncio.ensure_future(self._closing.wait())
         try:
             await asyncio.wait((answer, here, closing), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() or answer.cancelled():
                 return None
-            return heed(answer.result(), self._session.rules, self.view.notice)
+            verdict = heed(answer.result(), self._session.rules, self.view.notice)
+            return keep_spelling(verdict, described)
         finally:
             closing.cancel()
             if not self._closing.is_set():
