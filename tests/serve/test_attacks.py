@@ -1,6 +1,7 @@
 """What attackers try, over HTTP and on the connection: everything is refused, and nothing is stored."""
 
 import asyncio
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from clew.serve.access import DeviceRates, ProxyUsers
 from clew.serve.log import RefusedError
+from clew.serve.sqlite import SqliteDatabase
 from tests.serve.served import Served, served
 from tests.serve.test_server import (
     CODE,
@@ -161,6 +163,64 @@ async def test_a_device_that_sends_too_much_is_slowed_down(tmp_path: Path) -> No
         rates.take("a", at_s)
     with pytest.raises(RefusedError):
         rates.take("a", 13.0)
+
+
+async def test_a_pairing_ends_after_its_time_and_gives_one_token(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "serve.db")
+    async with served(tmp_path, database) as server:
+        claim = "1" * 64
+        pairing = f"/v1/pairings/{claim}"
+        steps: tuple[tuple[int, str, str, Any, str], ...] = (
+            (200, "POST", "/v1/pairings", {"claim": claim, "scopes": "view"}, server.token),
+            (202, "POST", f"{pairing}/claim", {"name": "phone"}, ""),
+            (200, "POST", f"{pairing}/confirm", {"name": "phone"}, server.token),
+            (200, "POST", f"{pairing}/claim", {"name": "phone"}, ""),
+        )
+        # It expires before it is claimed, before it is confirmed, and before the token is fetched.
+        for done in range(1, len(steps)):
+            for wanted, method, path, body, token in steps[:done]:
+                assert (await server.ask(method, path, body, token=token))[0] == wanted
+            await database.write(lambda t: t.run("UPDATE pairing SET expires_at=1"))
+            for _, method, path, body, token in steps[1:]:
+                assert (await server.ask(method, path, body, token=token))[0] == 404
+            assert (await server.ask("GET", pairing))[0] == 404
+        assert len((await server.ask("GET", "/v1/devices"))[1]["data"]) == 1
+        for wanted, method, path, body, token in (*steps, (404, *steps[-1][1:])):
+            status, said = await server.ask(method, path, body, token=token)
+            assert status == wanted
+        assert "token" not in said
+        assert len((await server.ask("GET", "/v1/devices"))[1]["data"]) == 2
+
+
+async def test_a_worker_reaches_no_other_session(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        token, epoch = await begin(server)
+        other = str(uuid.uuid4())
+        code = f"/v1/code/sessions/{other}"
+        await server.ask("POST", "/v1/code/sessions", {"session_id": other})
+        await server.ask("POST", f"{code}/bridge", {})
+        await server.ask("POST", f"{code}/events", sent(PROMPT))
+        update = {"event_id": PROMPT["uuid"], "status": "processed"}
+        for method, path, body in (
+            ("GET", "", None),
+            ("PUT", "", {"worker_status": "running"}),
+            ("POST", "/register", {}),
+            ("POST", "/heartbeat", {}),
+            ("POST", "/events", {"events": [{"payload": {"type": "assistant"}}]}),
+            ("POST", "/events/delivery", {"updates": [update]}),
+            ("GET", "/events/stream?from_sequence_num=0", None),
+        ):
+            about = None if body is None else body | {"worker_epoch": epoch}
+            status, _ = await server.ask(method, f"{code}/worker{path}", about, token=token)
+            assert status == 401, (method, path)
+        # Nor does it change the other session's events by naming them in its own.
+        delivery = {"worker_epoch": epoch, "updates": [update]}
+        assert (await server.ask("POST", f"{WORKER}/events/delivery", delivery, token=token))[
+            0
+        ] == 200
+        [seen] = await server.frames(f"{code}/events/stream", 1)
+        assert "delivery_status" not in seen
+        assert (await server.ask("GET", code))[1]["session"]["worker_epoch"] == 1
 
 
 async def ends(server: Served, path: str, token: str) -> None:

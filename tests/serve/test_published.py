@@ -142,6 +142,9 @@ async def test_published_modules_lose_and_repeat_nothing_on_a_bad_network(tmp_pa
         "revokedViewer": 401,
         "afterAll": 1,
         "wrongEpoch": 4090,
+        "unregistered": 4091,
+        "expired": 4090,
+        "once": [1, 1],
     }  # fmt: skip
 
 

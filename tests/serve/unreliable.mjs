@@ -176,5 +176,32 @@ const count = (list, text) => list.filter((one) => one === text).length;
   if (handle) await until(() => code);
   seen.wrongEpoch = handle ? code : "refused";
 }
+// 47: a worker that can't register ends, and keeps what it wrote for the next transport
+{
+  const session = await create("unregistered");
+  const codes = [];
+  faults.push({ kind: "refused", status: 503, method: "PUT", path: /worker$/, times: 99 });
+  const handle = await attach(session, { closed: (value) => codes.push(value) });
+  handle.write(said("kept"));
+  await until(() => codes.length);
+  seen.unregistered = codes[0];
+  const recover = async () => {
+    faults.length = 0;
+    const fresh = await bridge.fetchRemoteCredentials(session, url, token, 9000);
+    await handle.reconnectTransport({ ingressToken: fresh.worker_jwt, apiBaseUrl: via, epoch: fresh.worker_epoch });
+  };
+  await recover();
+  const viewer = watch(session);
+  await until(() => viewer.got.includes("kept"));
+  // 48: a worker whose token is no longer accepted ends, and goes on with a new one
+  faults.push({ kind: "refused", status: 401, path: /worker\//, times: 999 });
+  handle.write(said("with a new token"));
+  await until(() => codes.length > 1);
+  seen.expired = codes[1];
+  await recover();
+  await until(() => viewer.got.includes("with a new token"));
+  seen.once = ["kept", "with a new token"].map((text) => count(viewer.got, text));
+  handle.close();
+}
 process.stdout.write(JSON.stringify(seen) + "\n");
 process.exit(0);

@@ -1,6 +1,8 @@
 """Pairing: a code, a confirmation, and from then on only signed messages."""
 
+import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from clew.fronts.remote.signing import (
     sign,
     write_code,
 )
+from clew.serve import log
+from clew.serve.log import SentEvent
+from clew.serve.sqlite import SqliteDatabase
 from clew.system.config.own_files import VERSION
 from clew.testing.server import serving
 from tests.fronts.headless.test_rules_hold import calls
@@ -73,6 +78,53 @@ def test_only_paired_devices_are_believed(tmp_path: Path) -> None:
             lambda p: p["type"] == "control_response" and p["response"]["subtype"] == "error"
         )
         assert json.loads(keys.read_bytes()) == newer
+
+
+def test_a_server_that_repeats_signed_messages_gets_nothing_done_twice(tmp_path: Path) -> None:
+    plan = calls(("Bash", {"command": "touch made"}), ("Bash", {"command": "touch more"}))
+    phone = {"CLEW_CONFIG_DIR": str(tmp_path / "phone"), "CLEW_REMOTE_TOKEN": ""}
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        offer = yard.run("pair")
+        code = offer.until(lambda line: "clew pair" in line).split()[-1]
+        claim = yard.run("pair", code, "--name", "phone", **phone)
+        offer.until(lambda line: "y or n" in line)
+        offer.type("y")
+        assert (offer.end(), claim.end()) == (0, 0)
+        yard.worker()
+        viewer = yard.viewer(**phone)
+        viewer.type("make two files")
+        viewer.question()
+        viewer.type("y")
+        # The server repeats what the phone sent, as other events.
+        viewer.question()
+        first, path = yard.session, tmp_path / "serve.db"
+        asyncio.run(repeat(path, first, first))
+        viewer.type("n not that one")
+        viewer.result()
+        viewer.type("once more")
+        viewer.result()
+        assert (yard.work / "made").exists()
+        assert not (yard.work / "more").exists()
+        prompts = [e["message"]["content"] for e in yard.entries() if e.get("origin")]
+        assert prompts == ["make two files", "once more"]
+        # In another session of the same machine, the signatures are not valid.
+        yard.worker()
+        requests = len(model.requests)
+        other = yard.viewer()
+        asyncio.run(repeat(path, first, yard.session))
+        other.type("this makes the server look")
+        for _ in range(4):
+            other.event(lambda p: "A remote prompt was refused" in str(p.get("content")))
+        assert len(model.requests) == requests
+
+
+async def repeat(path: Path, session: str, to: str) -> None:
+    """Store what viewers sent in a session so far again, under new IDs."""
+    database = SqliteDatabase(path)
+    events = await database.read(lambda t: log.read_events(t, session, 0, 1_000, "client"))
+    copies = [SentEvent(id=str(uuid.uuid4()), kind=e.kind, body=e.body) for e in events]
+    await database.write(lambda t: log.append_events(t, to, "client", copies, by="x", now_ms=1))
+    await database.aclose()
 
 
 def offer_again(yard: Yard) -> Any:
