@@ -1,6 +1,6 @@
-"""clew: a coding agent for the terminal, and the message and session engine under it.
+"""clew: a coding agent for the terminal, and the message and session engine that it is built on.
 
-`import clew` loads nothing else. Each name is loaded when a program first uses it.
+`import clew` loads no other module. Each name is loaded when a program first uses it.
 """
 
 # Type checkers read `__init__.pyi` instead: to them, `__getattr__` would define every misspelt name.

@@ -1,8 +1,9 @@
 """The entry point of `clew` and `python -m clew`.
 
 On a full disk, Python stores a truncated bytecode file and then fails on every start, even after
-space is available again. The loader is therefore patched to delete truncated files. This module and
-the two imported before it are small enough to be written completely or not at all.
+space is available again. The loader is therefore patched to delete truncated files. The bytecode of
+this module, and of the two that are imported before it, is small enough to be written completely or
+not at all.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The command line: interpret the first word and load only what it needs.
+"""The command line: interprets the first word and loads only the modules that are needed for it.
 
-Owns the table of subcommands. Must never import anything heavier than `sys` at module level,
+Contains the table of subcommands. Must never import anything heavier than `sys` at module level,
 because the start-up time of `clew --version` is measured (tests/cli/test_startup.py lists the
-modules).
+allowed modules).
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/261-untrusted-text-on-terminals.md
@@ -424,7 +424,7 @@ other options:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
-    An error that no command handled is printed as one line on standard error.
+    If a command does not handle an error, print the error as one line on standard error.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     give_streams()
@@ -440,7 +440,7 @@ def main(argv: list[str] | None = None) -> int:
         # Keeps the interpreter from flushing the broken stream again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
-            return 0  # the reader has closed the pipe, which is no error
+            return 0  # the reader has closed the pipe; this is not an error
         print(f"clew: {GONE if is_nowhere() else describe_error(error)}", file=sys.stderr)
         return 1
     return code
@@ -450,7 +450,7 @@ GONE = "the current folder no longer exists; change to an existing folder (cd) a
 
 
 def is_nowhere() -> bool:
-    """Return whether the current folder was deleted, so that no path can be resolved from it."""
+    """Return whether the current folder was deleted, so that relative paths cannot be resolved."""
     from pathlib import Path
 
     try:
@@ -461,10 +461,10 @@ def is_nowhere() -> bool:
 
 
 def give_streams() -> None:
-    """Replace closed standard streams, and escape characters that an output stream cannot encode.
+    """Replace closed standard streams, and make output streams escape what they cannot encode.
 
-    A closed input reads as empty, and output to a closed stream is discarded. As a result, no text
-    can make a write fail.
+    A closed input is replaced with an empty one, and output to a closed stream is discarded. As a
+    result, a write never fails because of its text.
     """
     # Before the outputs: each stream gets the lowest free file descriptor, which must be its own.
     if sys.stdin is None:
@@ -479,10 +479,10 @@ def give_streams() -> None:
 
 
 class Words(io.TextIOWrapper):
-    """A terminal stream that writes text only.
+    """A terminal stream that writes text but no control sequences.
 
-    Control sequences in text from a model, file, server or plugin are escaped, so they cannot move
-    the cursor, hide a line or set the title.
+    Control sequences in text from a model, file, server or plugin are escaped, so that they cannot
+    move the cursor, hide a line or set the title.
     """
 
     def write(self, text: str) -> int:
@@ -492,7 +492,7 @@ class Words(io.TextIOWrapper):
 
 
 def only_words(name: str) -> None:
-    """Escape control sequences in a stream from now on, if the stream is a terminal."""
+    """From now on, escape control sequences in a stream's output if the stream is a terminal."""
     stream = getattr(sys, name)
     if isinstance(stream, io.TextIOWrapper) and stream.isatty():
         how = stream.encoding, stream.errors
@@ -525,7 +525,7 @@ def dispatch(args: list[str]) -> int:
 def helped(words: list[str]) -> int:
     """Run `clew help WORD`, which prints the same as `clew WORD --help`.
 
-    Words that name an option, such as `help` itself, print the general help.
+    If WORD is the name of an option, such as `help` itself, print the general help.
     """
     if words[0] in COMMANDS:
         return dispatch([*words, "--help"])
@@ -541,7 +541,7 @@ def helped(words: list[str]) -> int:
 
 
 def talk(args: list[str]) -> int:
-    """Start a session: headless with --print, otherwise interactive."""
+    """Start a session: headless with `--print`, otherwise interactive."""
     if not args and can_draw():
         from clew.fronts.terminal.start import main
 
@@ -586,7 +586,7 @@ def talk(args: list[str]) -> int:
 
 
 def hide() -> None:
-    """Hide the environment of this process, with its API keys, from the commands of a session."""
+    """Hide this process's environment, which contains API keys, from commands of the session."""
     from clew.system.process.hiding import hide
 
     hide()
@@ -595,8 +595,8 @@ def hide() -> None:
 def front(options: "Options") -> "Callable[[Options], int]":
     """Return the main function of the front end that fits the options and the terminal.
 
-    Objects created while loading it live until exit, so the garbage collector would never find
-    anything to free in them.
+    Objects that are created while it is loaded live until exit, so the garbage collector does not
+    have to examine them.
     """
     import gc
 
@@ -625,7 +625,7 @@ def can_draw() -> bool:
     return is_at_terminal() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-# A lone word of this length is rather a mistyped command than a prompt.
+# A single word of at least this length is more likely a mistyped command than a prompt.
 LONE_LETTERS = 6
 # Options with the name of a command.
 NAMED_ALIKE = frozenset({"--remote"})
@@ -634,8 +634,9 @@ NAMED_ALIKE = frozenset({"--remote"})
 def misspelled(args: list[str]) -> None:
     """Raise CommandLineError if the words look like a command rather than a prompt.
 
-    A session would send them to the model at once. Such words are a misspelled command, a single
-    long word, or a command of similar programs, alone or with one more word (`auth status`).
+    A session would send the words to the model at once. They look like a command if they are a
+    misspelled command, a single long word, or a command of similar programs, alone or with one more
+    word (`auth status`).
     """
     if not args or args[0] in NAMED_ALIKE:
         return
@@ -664,7 +665,7 @@ def is_name(word: str) -> bool:
 
 
 def swaps(word: str) -> set[str]:
-    """Return the words that result from swapping two neighboring letters."""
+    """Return the words that differ from a word by one swap of neighboring letters."""
     return {
         word[:i] + word[i + 1] + word[i] + word[i + 2 :]
         for i in range(len(word) - 1)

@@ -1,8 +1,8 @@
-"""`clew completion bash|zsh|fish`: print a completion script, and the words that it asks for.
+"""`clew completion bash|zsh|fish`: prints a completion script, and the words that it requests.
 
-The script runs `clew completion --words ...` on each request, so it knows current session titles
-and never becomes outdated. Commands and session options come from their tables, the options of a
-command from its help.
+The script runs `clew completion --words ...` for each completion, so it knows the current session
+titles and never becomes outdated. Commands and session options come from their tables; the options
+of a command come from its help.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ OPTIONS = sorted([*by_spelling(), "-h", "--help", "-v", "--version"])
 def of_a_session(prefix: str, before: str) -> Iterator[str] | list[str]:
     """Return the completions for a command line that starts a session.
 
-    `before` is the word before the last one.
+    `prefix` is the start of the last word, and `before` is the word before it.
     """
     if prefix.startswith("-"):
         return OPTIONS

@@ -1,7 +1,7 @@
-"""The parts of the engine without a session: streams, requests, transcripts, permissions, costs.
+"""The parts of the engine that need no session: streams, requests, transcripts, permissions, costs.
 
-Nothing here reads a clock, a file or a network, and importing it does not load the agent. The names
-are as stable as those of `clew`.
+None of them uses a clock, a file or a network, and importing this module does not load the agent.
+The names are as stable as those of `clew`.
 """
 
 from clew.core.catalog.added import with_models

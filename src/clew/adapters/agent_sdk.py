@@ -1,6 +1,6 @@
 """A transport for the published Agent SDK that runs clew in the same process.
 
-Only this module imports the SDK's package. A program that uses this transport has it installed.
+Only this module imports the SDK's package, which a program that uses this transport has installed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class InProcess(Transport):
         """Return a transport with the SDK's options; pass the same options to the SDK."""
         if options.can_use_tool is not None and options.permission_prompt_tool_name is None:
             options = replace(options, permission_prompt_tool_name="stdio")
-        # The SDK knows best which flags its options become, and clew reads the same flags.
+        # The SDK converts its options to flags itself, and clew reads the same flags.
         command = SubprocessCLITransport("", replace(options, cli_path="clew"))._build_command()
         environ = {**os.environ, **(options.env or {}), "CLAUDE_CODE_ENTRYPOINT": "sdk-py"}
         transport = cls.__new__(cls)

@@ -1,4 +1,4 @@
-"""Shared code of the adapters: conversion of entries to Messages API messages, and repairs."""
+"""Shared code of the adapters: converts entries to Messages API messages, and repairs these."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,8 +14,8 @@ from clew.record.transcript.light import is_uuid
 def group_entries(entries: Iterable[Json]) -> list[Json]:
     """Return entries, or messages of the Messages API, as messages with lists of blocks.
 
-    The entries of one answer become one message. `uuid` and `last_uuid` are those of its first and
-    last entry.
+    The entries of one answer become one message. `uuid` and `last_uuid` are the UUIDs of the
+    message's first and last entry.
     """
     messages: list[Json] = []
     for entry in entries:
@@ -54,7 +54,7 @@ def blocks_of(content: Any) -> list[Json]:
 
 
 def join_answers(messages: Iterable[Json]) -> list[Json]:
-    """Join successive messages of the model, whose calls belong together."""
+    """Join successive messages of the model, because their calls belong together."""
     joined: list[Json] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == "assistant":
@@ -70,7 +70,7 @@ def plain(value: Any) -> Json:
 
 
 def make_use(call_id: str, name: str, arguments: Any) -> Json:
-    """Return a tool call. Arguments other than a JSON object are kept under `input`."""
+    """Return a tool call. Arguments that are not a JSON object become the argument `input`."""
     try:
         input_value = (
             decode((arguments or "{}").encode()) if isinstance(arguments, str) else arguments

@@ -19,7 +19,7 @@ CHECKPOINT, WRITES = "langgraph-checkpoint", "langgraph-writes"
 
 
 class GraphThread:
-    """The session of a thread, created with the first message."""
+    """The session that stores a thread. It is created with the first message."""
 
     def __init__(self, name: str, places: dict[str, Any]) -> None:
         self._name = name
@@ -28,16 +28,16 @@ class GraphThread:
         self._early: list[Json] = []
 
     def lines(self) -> list[Json]:
-        """Return the checkpoints and writes, oldest first."""
+        """Return the lines with checkpoints and pending writes, oldest first."""
         session = self._open()
         stored = entries_of(session.path) if session else []
         own = [entry for entry in stored if entry.get("type") in (CHECKPOINT, WRITES)]
         return [*own, *self._early]
 
     def history(self, marks: list[Json]) -> list[tuple[Any, str]]:
-        """Return the conversation, each message with its last entry.
+        """Return the messages of the conversation, each with the UUID of its last entry.
 
-        The graph's messages keep the IDs in its newest checkpoint.
+        Messages from the graph have the IDs that they have in the newest checkpoint.
         """
         session = self._open()
         ids = marks[-1]["messages"] if marks else []
@@ -51,7 +51,7 @@ class GraphThread:
         return pairs
 
     def keep(self, messages: list[Any] | None, line: Json) -> None:
-        """Append the messages that the transcript lacks, then the line."""
+        """Make the conversation match `messages`, unless they are None, and append the line."""
         session = self._open()
         if messages is not None:
             marks = [o for o in self.lines() if o["type"] == CHECKPOINT and not o["namespace"]]
@@ -89,13 +89,13 @@ class GraphThread:
 
 
 def shorten(content: Any) -> Any:
-    """Return a single text as a string, as graphs and their users write it."""
+    """Return content that is a single text block as a string, as graphs and their users do."""
     is_text = isinstance(content, list) and len(content) == 1 and content[0]["type"] == "text"
     return content[0]["text"] if is_text else content
 
 
 def convert(message: Any) -> Json:
-    """Return a message and its usage as a Messages API message."""
+    """Return a graph's message as a message of the Messages API, with its token usage."""
     converted = read(convert_to_openai_messages([message]))
     if not converted:
         raise ValueError("a system message can't be stored; pass it to the model as its prompt")

@@ -1,8 +1,8 @@
 """A langgraph checkpointer that stores clew sessions: `graph.compile(checkpointer=SessionSaver())`.
 
-The channel `messages` of a thread is the conversation of a clew session, so clew and the graph can
-both continue it. The rest of a checkpoint, and pending writes, are separate lines in the
-transcript, which clew keeps and ignores.
+The channel `messages` of a thread is the conversation of a clew session, so that both clew and the
+graph can continue it. The rest of a checkpoint, and pending writes, are stored as separate lines in
+the transcript, which clew keeps but ignores.
 """
 
 import os
@@ -23,7 +23,7 @@ from clew.adapters.graph_thread import CHANNEL, CHECKPOINT, WRITES, GraphThread
 
 
 class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
-    """Stores threads in transcripts. A thread's ID is a session ID or any other name."""
+    """Stores threads as clew sessions. The ID of a thread is a session ID or any other name."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class AgentsSession:
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """Start an empty conversation. The file still contains the old one."""
+        """Start an empty conversation. The file keeps the previous one."""
         await asyncio.to_thread(self._clear)
 
     def _open(self) -> StoredSession | None:

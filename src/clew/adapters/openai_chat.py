@@ -1,4 +1,4 @@
-"""Messages of OpenAI's chat completions. They may be dicts or the SDK's own objects."""
+"""Converts messages of OpenAI's chat completions, which may be dicts or the SDK's own objects."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,7 @@
-"""Message histories of pydantic-ai, for `Agent.run(message_history=...)` and `all_messages()`."""
+"""Converts message histories of pydantic-ai.
+
+They are used with `Agent.run(message_history=...)` and `all_messages()`.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +33,7 @@ from clew.core.normalize.target import Target
 
 
 def read(messages: Iterable[ModelMessage]) -> list[Json]:
-    """Return a history as messages of the Messages API, with usage, without system prompts."""
+    """Return a history as messages of the Messages API, with usage but no system prompts."""
     return [converted for message in messages if (converted := _convert(message))["content"]]
 
 

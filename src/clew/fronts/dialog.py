@@ -12,10 +12,10 @@ Body: TypeAlias = Callable[[int], Sequence[str]]
 class Choice(Struct, frozen=True, kw_only=True):
     """One choice of a dialog.
 
-    `key` is the key that selects the choice directly, as its number does. If `asks_words` is set, the
-    user types text along with it. If `words_key` is set, the user may do so: that key opens a text field
-    in the choice's row, after `words_label`. `compact` is a shorter label for a small screen. A choice
-    that `refuses` is never hidden.
+    `key` selects the choice directly, as does its number. With `asks_words`, the user also types
+    text. With `words_key`, text is optional: that key opens a text field in the choice's row,
+    labeled with `words_label`. `compact` is a shorter label for a small screen. `refuses` marks a
+    choice that refuses; it is never hidden.
     """
 
     label: str
@@ -38,9 +38,9 @@ class DialogAnswer(Struct, frozen=True, kw_only=True):
 class Dialog(Struct, frozen=True, kw_only=True):
     """A question with its choices.
 
-    `text`, or `body` if the text is drawn as lines, is shown above the choices. `header` is a short name
-    for it among several dialogs. `at` is the index of the preselected choice. `escape` says what Escape
-    does.
+    `text`, or `body` if the text is drawn as lines, is shown above the choices. `header` is a short
+    name that distinguishes the dialog from others shown together. `at` is the index of the
+    preselected choice. `escape` says what the Escape key does.
     """
 
     title: str

@@ -1,8 +1,9 @@
 """The main loop of every front end: turns input into a turn, an immediate result, or an exit.
 
-The loop decides which turn runs, what happens to messages that a turn did not receive, and what an
-interruption means. Each front end passes in its input (where lines come from) and its view (what is
-shown and asked). This module never reads or writes a terminal, a file or a channel.
+The loop decides which turn runs next, what happens to messages that a turn did not receive, and how
+an interruption is handled. Each front end passes in its input, which supplies the lines, and its
+view, which shows output and asks questions. This module never reads or writes a terminal, a file or
+a channel.
 """
 
 import asyncio
@@ -44,8 +45,8 @@ FAREWELLS = ("exit", "quit")
 class Line(Struct, frozen=True, kw_only=True):
     """One line of input to a session.
 
-    `blocks` is a prompt that a program composed: no commands or file names are expanded in it. If
-    `asks` is false, the line is recorded, but the model does not answer it.
+    `blocks` is a prompt composed by a program: commands and file names in it are not expanded. If
+    `asks` is false, the line is recorded without asking the model for an answer.
     """
 
     raw: Raw = Raw(text="")
@@ -53,7 +54,7 @@ class Line(Struct, frozen=True, kw_only=True):
     uuid: str | None = None
     origin: Json | None = None
     asks: bool = True
-    # Whether the line was interrupted while it waited. It ends without being processed.
+    # Whether the line was interrupted while it waited. If so, it ends without being processed.
     is_interrupted: bool = False
 
 
@@ -134,7 +135,7 @@ class FrontView(Protocol):
         await self.show(Show(text="Cancelled"), line)
 
     async def may_exit(self) -> bool:
-        """Return whether the session may end, after asking about what still runs."""
+        """Return whether the session may end, after asking about tasks that are still running."""
         return True
 
     async def leave(self, line: Line | None) -> None:
@@ -144,7 +145,8 @@ class FrontView(Protocol):
     def wait(self, _line: Line, _uuid: str) -> None:
         """Show that a line sent during a turn is waiting.
 
-        The running turn will receive the line under `uuid`. If `uuid` is empty, no turn will receive it.
+        The running turn will receive the line under the ID `uuid`. If `uuid` is empty, no turn will
+        receive it, and it is given back to the user.
         """
         return
 
@@ -156,7 +158,7 @@ class FrontView(Protocol):
 class Driver:
     """The main loop of one session.
 
-    `idle` is given if a user is at the keyboard; it tells hooks when clew waits for that user.
+    `idle`, which is passed if a user is at the keyboard, tells hooks when clew waits for that user.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class Driver:
         self._received: list[Line] = []
         # Whether a line is being processed or a turn runs, and whether it was interrupted.
         self.is_working = self.is_stopped = False
-        # Whether the line that is processed was interrupted.
+        # Whether the line that is being processed was interrupted.
         self._is_untaken = False
         self._code = 0
         # Whether the session is to end.
@@ -215,7 +217,8 @@ class Driver:
     def interrupt(self) -> bool:
         """Interrupt the turn in progress, or the line that is being processed.
 
-        Unlike `stop`, keep what waits. Return False if there is nothing to interrupt.
+        Unlike `stop`, keep the messages and lines that wait. Return False if there is nothing to
+        interrupt.
         """
         if self._taking is None:
             return self.session.conversation.interrupt()
@@ -259,7 +262,8 @@ class Driver:
     def receive(self, line: Line) -> None:
         """Handle a prompt that did not come from this input, such as a viewer's.
 
-        The running turn receives it, unless an earlier one still waits for its own turn.
+        The running turn receives it, unless an earlier such prompt is still waiting for its own
+        turn.
         """
         conversation = self.session.conversation
         if conversation.is_running and line.blocks is not None and not self._received:
@@ -405,8 +409,8 @@ NEVER = TurnEnded(
 class Shaped:
     """Runs turns and, if `is_wanted`, requires a result that matches the session's schema.
 
-    If a turn ends without such a result, the model is reminded once. Repeated failures, or no result
-    after the reminder, are an error.
+    If a turn ends without such a result, the model is reminded once. If there is no such result
+    after the reminder, or the attempts fail repeatedly, the turn ends with an error.
     """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:

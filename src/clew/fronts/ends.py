@@ -1,4 +1,7 @@
-"""The end of a front end: signals, exit codes, and the error message. Imports nothing heavy."""
+"""The end of a front end: signals, exit codes, and the error message.
+
+Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def hear_signals(heard: Callable[[int], object]) -> None:
     """Call `heard` in the event loop for each signal.
 
     Signals that arrive after the loop is closed end the process with the same exit codes. asyncio's
-    own handlers would be removed before that.
+    own handlers would be removed when the loop closes.
     """
     loop = asyncio.get_running_loop()
     pending: set[int] = set()

@@ -1,6 +1,6 @@
-"""Exiting while background tasks run: the question, and the report about the tasks.
+"""Exiting while background tasks run: the question to the user, and the report about the tasks.
 
-A command can be kept running after clew exits; an agent runs inside clew and ends with it.
+A command can be kept running after clew exits; a subagent runs inside clew and ends with it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -40,8 +40,9 @@ async def may_exit(tasks: Tasks, choose: Choose, tell: Callable[[str], object]) 
 
 
 def make_exit_dialog(running: Sequence[BackgroundTask]) -> Dialog:
-    """Return the question about what to do with the running tasks; nothing changes unless one is
-    chosen.
+    """Return the dialog that asks what to do with the running tasks.
+
+    The preselected choice is to stay, so that no task is stopped by accident.
     """
     keepable = [task for task in running if task.keeping is not None]
     lines = [f"  {task.kind} {task.id}: {join_lines(task.title)}" for task in running]

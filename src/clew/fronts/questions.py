@@ -1,8 +1,8 @@
 """The questions that clew asks a user at the keyboard.
 
 They concern permissions, plans, the model's questions, trust, the sandbox and MCP servers. This
-module defines their wording and the meaning of the answers; a view shows them. Nothing is decided
-without the user: no answer means no.
+module defines the wording of the questions and the meaning of the answers; a view shows them.
+Nothing is decided without the user: if there is no answer, nothing is approved.
 """
 
 import json
@@ -72,7 +72,7 @@ class Questions:
         return None
 
     def draw(self, _: Question) -> Body | None:
-        """Return a function that draws what a call would do, or None if the view does not draw."""
+        """Return a function that draws the effect of a call, or None if the view does not draw."""
         return None
 
     async def ask(self, question: Question) -> Verdict:
@@ -86,7 +86,7 @@ class Questions:
                 return await self._permission(question)
 
     async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
-        """Return the key of the selected choice and the typed text, both empty without an answer."""
+        """Return the selected choice's key and the typed text; both are empty without an answer."""
         answer = await self.choose(dialog)
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
@@ -174,7 +174,7 @@ class Questions:
         return None if answer is None else answer.words
 
     async def trust(self, folder: str, pending: Sequence[str]) -> bool:
-        """Ask whether the folder's own settings may start programs; `pending` says which."""
+        """Ask whether the folder's own settings may start programs. `pending` describes them."""
         choices = [
             Choice(label="Yes, trust this folder", key="y"),
             Choice(label="No, continue without it", key="n", refuses=True),
@@ -188,8 +188,8 @@ class Questions:
     async def sandbox(self) -> bool | None:
         """Ask in which permission modes commands run in a sandbox.
 
-        Return True for every mode, False for none, and None for the default modes or without an
-        answer.
+        Return True for every mode and False for none. Return None for the default modes, or if
+        there is no answer.
         """
         choices = [
             Choice(label="Yes, in every permission mode", key="y"),
@@ -204,7 +204,7 @@ class Questions:
     async def server(self, name: str, reach: str) -> bool | None:
         """Ask whether to start an MCP server that the project defines.
 
-        Return None if the user decides later.
+        Return None if the user postpones the decision.
         """
         choices = [
             Choice(label="Yes, start it", key="y"),
@@ -287,7 +287,7 @@ def describe_why(question: Question) -> str:
 
 
 def describe_ide(question: Question) -> str:
-    """Return a line that says where else the user can answer, or nothing."""
+    """Return a line that names the editor in which the user can also answer, if there is one."""
     ide = join_lines(question.ide)
     return f"\n  Or answer in {ide}: save the diff to accept, close it to reject" if ide else ""
 
@@ -314,7 +314,7 @@ def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingA
 def take(update: Update, rules: SessionRules) -> str:
     """Apply a lasting answer; return a message if it cannot be saved.
 
-    The call itself is allowed in either case.
+    The call itself is allowed even if the answer cannot be saved.
     """
     try:
         rules.update([update], is_by_user=True)

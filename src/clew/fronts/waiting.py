@@ -1,7 +1,7 @@
-"""Messages that wait for a session, recorded so that a crash loses none.
+"""Messages that wait for a session. They are recorded, so that none is lost in a crash.
 
-A message that a turn received is in the transcript under its UUID. Any other message waits until it
-is withdrawn or finished, even across runs.
+When a turn receives a message, the transcript contains the message under its UUID. Any other
+message waits until it is withdrawn or processed, even across runs.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ class WaitingMessages:
         ]
 
     def add(self, uuid: str, content: Any) -> None:
-        """Record a message. A message that is shown as waiting survives a crash."""
+        """Record a message, because a message that is shown as waiting must survive a crash."""
         self._recorder.enqueue(uuid, content)
         self._recorder.flush()
 
@@ -46,16 +46,16 @@ class WaitingMessages:
         self._recorder.dequeue(uuid)
 
     def begin(self, uuid: str) -> None:
-        """Note that a message is being processed; `settle` records it when that is done."""
+        """Note that a message is being processed. `settle` will record that this is done."""
         self._done.append(uuid)
 
     def answer_offer(self) -> None:
-        """Note that the user, who saw the messages left by the last run, sends something now."""
+        """Note that the user has seen the messages left by the last run and sends something."""
         self._done += self._offered
         self._offered = []
 
     def settle(self) -> None:
-        """Record that messages whose processing began are done."""
+        """Record that the messages that were being processed are done."""
         done, self._done = self._done, []
         for uuid in done:
             self._recorder.dequeue(uuid)

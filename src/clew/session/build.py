@@ -1,8 +1,9 @@
 """Opens a session: turns options and an environment into a conversation that can start.
 
-Reads the options and settings, opens the session's log, makes the parts, assembles the
-conversation and opens the parts. Owns the lifetime of what it opens: leaving `open_session`
-flushes the log, ends every child process and releases the locks.
+Reads the options and settings, opens the transcript, makes the parts, assembles the conversation
+and opens the parts. Owns the lifetime of everything that it opens: when the context of
+`open_session` exits, the transcript is flushed, every child process is ended, and the locks are
+released.
 """
 
 import time
@@ -84,7 +85,7 @@ async def open_session(
     brought: HostParts = NOTHING,
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a new or resumed session; release all its resources when the context exits."""
+    """Open a new or resumed session. When the context exits, release all of its resources."""
     async with AsyncExitStack() as opened:
         ground = await prepare_ground(options, environ, cwd, opened, brought)
         plugins = load_plugins(options, ground.began)
@@ -227,7 +228,7 @@ def join_watches(
 def session_of(
     context: PartContext, parts: SessionParts, notices: tuple[str, ...], debug_file: str
 ) -> Session:
-    """Return the session that front ends use, from an assembled conversation."""
+    """Return the session for the front ends, with an assembled conversation."""
     ground, thread, tool_session = context.ground, context.thread, context.tool_session
     endpoint = ground.service.provider.endpoint_for(thread.model.id)
     return Session(
@@ -376,7 +377,7 @@ def names_of(ground: Ground) -> FileNames:
 def prepare_requests(
     ground: Ground, thread: Thread, tools: SessionTools, parts: SessionParts
 ) -> RequestBeginning:
-    """Return the beginning of the session's requests: model, system prompt and tools."""
+    """Return the part with which all requests begin: model, system prompt and tools."""
     options, service = ground.options, ground.service
     speech = parts.output_styles
     style, language = speech.style, speech.language

@@ -1,7 +1,7 @@
-"""Edits of the context: ranges can be hidden, summarized or pinned, and the effect previewed.
+"""Edits the context: ranges can be hidden, summarized or pinned, and the effect can be previewed.
 
-Resolves the user's references to entries and computes the figures for the preview: size, cache,
-validity. Edits change what requests are built from; the log keeps every entry unchanged.
+Finds the entries that the user refers to, and computes the figures for the preview: size, cache,
+validity. Edits change what requests contain; the transcript keeps every entry unchanged.
 """
 
 from collections.abc import Sequence
@@ -69,9 +69,10 @@ class Editing:
         return [entry for entry in entries if _is_editable(entry)]
 
     def range(self, first: str, last: str) -> list[str]:
-        """Return the entries in a range, extended to complete answers with their calls and results.
+        """Return the UUIDs of the entries in a range.
 
-        If only a prompt is given, the range is its entire turn.
+        The range is extended to complete answers, with their calls and results. If only a prompt is
+        given, the range is the prompt's entire turn.
         """
         entries = list(select_visible(list(self._story.history)))
         begin = _place(entries, first)
@@ -172,7 +173,7 @@ def _thoughts(messages: Sequence[Json]) -> int:
 
 
 def _same(view: Projected, other: Projected) -> int:
-    """Return how many messages at the start of the two views are identical."""
+    """Return the number of messages at the start of two views that are the same in both."""
     pairs = zip(view.messages, other.messages, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),

@@ -1,7 +1,8 @@
 """A debug log of a session's events: time, event and duration, one line per event.
 
-It is a file, or for programs the loggers `clew.api`, `clew.tools`, `clew.hooks` and `clew.session`.
-Enabled only explicitly. Must never write a secret: every line is masked.
+The log is a file. For programs, events go to the loggers `clew.api`, `clew.tools`, `clew.hooks` and
+`clew.session` instead. The log must be enabled explicitly. It must never contain a secret: every
+line is masked.
 """
 
 import logging
@@ -65,7 +66,7 @@ WriteLine: TypeAlias = Callable[[str, float, str], None]
 
 
 class Debugging:
-    """Writes each event at once; `kinds` limits the events (empty: no limit)."""
+    """Writes each event to the log at once. If `kinds` is not empty, writes only those kinds."""
 
     def __init__(self, write: WriteLine, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
         self._write = write
@@ -120,9 +121,9 @@ def write_to_loggers(kind: str, after_ms: float, text: str) -> None:
 def watch_for_debugging(
     ground: Ground, thread: Thread, opened: AsyncExitStack
 ) -> Callable[[Emit], Emit]:
-    """Open the debug log; return a function that wraps an emitter so that its events are logged.
+    """Open the debug log. Return a function that wraps an emitter so that its events are logged.
 
-    Without the option, events go to the program's loggers.
+    Without the debug option, events go to the program's loggers.
     """
     is_file = ground.options.debug is not None
     write = write_to_file(file_of(ground, thread, opened)) if is_file else write_to_loggers

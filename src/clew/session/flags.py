@@ -1,7 +1,7 @@
 """Parses a session's command line: the flags that the fields of `clew.agent.options` define.
 
-Must never act on a flag. Written without `argparse`, whose import and parser take a twentieth of a
-short run's time.
+Only parses: no flag takes effect here. Does not use `argparse`, whose import and parser would take
+a twentieth of a short run's time.
 """
 
 from collections import deque
@@ -88,7 +88,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def read(argv: list[str]) -> tuple[list[str], Given, tuple[str, ...]]:
-    """Return the words of the prompt, the values of the flags, and the ignored values.
+    """Return the words of the prompt, the values of the flags, and messages about ignored values.
 
     The values are keyed by the long spelling of their flags.
     """
@@ -160,7 +160,7 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
 def read_texts(row: FlagRow, text: str, left: deque[str]) -> Iterator[str]:
     """Yield the arguments of a flag.
 
-    A flag for rules takes all rules that follow it; other words belong to the prompt.
+    A flag that takes rules takes all rules that follow it; other words belong to the prompt.
     """
     yield text
     while row.flag.read is values.rules and left and names_tool(left[0]):

@@ -1,4 +1,4 @@
-"""Notices for the user when a session opens, apart from those of its parts."""
+"""Notices that the user sees when a session opens, other than those of the session's parts."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
 
 
 def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
-    """Return a notice that names the worktree of a session that is resumed outside of it."""
+    """Return a notice that names a resumed session's worktree if clew is not running in it."""
     if thread.loaded is None or ground.options.worktree is not None:
         return ()
     was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")
@@ -45,7 +45,7 @@ def choose_announcement(session: Session) -> str | None:
 
 
 def describe_gaps(thread: Thread) -> tuple[str, ...]:
-    """Return a notice about log entries that were lost because a session's file is damaged."""
+    """Return a notice about transcript entries that were lost because the file is damaged."""
     lost = [] if thread.loaded is None else thread.loaded.gaps()
     if not lost:
         return ()
@@ -74,7 +74,7 @@ def describe_return(ground: Ground, thread: Thread) -> tuple[str, ...]:
 def find_unused_names(
     options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
-    """Return notices about names that do not exist; `is_new` means that no session is resumed."""
+    """Return notices about names that match nothing. `is_new` means that no session is resumed."""
     nothing_before = ("--continue: no session to continue in this folder; starting the first one",)
     return (
         *options.ignored,

@@ -1,4 +1,4 @@
-"""Display hooks: the model's text passes through them and may be replaced before it is shown."""
+"""Display hooks, which receive the model's text and may replace it before it is shown."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -23,9 +23,9 @@ def watch_for_display(
 
 
 class Display:
-    """Passes on the events of one turn, with the model's text as the display hooks return it.
+    """Passes on the events of one turn, with the model's text as changed by the display hooks.
 
-    `is_screen` means that the output is shown to the user.
+    `is_screen` is true if the output is shown to the user.
     """
 
     def __init__(self, hooks: SessionHooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:

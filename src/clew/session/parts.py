@@ -104,9 +104,9 @@ class SessionParts(Struct, frozen=True, kw_only=True):
         return [notice for part in self for notice in part.notices()]
 
     async def refresh(self) -> tuple[str, ...]:
-        """Pick up external changes to settings, as far as hooks allow, and to copies in a store.
+        """Apply external changes of settings, as far as hooks allow, and of copies in a store.
 
-        Return notices for the user.
+        Return notices for the user about these changes.
         """
         return tuple([notice for part in self for notice in await part.refresh()])
 
@@ -123,7 +123,7 @@ def make_parts(
     agent_faults: Sequence[str],
     telemetry: Part,
 ) -> SessionParts:
-    """Make every part from its inputs and the parts it depends on; nothing starts to run yet."""
+    """Make every part from its inputs and the parts it depends on, without starting any of them."""
     options, began, side = ground.options, ground.began, thread.side
 
     def spent_usd() -> float:
@@ -205,7 +205,7 @@ def make_parts(
 
 
 def load_packages(ground: Ground) -> "PackageParts | None":
-    """Return the parts of installed packages that the settings name, if any."""
+    """Return the parts from installed packages that are named in the settings, if any."""
     if ground.options.is_bare:
         return None
     for layer in ground.began.layers:

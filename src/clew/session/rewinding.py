@@ -1,8 +1,8 @@
 """Rewinds an open session to any of its messages: the conversation, the files or both.
 
-Can also undo a rewind. Owns the preview and the order of steps: all pending entries are flushed,
-then the plan is made, recorded in the log, and carried out on the files and the conversation.
-Nothing happens while a turn is running.
+It can also undo a rewind. This module makes the preview and ensures the order of steps: pending
+entries are flushed, then the plan is made, recorded in the transcript, and carried out on the files
+and the conversation. A rewind is not possible while a turn is running.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class Rewinding:
         )
 
     async def where(self, planned: RestorePlan) -> str:
-        """Describe the conversation's position after a rewind, by the prompt at that position."""
+        """Describe the end of the conversation after a rewind by the prompt at that position."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
         to = await asyncio.to_thread(find_prompt_above, planned.path, planned.to)
@@ -201,7 +201,7 @@ class Rewinding:
         return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
 
     async def _settled(self) -> None:
-        """Wait until everything is in the log. Raise an error if a rewind is not possible now."""
+        """Wait until the transcript is complete. Raise an error if a rewind is not possible now."""
         if self._session.conversation.is_running:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
@@ -213,8 +213,9 @@ class Rewinding:
             raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
-        """Carry out the plan completely or not at all, and continue the conversation from the new
-        position.
+        """Carry out the plan completely or not at all.
+
+        If the plan includes the conversation, it continues from the new position.
         """
         await carry_out_within(planned, self.blobs, self._append, force=force)
         self._session.parts.file_history.forget()

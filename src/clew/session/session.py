@@ -1,6 +1,6 @@
 """An open session: the interface for front ends, and the state that they may show.
 
-`session.build` makes it and owns the lifetime of its contents.
+`session.build` makes sessions and owns the lifetime of their members.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -74,7 +74,7 @@ class SessionCosts(Struct, frozen=True, kw_only=True):
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """The folder, processes and files of the session on this machine."""
+    """The folder, processes and files that a session uses on this machine."""
 
     cwd: str
     # Returns the shell's current folder.
@@ -118,16 +118,16 @@ class Session(Struct, frozen=True, kw_only=True):
         return [*self.parts.store_copy.news(), *unsaved]
 
     def why_lines_are_lost(self) -> str:
-        """Return the system's name of the error that cost lines of the transcript, or nothing.
+        """Return the code of the system error that cost lines of the transcript; empty if none did.
 
-        Lines in a recovery file are not lost.
+        Lines that are in a recovery file are not lost.
         """
         troubles = self.story.recorder.troubles
         return next((trouble.code for trouble in troubles if trouble.rescued_to is None), "")
 
     @property
     def has_lost_entries(self) -> bool:
-        """True if entries are in memory only, so that they are lost when the process ends."""
+        """True if some entries are only in memory and will be lost when the process ends."""
         return any(trouble.rescued_to is None for trouble in self.story.recorder.troubles)
 
     @property
@@ -137,7 +137,7 @@ class Session(Struct, frozen=True, kw_only=True):
     async def context(self) -> list[Json]:
         """Return the attachments for the next prompt.
 
-        The first prompt gets all facts, later prompts only what has changed.
+        The first prompt gets all facts; later prompts get only facts that have changed.
         """
         history = self.story.history
         facts = []

@@ -31,7 +31,7 @@ from clew.system.config.settings import read_number
 if TYPE_CHECKING:
     from clew.agent.spending_cap import SpendingCap
 
-# The cost of a session: restored from its log, compared with a budget, saved for the next run.
+# The cost of a session: restored from its transcript, limited by a budget, saved for later runs.
 
 
 def spent_so_far(
@@ -42,7 +42,7 @@ def spent_so_far(
     loaded: LoadedSession | None,
     catalog: ModelCatalog,
 ) -> tuple[Spending, Past]:
-    """Return a session's cost and time so far: zero for a new session, otherwise from its log."""
+    """Return a session's cost and time so far: zero for a new one, or from its transcript."""
     ledger, past = (Ledger(), Past()) if loaded is None else restore_past(loaded, catalog)
     state = SessionState(
         session_id=session_id,
@@ -56,7 +56,7 @@ def spent_so_far(
 
 
 def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
-    """Return the totals that the last run saved, plus the cost of later entries in the log."""
+    """Return the totals saved by the last run, plus the cost of later entries in the transcript."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
     placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
@@ -99,7 +99,7 @@ async def load_thread(
     entrypoint: str,
     mirror: Mirror | None,
 ) -> tuple[Thread, Led]:
-    """Return the thread of a new or resumed session, and its leading agent."""
+    """Return the thread of a new or resumed session, and the agent that leads the session."""
     take = partial(_taken, ground, kinds, opened, entrypoint=entrypoint, mirror=mirror)
     if mirror is not None or (ground.options.resume is None and not ground.options.continues):
         return take()

@@ -1,8 +1,8 @@
-"""Runs a session in a worktree, which is entered before the session and left after it.
+"""Runs a session in a worktree, which is made before the session and may be removed after it.
 
-A hook or git creates the worktree. An existing worktree with the same name is reused. A worktree
-created by this run is removed, by git or by the hook that created it, if it contains no work. It is
-never removed if it contains work or if that is unknown.
+A hook or git creates the worktree. An existing worktree with the same name is reused. If a worktree
+was created by this run and contains no work, it is removed, by git or by a hook. A worktree is
+never removed if it contains work or if this is unknown.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Making:
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
-        """Return the worktree that a hook created, or None if no hook does that."""
+        """Return the worktree that a hook creates, or None if there is no hook for that."""
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None
@@ -162,7 +162,7 @@ def is_repository(folder: Path) -> bool:
 async def enter_worktree(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
     """Create or reuse the git worktree with this name.
 
-    Return the worktree, whether it is new, and its record for the log.
+    Return the worktree, whether it is new, and its record for the transcript.
     """
     launcher = Launcher()
     try:

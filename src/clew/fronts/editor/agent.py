@@ -80,7 +80,7 @@ NO_KEY = "no API key: run `clew login` or set ANTHROPIC_API_KEY, or the key of a
 
 
 class EditorAgent:
-    """Handles the editor's requests. `group` runs the sessions and their turns."""
+    """Handles the editor's requests. The sessions and their turns run as tasks of `group`."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class EditorAgent:
             return RpcFault(code=INVALID_PARAMS, message=describe_error(error))
 
     async def aclose(self) -> None:
-        """End every session. Their messages are recorded."""
+        """End every session after recording its messages."""
         for session_id in list(self._sessions):
             await self._closed(session_id)
 
@@ -247,7 +247,7 @@ class EditorAgent:
     # -- a single session
 
     async def server_asks(self, params: Json) -> Json | RpcFault:
-        """Handle a request from an MCP server that runs inside the editor."""
+        """Handle a message from an MCP server that runs inside the editor."""
         if self._lines is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
         answer: Json | RpcFault = await self._lines.asked(params)

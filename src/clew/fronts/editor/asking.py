@@ -1,8 +1,8 @@
 """Questions to the user of an editor: permissions, plans, choices.
 
-This module converts a question to a verdict. Answers that apply to more than one call are offered
-as the protocol's "always" options, in the words of `permissions.suggest`. If there is no answer,
-the call is rejected and the turn ends.
+This module asks the question and converts the answer to a verdict. Answers that apply to more than
+one call are offered as the protocol's "always" options, worded by `permissions.suggest`. If there
+is no answer, the call is rejected and the turn ends.
 """
 
 from msgspec import Struct
@@ -49,9 +49,10 @@ REJECT = EditorChoice(id=NO, name="No", kind="reject_once")
 
 
 class EditorQuestions:
-    """Asks the user in the editor.
+    """Asks the user of the editor.
 
-    `rules` are the session's permission rules; `notice` receives messages for the user.
+    `rules` are the session's permission rules. `read_file` returns the text of a file, which is
+    needed to show a proposed change as a diff.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class EditorQuestions:
         return Granted()
 
     async def _filled_in(self, question: Question) -> Verdict:
-        """Ask all questions of a call in one form."""
+        """Ask all questions of a call in one form, and return the answers."""
         arguments = question.block["input"]
         params = {
             "mode": "form",
@@ -142,7 +143,7 @@ class EditorQuestions:
     async def _choices(self, question: Question) -> Verdict:
         """Ask each question separately, with a single answer.
 
-        Clients without forms support no more.
+        Clients without support for forms can't do more.
         """
         if self._client.can.asks:
             return await self._filled_in(question)

@@ -14,7 +14,7 @@ ASIDE_S = 5.0
 
 
 class EditorFiles:
-    """The files open in the editor. If the editor cannot share them, none counts as open."""
+    """The files that are open in the editor; none if the editor cannot share them."""
 
     def __init__(self, client: EditorClient) -> None:
         self._client = client

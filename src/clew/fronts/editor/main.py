@@ -1,7 +1,7 @@
 """`clew acp`: a process that an editor starts and uses over standard input and output.
 
-The first message is answered before anything that a session needs is loaded, because the editor
-waits for the answer (`serve`).
+The first message is answered before the modules that sessions need are loaded, because the editor
+waits for the answer.
 """
 
 import asyncio

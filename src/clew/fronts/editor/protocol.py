@@ -368,7 +368,7 @@ def changed(text: str, steps: Sequence[Any]) -> str:
 def plan(todos: Sequence[TodoItem]) -> Json:
     """Return the to-do list as a plan.
 
-    The protocol requires priorities, so all items have the same.
+    The protocol requires a priority for each item, so all items get the same one.
     """
     return {
         "sessionUpdate": "plan",

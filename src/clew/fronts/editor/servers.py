@@ -55,9 +55,9 @@ def entry_of(server: Json) -> Json:
 
 
 def in_editor(server: Json) -> str:
-    """Return the ID of a server inside the editor.
+    """Return the ID of a server that runs inside the editor.
 
-    The fields of two protocol versions are supported.
+    The field names of both protocol versions are supported.
     """
     return as_text(server.get("serverId")) or as_text(server.get("id"))
 
@@ -95,7 +95,7 @@ class EditorServers:
 
 
 class EditorLine:
-    """One channel to a server. Notifications keep their order; requests run concurrently."""
+    """One channel to a server. Notifications are handled in order; requests run concurrently."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class EditorLine:
         self._lines[self._id] = self
 
     def settled(self, agreement: Agreement) -> None:
-        """Do nothing: the editor passes on whatever it receives."""
+        """Do nothing: the editor passes on any message, whatever client and server agreed on."""
 
     async def ended(self) -> str:
         return await asyncio.shield(self._over)

@@ -1,8 +1,8 @@
-"""One session of an editor: opened, one turn at a time, cancelled, closed.
+"""One session of an editor, from opening to closing.
 
-This module owns the waiting prompts, and the mode, plan and context usage that the client knows.
-Each session has its own task, so that many can run at once. Every prompt is answered, whatever
-happens in its turn.
+This module owns the waiting prompts, and the mode, plan and context usage that were last sent to
+the client. A session runs one turn at a time, in its own task, so that several sessions can run at
+once. Every prompt is answered, whatever happens in its turn.
 """
 
 import asyncio
@@ -349,7 +349,7 @@ class EditorSession:
         self._driver: Driver | None = None
 
     async def live(self, brought: HostParts, opened: "asyncio.Future[Session]") -> None:
-        """Run the session until it is closed. If opening fails, set the error on `opened`."""
+        """Run the session until it is closed. If it can't be opened, `opened` raises the error."""
         try:
             async with open_session(
                 self._options,
@@ -385,7 +385,10 @@ class EditorSession:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
-        """Answer a prompt, after earlier prompts. Cancelling this request interrupts its turn."""
+        """Queue a prompt and return its answer.
+
+        If this is cancelled, interrupt the prompt's turn.
+        """
         try:
             return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:
@@ -436,7 +439,7 @@ def ended_as(ended: TurnEnded) -> Json | RpcFault:
 
 
 def shown_text(path: str) -> str | None:
-    """Return the text of a file for a diff, or None if it is not shown."""
+    """Return the text of a file for a diff, or None if the file cannot be shown."""
     try:
         if Path(path).stat().st_size > MAX_SHOWN_BYTES:
             return None

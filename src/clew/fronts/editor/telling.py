@@ -1,7 +1,7 @@
 """Session events as updates for a client: text as it streams, tool calls from their start.
 
-This module owns the record of which calls the client knows, and reads events and entries. A call
-is described before anything else is sent about it, and always ends as completed or failed.
+This module reads events and entries, and keeps track of which calls the client knows. A call is
+described before anything else is sent about it, and always ends as completed or failed.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,9 +52,9 @@ def chunk(kind: str, words: str, message_id: str) -> Json:
 
 
 class EditorUpdates:
-    """Builds updates.
+    """Converts events and entries to updates for the client.
 
-    `title` returns the title of a call. `where` returns the base of relative paths.
+    `title` returns the title of a call. `where` returns the folder to which paths are relative.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
 
 
 def result_of(entry: Json, identity: str) -> Any:
-    """Return the result of the call `identity`, as contained in an entry."""
+    """Return the result of the call with the ID `identity` from an entry."""
     blocks = as_object(entry.get("message")).get("content")
     for block in blocks if isinstance(blocks, list) else ():
         if as_object(block).get("tool_use_id") == identity:

@@ -1,8 +1,8 @@
 """The channel to a host: `receive` returns its messages, `send` takes frames.
 
 This module owns the standard input and output of a process that speaks the protocol. One thread
-reads complete lines of any length, another writes. Neither blocks the other or the turn, but a
-slow reader slows the stream down. The channel does not interpret the lines.
+reads complete lines of any length; another one writes. Neither blocks the other or the turn, but a
+host that reads slowly slows down the stream. The channel does not interpret the lines.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -34,7 +34,7 @@ class HostChannel(Protocol):
         ...
 
     async def send(self, frame: Json) -> None:
-        """Send a frame. Wait as long as too many are queued."""
+        """Send a frame. If too many frames are queued, wait until there is room."""
         ...
 
     def post(self, frame: Json) -> None:
@@ -177,7 +177,7 @@ class StandardOutput:
 class StdioChannel:
     """The channel of a process: JSON lines on standard input and output.
 
-    If `said` is given, it contains all prompts, and standard input is not read.
+    `incoming`, if not None, contains all messages; standard input is then not read.
     """
 
     def __init__(self, incoming: Iterable[Incoming] | None = None) -> None:

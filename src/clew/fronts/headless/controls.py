@@ -111,7 +111,7 @@ async def initialize(context: ControlContext, _: Json) -> Json:
 
 
 def describe_models(session: "Session") -> list[Json]:
-    """Return the models for a host's menu. The first one, which hosts select, is the default."""
+    """Return the models for a host's menu. The first is the default one, which hosts preselect."""
     speaking = session.model_access.speaking
     default = speaking.catalog.entry(choose_default(session))
     first = describe_choice(default) | {
@@ -122,7 +122,7 @@ def describe_models(session: "Session") -> list[Json]:
 
 
 def choose_default(session: "Session") -> str:
-    """Return the model of the settings or, if it is not allowed, the default one."""
+    """Return the model from the settings, or the default one if it is unset or not allowed."""
     speaking = session.model_access.speaking
     name = session.rules.standing.settings.get("model")
     if isinstance(name, str) and name and not speaking.describe_refusal(name):
@@ -157,7 +157,7 @@ async def end_session(context: ControlContext, _: Json) -> None:
 
 
 async def stop_task(context: ControlContext, fields: Json) -> Json:
-    """Stop a task. Succeed also if the task is unknown."""
+    """Stop a task. An unknown task is not an error."""
     tasks = context.session.parts.tasks
     task = tasks.get(text(fields, "task_id"))
     if task is not None:
@@ -166,7 +166,7 @@ async def stop_task(context: ControlContext, fields: Json) -> Json:
 
 
 async def background_tasks(context: ControlContext, fields: Json) -> Json:
-    """Move running work to the background: all that the turn waits for, or one call's work.
+    """Move running work to the background: one call's work, or everything that the turn waits for.
 
     Return all background tasks.
     """
@@ -182,7 +182,7 @@ async def background_tasks(context: ControlContext, fields: Json) -> Json:
 async def keep_task(context: ControlContext, fields: Json) -> Json:
     """Keep a background command running after clew exits.
 
-    The host decides this in place of the user.
+    The host decides on behalf of the user.
     """
     tasks = context.session.parts.tasks
     task = tasks.get(text(fields, "task_id"))
@@ -235,9 +235,9 @@ async def rename_session(context: ControlContext, fields: Json) -> Json:
 
 
 async def rewind_files(context: ControlContext, fields: Json) -> Json:
-    """Restore files to their state before a message, and leave the conversation unchanged.
+    """Restore files to their state before a message, without changing the conversation.
 
-    `dry_run` only reports what would change.
+    With `dry_run`, only report what would change.
     """
     from clew.session.rewinding import Rewinding, find_conflicts, plan_file_changes
 
@@ -292,7 +292,10 @@ async def mcp_toggle(context: ControlContext, fields: Json) -> None:
 
 
 async def _expect_connected(mcp_servers: "Servers", name: str) -> None:
-    """Wait for a server that starts again; say why it did not connect."""
+    """Wait for a server that is restarting.
+
+    Raise an error with the reason if it did not connect.
+    """
     problem = await mcp_servers.connected(name, RECONNECT_WAIT_S)
     if problem:
         raise ControlRefusedError(f"MCP server {name} is not connected: {problem}")

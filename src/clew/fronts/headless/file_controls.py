@@ -1,4 +1,4 @@
-"""File requests from a host, which obey the permission rules of the Read tool.
+"""File requests from a host, subject to the permission rules of the Read tool.
 
 A host can also report which files it has read itself.
 """
@@ -46,7 +46,7 @@ async def get_workspace_diff(context: ControlContext, _: Json) -> Json:
 
 
 def told(git_changes: Changes, hidden: set[str]) -> Json:
-    """Return the answer about uncommitted changes, without the lines of the files in `hidden`."""
+    """Return the answer about uncommitted changes, without the lines of the `hidden` files."""
     files = git_changes.files[:FILES]
     hunks, large = within(change for change in files if change.path not in hidden)
     return {
@@ -141,7 +141,10 @@ async def seed_read_state(context: ControlContext, fields: Json) -> Json:
 
 
 def permitted(session: Session, fields: Json) -> Path:
-    """Return the path of the requested file if Read may read it without asking."""
+    """Return the path of the requested file.
+
+    Raise an error if the permission rules do not allow Read to read it without asking.
+    """
     name = fields.get("path")
     if not isinstance(name, str) or not name:
         raise UserError(f"{fields.get('subtype')}: path: expected a string")
@@ -158,7 +161,7 @@ def permitted(session: Session, fields: Json) -> Path:
 
 
 class BusyError(ControlRefusedError):
-    """The session is running a turn, and the host asked not to disturb a running turn."""
+    """The session is running a turn, and the host asked not to reload during a turn."""
 
     code = "reload_plugins_busy"
 
@@ -179,8 +182,7 @@ async def reload_skills(context: ControlContext, _: Json) -> Json:
 async def reload_plugins(context: ControlContext, fields: Json) -> Json:
     """Reload plugins with all their parts.
 
-    A reload is possible at any time, because the beginning of requests, which is cached, stays the
-    same.
+    Plugins can be reloaded at any time, because the cached beginning of requests does not change.
     """
     session = context.session
     is_busy = session.conversation.is_running or session.parts.agents.are_working

@@ -1,7 +1,7 @@
-"""Convert engine events to frames: each entry once, in the order that hosts rely on.
+"""Converts engine events to frames: each entry once, in the order that hosts rely on.
 
-This module owns the record of which entries have been sent. It reads events and entries, never the
-log, and takes times only from entries.
+This module keeps track of which entries have been sent. It reads events and entries, never the
+transcript file, and takes times only from entries.
 """
 
 import time
@@ -116,7 +116,7 @@ def summary_of(task: BackgroundTask) -> str:
 
 
 class Delegated:
-    """Frames of subagents. With `tells_text`, their text is included."""
+    """Makes the frames of subagents. With `tells_text`, the frames include their text."""
 
     def __init__(self, session_id: str, *, tells_text: bool) -> None:
         self._session_id = session_id
@@ -175,12 +175,12 @@ PROGRESS_S = 1.0
 
 
 class CallProgress:
-    """Frames about running calls, the session's and those of its subagents."""
+    """Makes frames about running calls: those of the session and of its subagents."""
 
     def __init__(self, session_id: str, new_id: Callable[[], str]) -> None:
         self._session_id = session_id
         self._new_id = new_id
-        # The tool of each running call, when it began, and when it was last told.
+        # For each running call: the tool, its start, and the time of its last progress frame.
         self._calls: dict[str, tuple[str, float, float]] = {}
 
     def begin(self, event: ToolStarted) -> None:
@@ -190,7 +190,7 @@ class CallProgress:
         self._calls.pop(event.block["id"], None)
 
     def framed(self, event: ToolProgressed, parent: str | None) -> list[Json]:
-        """Return a frame, unless there was one just before."""
+        """Return a progress frame as a list; empty if the last one was sent a moment ago."""
         now_s = time.monotonic()
         tool, begun_s, told_s = self._calls.get(event.tool_use_id, ("", 0.0, now_s))
         if now_s - told_s < PROGRESS_S:
@@ -298,7 +298,7 @@ class TurnFrames:
                 return []
 
     def _compacted(self, event: Compacted) -> list[Json]:
-        """Return frames for the end of the earlier conversation and for its summary."""
+        """Return the frame that reports a compaction, and the frames of its summary."""
         done = self.system("status", status=None, compact_result="success")
         frames_of = [done, wire.compact_boundary(event.boundary, session_id=self._session_id)]
         for entry in event.entries:
@@ -328,7 +328,7 @@ class TurnFrames:
     def _prompt(self, entry: Json) -> list[Json]:
         """Record that this turn answers a prompt of the host.
 
-        Echo the prompt if that was requested.
+        Return a frame that echoes the prompt if the host asked for echoes.
         """
         if entry["uuid"] not in self.answers:
             self.answers.append(entry["uuid"])
@@ -376,7 +376,7 @@ class TurnFrames:
         return [denied, *new_frames]
 
     def sum_up_calls(self) -> list[Json]:
-        """Return a summary of the calls that finished since the last one, if there are any."""
+        """Return a summary of the calls that finished since the last summary, if there are any."""
         if not self._calls:
             return []
         calls, self._calls = self._calls, []
@@ -407,7 +407,7 @@ class TurnFrames:
         )
 
     def close_stream(self) -> list[Json]:
-        """Close the block and message that an interruption left open, for readers of the stream."""
+        """Return the events that end the block and message that an interruption left open."""
         closing: list[Json] = []
         if self._is_open and self._open_block is not None:
             closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))

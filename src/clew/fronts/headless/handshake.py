@@ -1,7 +1,7 @@
-"""The handshake: applies the members of a host's `initialize` request to the options.
+"""The handshake, which applies the members of a host's `initialize` request to the options.
 
-This module handles all members except hooks. Most invalid values are ignored; only those that would
-make every response useless are rejected. Pure: nothing is opened here.
+This module handles all members except hooks. Most invalid values are ignored; only a value that
+would make every response useless is rejected. Pure: nothing is opened here.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -129,7 +129,7 @@ def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
 
 
 def fitting(entry: Json) -> Json:
-    """Return an entry shortened to fit into a line."""
+    """Return an entry, shortened to fit into one line of the protocol."""
     short: Json = decode(encode_frame(entry, MAX_ENTRY_BYTES))
     return short
 
@@ -174,7 +174,7 @@ def apply_handshake(options: Options, fields: Json) -> Options:
 
 
 def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
-    """Return the change of the options for a member's value; empty if the value has no effect.
+    """Return the change of an option by a member's value; empty if the value has no effect.
 
     Raise `UserError` if the value is invalid.
     """
@@ -199,7 +199,7 @@ def servers_in(fields: Json) -> Json:
 
 
 def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
-    """Return the plugin folders of a handshake, and those among them without MCP servers."""
+    """Return the plugin folders of a handshake, and those whose MCP servers are not to be used."""
     value = fields.get("plugins")
     items = [item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict)]
     plugins = [item for item in items if isinstance(item.get("path"), str)]

@@ -49,7 +49,7 @@ TOO_LATE = "a signal ended this session before it could answer"
 
 
 class HostInput(FrontInput):
-    """A queue of the host's prompts for all sessions of its channel, one after another."""
+    """The queue of the host's prompts, shared by the successive sessions of a channel."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
@@ -110,9 +110,10 @@ class HostInput(FrontInput):
         return prompt is not None
 
     def interrupt(self, uuids: Collection[str], *, with_first: bool) -> None:
-        """Interrupt these waiting prompts, and the first one if `with_first`.
+        """Interrupt these waiting prompts and, if `with_first` is set, the first waiting prompt.
 
-        Each still gets its turn, which ends at once. Prompts that arrive later are not affected.
+        Each of them still gets a turn, which ends at once. Prompts that arrive later are not
+        affected.
         """
         for place, line in enumerate(self._prompts):
             if line.asks and (with_first or line.uuid in uuids):
@@ -147,7 +148,7 @@ class HostInput(FrontInput):
     async def _is_due(self) -> bool:
         """Return whether background tasks have news that should start a turn.
 
-        After the end of the input, wait for subagents, and consider only their news.
+        After the end of the input, wait for subagents, and ignore news from other tasks.
         """
         assert self._session is not None
         if not self.is_unspoken:
@@ -170,9 +171,9 @@ def is_command(typed: str) -> bool:
 
 
 def line_of(prompt: Said) -> Line:
-    """Return a host's prompt as a line.
+    """Return a host's prompt as a line of input.
 
-    Content blocks are used as they are: nothing in them is a command or a mention of a file.
+    Content blocks are used as they are: commands and mentions of files in them are not expanded.
     """
     line = Line(blocks=prompt.content, uuid=prompt.uuid, origin=prompt.origin, asks=prompt.asks)
     if prompt.typed is None or not prompt.asks:
@@ -184,7 +185,7 @@ def line_of(prompt: Said) -> Line:
 class HostView(FrontView):
     """The view for a host.
 
-    `session` is available once a session was opened. Frames sent before that belong to no session.
+    `session` is available once a session has been opened. Earlier frames belong to no session.
     """
 
     def __init__(self, channel: HostChannel, environ: Mapping[str, str], lines: HostInput) -> None:
@@ -196,7 +197,7 @@ class HostView(FrontView):
         self.state: wire.State = "idle"
         # Whether the turn has its result, and whether the last result was an error.
         self.is_answered, self.is_error = True, False
-        # The error of the last result, empty if it was none.
+        # The error of the last result; empty if the last result was not an error.
         self.error = ""
         self._is_introduced = True
         self._suggestions: Suggestions | None = None
@@ -232,11 +233,14 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     def unwatch_tasks(self) -> None:
-        """Report nothing more about a session that continues without this view."""
+        """Stop reporting the tasks of a session that continues without this view."""
         self.session.parts.tasks.watchers.remove(self._task)
 
     async def close(self) -> None:
-        """Finish or drop a pending suggestion. The ends of background tasks are still reported."""
+        """Finish or drop a pending suggestion.
+
+        Background tasks that end later are still reported.
+        """
         if self._suggestions is not None:
             in_haste = not self._lines.is_unspoken or self._lines.is_over
             await self._suggestions.aclose(in_haste=in_haste)
@@ -378,7 +382,7 @@ class HostView(FrontView):
             self._channel.post(self._framing.system("worker_shutting_down", reason=reason))
 
     def tell_lost(self, codes: Mapping[str, str]) -> None:
-        """Report that a full disk cost lines of these sessions' transcripts."""
+        """Report that lines of these sessions' transcripts were lost because the disk was full."""
         full = [code for code in codes.values() if code in FULL]
         if full:
             self._channel.post(
@@ -395,7 +399,7 @@ class HostView(FrontView):
         self._channel.post(self._framing.system("status", status=None, permissionMode=mode))
 
     def change_state(self, state: wire.State) -> None:
-        """Report the state to hosts that asked for it. The frame is marked as not for display."""
+        """Send the state to hosts that asked for it, in a frame marked as not for display."""
         if state == self.state:
             return
         self.state = state

@@ -1,8 +1,8 @@
 """`clew mcp serve`: an MCP server that offers clew's tools to another agent over pipes.
 
-This module builds the answers of the server. The permission rules of the current folder decide
-about every call. There is no user to ask, so a call that needs approval is denied. Standard output
-carries only messages.
+This module answers the requests to the server. The permission rules of the current folder apply to
+every call. There is no user to ask, so a call that needs approval is denied. Only messages are
+written to standard output.
 """
 
 import argparse
@@ -140,7 +140,7 @@ async def serve() -> None:
 
 
 def said(message: Json) -> None:
-    """Write a message. A client that has exited is noticed only when the input ends."""
+    """Write a message. Drop it if the client has exited; the end of the input ends the server."""
     rest = memoryview(as_line(encode(message)))
     try:
         while rest:

@@ -1,7 +1,7 @@
 """Permission requests to a host or an MCP tool.
 
-This module converts a question into a verdict and trusts the answer. Without a host to ask, the
-call does not run, and the model learns why.
+This module sends the question and converts the answer to a verdict; the answer is trusted. Without
+a host to ask, the call does not run, and the model is told why.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, whose text is the message, or has disconnected."""
+    """The host answered with an error, whose text is this error's message, or has disconnected."""
 
 
 class HostRequests:
-    """Requests to a host. `post` sends a frame."""
+    """Sends requests to a host and waits for the answers. `post` sends a frame."""
 
     def __init__(self, post: Callable[[Json], None], new_id: Callable[[], str]) -> None:
         self._post = post
@@ -72,7 +72,7 @@ class HostRequests:
             self.end(request_id)
 
     def begin(self, subtype: str, fields: Json) -> tuple[str, asyncio.Future[Json]]:
-        """Send a request; return its ID, with which `end` must be called, and its future answer."""
+        """Send a request. Return its ID, which must be passed to `end`, and its future answer."""
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._open[request_id] = answer
@@ -102,7 +102,7 @@ class HostRequests:
             waiting.set_exception(HostError(answer.error))
 
     def leave(self, why: str = GONE) -> None:
-        """Fail all waiting requests, because the other end is gone."""
+        """Make all waiting requests fail, because the other end is gone."""
         self._gone = why
         for waiting in self._open.values():
             if not waiting.done():
@@ -126,7 +126,8 @@ async def deny_unasked(permission_prompt: Question) -> Verdict:
 class HostPermission:
     """Asks the host for permission.
 
-    `state` is called when a question is asked and when it is answered; `notice` receives problems.
+    `state` is called with the session's state before and after a question. `notice` is called with
+    a description of each problem.
     """
 
     def __init__(
@@ -226,7 +227,7 @@ async def ask_tool(permission_prompt: Question, name: str, session: Session) -> 
 
 
 def offered(permission_prompt: Question) -> list[Json]:
-    """Return the permission updates to suggest, which would have allowed this call."""
+    """Return permission updates to suggest. With them, this call would have been allowed."""
     from clew.permissions.suggest import suggest_rules
 
     if permission_prompt.is_elsewhere:

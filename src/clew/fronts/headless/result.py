@@ -65,7 +65,7 @@ class Tally(Struct, kw_only=True):
     counted: set[str] = set()
     api_ms: int = 0
     denials: list[Json] = []
-    # Those that no approval could have changed, with the reason: a rule or a hook denied the call.
+    # Denials that no approval could have prevented, by a rule or a hook, with the reason.
     firm_denials: list[tuple[Json, str]] = []
     # Why the API's prompt cache missed, by entry.
     cache_misses: dict[str, Json] = {}
@@ -111,7 +111,7 @@ class Tally(Struct, kw_only=True):
 
 
 def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
-    """Return the output of a line that did not go to the model, as the end of an empty turn."""
+    """Record the output of a line that did not go to the model; return an empty turn's end."""
     tally.turns = 0
     if reply.is_error:
         return TurnEnded(reason="failed", message=reply.text)
@@ -120,7 +120,7 @@ def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
 
 
 def end_compaction(ended: TurnEnded, tally: Tally) -> TurnEnded:
-    """Return the result of a compaction, as the end of an empty turn."""
+    """Record the result of a compaction; return the compaction's end as that of an empty turn."""
     tally.turns = 0
     tally.text = "" if ended.is_error else ended.message
     return ended
@@ -133,7 +133,7 @@ def exit_code(ended: TurnEnded) -> int:
 
 
 def cost_of(spend: Spend) -> float | None:
-    """Return the cost in the form for programs, or None if a price is unknown."""
+    """Return the cost as a number for programs, or None if a price is unknown."""
     return float(spend.usd) if spend.is_complete else None
 
 
@@ -157,7 +157,8 @@ def result_of(
 ) -> Json:
     """Return the result of a turn.
 
-    `began_s` is its start on the monotonic clock, and `before` is the cost of earlier turns.
+    `began_s` is the start of the turn on the monotonic clock; `before` is the cost of earlier
+    turns.
     """
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)

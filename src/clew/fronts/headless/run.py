@@ -1,8 +1,8 @@
 """`clew -p`: one prompt, one response on standard output, one exit code.
 
-This module owns the signals of a headless run. SIGINT interrupts the turn and keeps its work;
-SIGTERM and SIGHUP do the same and exit with their own codes. A second SIGINT exits at once. A
-result is printed unless the process exits at once.
+This module handles the signals of a headless run. SIGINT interrupts the turn and keeps its work.
+SIGTERM and SIGHUP do the same, but lead to exit codes of their own. A second SIGINT exits at once.
+A result is printed unless the process exits at once.
 """
 
 import asyncio
@@ -61,7 +61,10 @@ SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
 
 
 def main(options: Options) -> int:
-    """Run `clew -p` in the form that the options select, and return the exit code."""
+    """Run the kind of `clew -p` that the options select, and return the exit code.
+
+    The kinds are: only start hooks, a session for a host, and a single prompt.
+    """
     if options.only_sets_up:
         return run_front(lambda: set_up(options))
     if options.output_format == "stream-json":
@@ -228,7 +231,7 @@ def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None
 
 
 def refused(denials: Sequence[Json]) -> str:
-    """Return a message about the denied calls that says how to allow them."""
+    """Return a message that lists the denied calls and says how to allow them."""
     names = dict.fromkeys(named(denial["tool_name"], denial["tool_input"]) for denial in denials)
     shown_names = ", ".join(list(names)[:SHOWN_CALLS])
     suffix = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""

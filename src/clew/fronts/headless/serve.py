@@ -1,7 +1,7 @@
 """A session for a program: prompts and requests in, frames out, until the input ends.
 
-This module owns the sessions behind a channel: the handshake, one session after another, the
-answers between turns, and the end. `host_view` converts a turn to frames.
+This module owns the sessions of a channel: the handshake, one session after another, the answers to
+requests between turns, and the end. `host_view` converts a turn to frames.
 
 Decision: docs/decisions/140-host-protocol.md
 """
@@ -55,7 +55,7 @@ LAST_WORDS_S = 2.0
 
 
 class HostServer:
-    """The server of a host. `run` returns the exit code."""
+    """Serves a host over a channel. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -189,7 +189,8 @@ class HostServer:
     async def _session_of(self, options: Options, before: str) -> tuple[Options | None, str]:
         """Run one session.
 
-        Return the options of the next session, if any, and the ID of this one.
+        Return the options of the next session, or None if there is none, and the ID of this
+        session.
         """
         view, lines = self._view, self._lines
         async with open_session(
@@ -317,7 +318,7 @@ class HostServer:
 
 
 def describe_crash(raised: BaseException | None) -> str:
-    """Return why a turn failed, for its result; empty if the session was only left."""
+    """Return why a turn failed, for its result; empty if the session was merely cancelled."""
     error = None if raised is None else find_first_error(raised)
     if error is None or isinstance(error, asyncio.CancelledError):
         return ""
@@ -325,5 +326,5 @@ def describe_crash(raised: BaseException | None) -> str:
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:
-    """Return the name of the program that started this process, for the log."""
+    """Return the name of the program that started this process, for the transcript."""
     return environ.get("CLAUDE_CODE_ENTRYPOINT") or "sdk-cli"

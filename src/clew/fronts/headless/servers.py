@@ -1,4 +1,4 @@
-"""MCP servers for a host: add them, call their tools, read their resources."""
+"""MCP servers for a host: the requests that add them, call their tools and read their resources."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ def make_elicit(
 ) -> Callable[[Json], Awaitable[Json | None]]:
     """Return a function that passes a server's question to the host's user.
 
-    An invalid answer counts as declining.
+    An invalid answer is treated as declining the question.
     """
 
     async def elicit(about: Json) -> Json | None:

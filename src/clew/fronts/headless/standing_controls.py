@@ -38,7 +38,10 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 
 
 async def apply_flag_settings(context: ControlContext, fields: Json) -> Json:
-    """Apply settings that override those in the files. Model and effort take effect at once."""
+    """Apply settings that override the settings files.
+
+    Changes of model and effort apply at once.
+    """
     session = context.session
     settings = object_of(fields, "settings")
     notes = session.rules.overlay(settings)
@@ -218,7 +221,7 @@ async def get_usage(context: ControlContext, _: Json) -> Json:
 
 
 async def get_session_state(context: ControlContext, _: Json) -> Json:
-    """Return the session's models, its folders, the user's rules and what it has changed."""
+    """Return the session's models, its folders, the user's rules and the session's changes."""
     session = context.session
     state, past = session.costs.spending.state, session.costs.past
     return {

@@ -1,7 +1,7 @@
 """Prompt suggestions: the next prompt, guessed by the small model after a turn.
 
-They never delay a turn: the next prompt cancels a pending suggestion. There is no suggestion after
-the first turn, after a failed turn, or in plan mode.
+A suggestion never delays a turn: the next prompt cancels a pending one. There is no suggestion
+after the first turn, after a failed turn, or in plan mode.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Suggestions:
         return bool(read_switch(standing.settings, "promptSuggestionEnabled"))
 
     def begin(self) -> None:
-        """Start a suggestion after a successful turn."""
+        """Start to generate a suggestion after a successful turn."""
         self._turns += 1
         if self._turns > 1 and self._session.mode != "plan" and self._is_wanted:
             self._task = asyncio.create_task(self._guess(), name="prompt suggestion")
@@ -51,7 +51,7 @@ class Suggestions:
             self._task.cancel()
 
     async def aclose(self, *, in_haste: bool) -> None:
-        """Wait for a pending suggestion, within limits."""
+        """Wait briefly for a pending suggestion, or cancel it at once if `in_haste`."""
         if self._task is None:
             return
         if in_haste:
@@ -79,7 +79,7 @@ class Suggestions:
 
 
 def last_words(history: Any) -> Iterator[str]:
-    """Yield the text of each message in the conversation, newest first."""
+    """Yield the text of each message in the conversation, labeled with its author, newest first."""
     for entry in reversed(list(history)):
         if (
             entry.get("isMeta")

@@ -64,7 +64,7 @@ class LineKeyboard:
                 self._answer(None)
 
     async def secret(self, prompt: str) -> str | None:
-        """Ask for a line that the terminal does not show. No turn may run."""
+        """Ask for a line without showing what the user types. Must not be called during a turn."""
         before: list[Any] = []
         with suppress(*GONE):
             before = termios.tcgetattr(self._fd)

@@ -188,16 +188,17 @@ class LineInput(FrontInput):
         return typed(text)
 
     async def _is_end(self, text: str | None, *, is_asked: bool) -> bool:
-        """Return whether the session ends here: at Ctrl-D, or because it has ended in the meantime.
+        """Return whether the session ends here: at Ctrl-D, or because it was ended in the meantime.
 
-        A second Ctrl-D, or an input that is closed, is not followed by another question.
+        At the first Ctrl-D, ask about running background tasks. At a second one, or if the input is
+        closed, end the session without asking again.
         """
         if text is not None or self._is_over:
             return self._is_over
         return is_asked or not self._keyboard.reopen() or await self._may_exit()
 
     async def _line(self) -> str | None:
-        """Return the line that the user enters, or an empty line if there is news first."""
+        """Return the line that the user enters, or an empty string if news arrives first."""
         self._news.clear()
         self._is_asking = True
         async with asyncio.TaskGroup() as group:
@@ -225,7 +226,7 @@ class LineInput(FrontInput):
         self._news.set()
 
     def tell(self, words: str) -> None:
-        """Show a notice: at once, or above the prompt, which is then asked again."""
+        """Show a notice at once. If a prompt is open, show it again below the notice."""
         self._notices.append(words)
         if self._is_asking:
             self._news.set()
@@ -243,7 +244,7 @@ class LineInput(FrontInput):
 
 
 class LineDesk(SessionDesk):
-    """The terminal of a session in line mode, as viewers use it."""
+    """The interface through which viewers control a session in line mode."""
 
     def __init__(self, driver: Driver, lines: LineInput) -> None:
         self._driver = driver
@@ -290,8 +291,8 @@ class LineView(FrontView):
     def heed_signal(self, number: int) -> None:
         """Handle a signal.
 
-        The first Ctrl-C interrupts the turn. A second one ends the session, whose messages have
-        been saved by then.
+        The first Ctrl-C interrupts the turn. A second one ends the session. All messages have been
+        saved by then.
         """
         if number != signal.SIGINT:
             self.driver.end(code_of(number))
@@ -309,7 +310,7 @@ class LineView(FrontView):
     async def turn(self, cause: Cause) -> AsyncIterator[None]:
         self._is_stopping, self._told = False, ""
         if cause.line is not None and cause.line.origin is not None:
-            # It was not typed here.
+            # A viewer sent the line, so it is not on the terminal yet.
             who = cause.line.origin.get("device") or "viewer"
             self._telling.line(escape_controls(f"{who}> {cause.line.raw.text}"))
         self._began_s, self._spent = time.monotonic(), self._session.ledger().total
@@ -335,7 +336,7 @@ class LineView(FrontView):
         self._telling.ring()
 
     async def may_exit(self) -> bool:
-        """Ask about running background tasks, if someone can answer."""
+        """Return whether the session may end. On a terminal, ask about running tasks first."""
         if not self._keyboard.is_terminal:
             return True
         tasks = self._session.parts.tasks

@@ -22,7 +22,7 @@ class LineQuestions(Questions):
         self._telling = telling
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Ask a question and return the answer, or None.
+        """Ask a question and return the answer, or None if the user gives none.
 
         Enter selects the preselected choice. If that is the first choice, Enter gives no answer.
         """

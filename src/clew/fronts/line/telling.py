@@ -1,4 +1,7 @@
-"""The output of line mode: streams text as it arrives, and prints the rest as the screen would."""
+"""The output of line mode: streams text as it arrives, and prints the rest as the screen would.
+
+Nothing that was printed is changed later.
+"""
 
 import os
 from collections.abc import Callable
@@ -135,7 +138,7 @@ class LineWriter:
                 self.feed(event)
 
     def feed(self, event: EngineEvent) -> None:
-        """Print the lines that an event adds."""
+        """Print the lines that an event adds to the output."""
         self._lines(self._transcript.feed(event))
 
     def _lines(self, lines: list[Line]) -> None:

@@ -1,1 +1,1 @@
-"""Sessions over a network: a worker, which takes viewers' input from a server, and a viewer."""
+"""Sessions over a network: workers run them and viewers use them, through a session server."""

@@ -1,7 +1,7 @@
 """`clew attach`: a terminal as a viewer of a remote session.
 
 The viewer shows the session's numbered events and sends prompts, answers and interrupts. It stores
-nothing: after a lost connection, it reads the missed events from the server's log.
+nothing: after a lost connection, it reads the missed events from the server.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def print_json(about: Json) -> None:
 
 
 class PrintLines:
-    """Shows events with the renderer of line mode: each call when it begins and when it ends."""
+    """Shows events in the format of line mode: each call when it begins and when it ends."""
 
     def __init__(self) -> None:
         self._writer = LineWriter(Paper(sys.stdout), see_with="")
@@ -156,12 +156,12 @@ class PrintLines:
 
 
 def is_stopped(result: Json) -> bool:
-    """Return whether a turn was interrupted, as an earlier message has shown."""
+    """Return whether the turn was interrupted, which an earlier message has already shown."""
     return str(result.get("terminal_reason")).startswith("aborted")
 
 
 def describe_question(request: Json) -> str:
-    """Describe a question, with everything that the user needs in order to answer it."""
+    """Describe a question, with all the information that the user needs to answer it."""
     arguments = object_of(request.get("input"))
     tool = request.get("tool_name") or request.get("subtype")
     lines = "\n".join(f"  {name}: {value}" for name, value in arguments.items())
@@ -275,7 +275,7 @@ class RemoteViewer:
             await self._typed.join()
 
     def _say(self, text: str) -> None:
-        """Queue a typed line: y or n answers an open question, other lines are prompts."""
+        """Queue a typed line: `y` or `n` answers an open question; any other line is a prompt."""
         word, _, rest = text.partition(" ")
         if self._questions and word.lower() in YES | NO:
             request_id, question = next(iter(self._questions.items()))

@@ -1,9 +1,10 @@
 """A session's connection to a server, through which viewers follow and use it.
 
-The session's frames go to the outbox and from there to the server; viewers' messages come from the
-server's stream. The session never waits for the server, and only data that is on disk is sent. A
-viewer's message is acknowledged when its effect is in the transcript. So a restarted worker receives
-it again, and its UUID prevents a second effect.
+The session's frames are queued in the outbox and sent to the server from there; viewers' messages
+arrive in a stream from the server. The session never waits for the server, and only data that is on
+disk is sent. A viewer's message is acknowledged only when its effect is in the transcript. If the
+worker is killed before that, the restarted worker receives the message again; the message's UUID
+prevents a second effect.
 """
 
 import asyncio
@@ -53,9 +54,9 @@ TAKEN_OVER = (
 
 
 class SessionBridge:
-    """The bridge of one session. Survives failures of the server.
+    """The bridge of one session to a server. It outlasts failures of the server.
 
-    `open` starts it; `link` sends and receives from then on.
+    `open` starts the bridge; from then on, `link` sends and receives.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class SessionBridge:
             self._changed.set()
 
     def put(self, frame: Json) -> None:
-        """Queue a frame of the session by its kind."""
+        """Queue a frame of the session, in the way that its type requires."""
         if frame.get("type") == "stream_event" and not self._has_viewers:
             return
         frame = add_display(frame)
@@ -149,7 +150,7 @@ class SessionBridge:
         self._changed.set()
 
     async def _save(self) -> None:
-        """Make the transcript durable first, then its frames, then the state of viewers' events."""
+        """Save the transcript first, then its frames, then the cursor of viewers' messages."""
         box, inbox = self._outbox, self._inbox
         cursor, frames, taken, inbox.taken = inbox.cursor, self._gate.take(), inbox.taken, []
         if not (frames or taken or cursor > box.cursor):
@@ -168,7 +169,7 @@ class SessionBridge:
     # -- the server's side
 
     async def link(self) -> None:
-        """Send and receive until cancelled, or until the server refuses this machine."""
+        """Send and receive until cancelled, or until the server rejects this machine."""
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (self._send_all, self._receive_all, self._beat_always):
@@ -221,7 +222,7 @@ class SessionBridge:
                 most = 1
 
     async def _gather(self) -> None:
-        """Wait for what the next request should also carry."""
+        """Wait for frames, and then a moment longer for others that the same request can carry."""
         if self._outbox.is_empty:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DELTAS_S if self._deltas else 0):
@@ -270,16 +271,19 @@ class SessionBridge:
         return True
 
     def _seal(self, frame: Json | bytes) -> Json | msgspec.Raw:
-        """Return a frame as the server receives it. Sealing it again gives the same bytes."""
+        """Return a frame in the form in which the server receives it.
+
+        Sealing the same frame again gives the same bytes.
+        """
         if not self._is_sealing or self._sealer is None:
             return msgspec.Raw(frame) if isinstance(frame, bytes) else frame
         frame = msgspec.json.decode(frame, type=dict) if isinstance(frame, bytes) else frame
         return seal_frame(self._sealer, self.session_id, frame)
 
     async def finish(self, within_s: float = LAST_S) -> None:
-        """Send the rest when the session ends, or is no longer connected.
+        """Send the remaining frames when the session ends or is disconnected.
 
-        The next connection sends the rest of a running turn.
+        The frames of a turn that is still running are sent by the next connection.
         """
         self._gate.keep_recorded()
         try:

@@ -1,8 +1,8 @@
-"""`/remote` and `clew --remote` in a terminal: viewers elsewhere use the session too.
+"""`/remote` and `clew --remote` in a terminal, which let viewers elsewhere use the session, too.
 
 The user connects the session to a server and disconnects it. Viewers' prompts, answers and
-interrupts then count like the user's own, and the first answer to a question wins. Modules for
-connections are loaded with the first connection.
+interrupts are then handled like the user's own; the first answer to a question is used. The modules
+for connections are loaded when the first connection is made.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ AskUser: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
 class RemoteControl:
-    """Connects the sessions of one terminal, one after another, while the user wants it."""
+    """Connects the successive sessions of one terminal as long as the user wants a connection."""
 
     # Asks the user of the terminal. Set before a session opens.
     ask_here: AskUser
@@ -46,7 +46,7 @@ class RemoteControl:
 
     @asynccontextmanager
     async def during(self, session: Session, desk: SessionDesk) -> AsyncIterator[None]:
-        """Let this session be connected until the context ends."""
+        """Allow the session to be connected until the context ends. Connect it if wanted."""
         self._session, self._desk = session, desk
         if self._wanted is not None:
             try:
@@ -112,7 +112,10 @@ class RemoteControl:
         return "Not connected" if self._shared is None else self._shared.describe()
 
     async def ask(self, question: Question) -> Verdict:
-        """Ask the user and, while the session is connected, its viewers. The first answer wins."""
+        """Ask the user and, while the session is connected, its viewers.
+
+        Return the first answer.
+        """
         here = asyncio.ensure_future(run(self.ask_here(question)))
         try:
             while True:
@@ -128,7 +131,10 @@ class RemoteControl:
             await asyncio.wait([here])
 
     async def ask_for_task(self, question: Question) -> Verdict:
-        """Ask about a call of a remote task. A question that ends with the session has no answer."""
+        """Ask about a call of a remote task.
+
+        If the session is about to end, wait until the task is cancelled with it, without an answer.
+        """
         verdict = await self.ask(question)
         if self._desk is None or self._desk.is_over:
             await asyncio.Event().wait()  # Until the task is cancelled with the session.

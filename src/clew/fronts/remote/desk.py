@@ -1,4 +1,4 @@
-"""The interface to the terminal that runs a session, for its viewers and its remote tasks."""
+"""The interface through which viewers and remote tasks use the terminal that runs a session."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ from clew.fronts.drive import Line
 
 
 class SessionDesk(Protocol):
-    """The terminal of a session, as viewers use it."""
+    """The terminal of a session, from the viewers' perspective."""
 
     @property
     def is_over(self) -> bool:
-        """True if the session is about to end, which closes its questions."""
+        """True if the session is about to end. Its open questions are then closed."""
         ...
 
     def receive(self, line: Line) -> None:

@@ -1,4 +1,4 @@
-"""The interface between a bridge and the session that it connects with a server."""
+"""The interface of a session to the bridge that connects it to a server."""
 
 from typing import Protocol
 
@@ -17,11 +17,11 @@ class BridgeEnd(Protocol):
         ...
 
     def awaits(self, _request_id: str) -> bool:
-        """Return whether a question is still open here."""
+        """Return whether the session still waits for an answer to a question."""
         return True
 
     def check(self, _: ControlRequest) -> str:
-        """Return why this session refuses a request that viewers may make; empty if it does not."""
+        """Return why this session refuses a request that viewers may make; empty if allowed."""
         return ""
 
     def tell(self, words: str) -> None:
@@ -29,9 +29,9 @@ class BridgeEnd(Protocol):
         ...
 
     def show_act(self, _words: str) -> None:
-        """Show what a viewer did."""
+        """Show the user of this machine what a viewer did."""
         return
 
     def lose(self) -> None:
-        """Handle the server's refusal to let this machine continue the session."""
+        """Handle the server's refusal to let this machine continue to run the session."""
         ...

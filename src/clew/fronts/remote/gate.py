@@ -1,7 +1,7 @@
 """Frames that wait until their entries are in the transcript.
 
-A frame is created as soon as a block is complete, before its entry. Only data that is in the
-transcript may be sent.
+A frame is created as soon as a block is complete, before the block's entry is written. But only
+data that is in the transcript may be sent.
 """
 
 from collections import deque
@@ -27,11 +27,11 @@ class FrameGate:
         self._held.append(frame)
 
     def is_recorded(self, name: str) -> bool:
-        """Return whether the transcript had an entry with this ID when frames were last taken."""
+        """Return whether the transcript had an entry with this ID at the last call of `take`."""
         return name in self._recorded
 
     def take(self) -> list[Json]:
-        """Return the frames that precede the first one without a recorded entry."""
+        """Remove and return the frames before the first one whose entry is not recorded yet."""
         session = self._end.session
         story = session.story
         self._recorded |= {str(entry.get("uuid")) for entry in story.since(self._looked_at)}

@@ -2,7 +2,7 @@
 
 A viewer is not at this machine. It can send prompts, answer open questions, stop work, and make
 requests that relax no restriction. It can't change rules or settings, and an answer approves only
-the call that was shown. Messages that request more are refused with a reason.
+the call that the viewer was asked about. Requests for more are refused with a reason.
 """
 
 from collections.abc import Mapping
@@ -54,10 +54,10 @@ def strip_request(request: Json) -> Json:
 
 
 def check_answer(frame: Json, asked: Json | None, *, may_last: bool = False) -> Json:
-    """Return a viewer's answer, limited to what the session may use.
+    """Return a viewer's answer, limited to what viewers may decide.
 
-    Added rules and modes are removed; with `may_last`, those that the question suggested are kept
-    for the session. An approval of a different input becomes a denial.
+    Rules and modes that it adds are removed. With `may_last`, those that the question suggested are
+    kept, but only for this session. An approval of a different input becomes a denial.
     """
     response = frame.get("response")
     if not isinstance(response, dict) or asked is None or asked.get("subtype") != "can_use_tool":

@@ -1,10 +1,10 @@
 """`clew host`: a machine that starts remote sessions on request, and keeps them running.
 
-A host is a session of the kind "host" on the server: requests to start a session arrive like
-prompts, exactly once, and signed if devices are paired. Sessions start only in the folders that the
-user's own settings list. Each is a separate `clew --remote` process. A killed session is restarted
-and continues; one that has ended, or that another machine has taken over, is not. Described in
-docs/using/remote.md.
+For the server, a host is a session of the kind "host". Requests to start a session reach it like
+prompts: exactly once, and signed if devices are paired. Sessions start only in the folders that the
+user's own settings list. Each is a separate `clew --remote` process. If the process is killed, it
+is restarted and continues the session. A session that has ended, or that another machine has taken
+over, is not restarted. Described in docs/using/remote.md.
 """
 
 import argparse
@@ -75,7 +75,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def load_own_settings(home: Path) -> Json:
-    """Return the user's own settings. Those in a project's settings are ignored."""
+    """Return the settings of the user's own files. The settings of projects are ignored."""
     environ = {"CLEW_CONFIG_DIR": str(home), "HOME": os.environ.get("HOME", "")}
     return merge(load_settings(find_places(environ, home), sources=("user",)).layers)
 
@@ -128,7 +128,7 @@ class SessionHost:
         self._stopping.set()
 
     async def run(self) -> int:
-        """Serve requests until a signal arrives or the server refuses this host."""
+        """Serve requests until a signal arrives or the server rejects this host."""
         write_file(STATE, self._state())
         linking = asyncio.create_task(self._work(), name="host")
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
@@ -182,7 +182,7 @@ class SessionHost:
             await self._link.ask("POST", "/heartbeat", {})
 
     async def _report(self) -> None:
-        """Send the state and the responses whenever they change."""
+        """Send the host's state, and its responses to requests, whenever they change."""
         while True:
             self._changed.clear()
             about = {
@@ -311,7 +311,7 @@ class SessionHost:
                     await process.wait()
 
     async def _end_orphan(self, session: str) -> None:
-        """End the process that a killed host left behind, and wait until it has exited."""
+        """End the session's process that a killed host left running, and wait until it exits."""
         async with asyncio.timeout(ENDS_WITHIN_S):
             while (holder := find_holder(self._home, session)) is not None:
                 os.kill(holder.pid, signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""What viewers send: checked, passed to the session, and settled once it has had its effect.
+"""Checks viewers' messages, passes them to the session, and records which have taken effect.
 
-The server keeps each message until its effect is in the transcript. So a restarted worker receives
-it again; its ID prevents a second effect.
+The server keeps each message until its effect is in the transcript. If the worker is killed before
+that, the restarted worker receives the message again; the message's ID prevents a second effect.
 """
 
 import time
@@ -33,7 +33,10 @@ SHOWN_CHARACTERS = 200
 
 
 class ViewerInbox:
-    """The messages of one session's viewers. `seen` is the number of the last one that arrived."""
+    """The messages from the viewers of one session.
+
+    `seen` is the number of the last one received.
+    """
 
     def __init__(
         self,
@@ -63,13 +66,16 @@ class ViewerInbox:
 
     @property
     def cursor(self) -> int:
-        """The number up to which all messages have taken effect."""
+        """The highest number for which this and all earlier messages have taken effect."""
         return min(self._unsettled.values(), default=self.seen + 1) - 1
 
     # -- effects
 
     def settle_prompt(self, name: str) -> bool:
-        """Note that a prompt was recorded; return False if it was not a viewer's."""
+        """Note that a prompt was recorded.
+
+        Return False if the prompt did not come from a viewer.
+        """
         if not self._settle(name):
             return False
         self.taken.append(name)
@@ -81,7 +87,7 @@ class ViewerInbox:
         self._settle(request_id)
         prompt = self._unwanted.pop(request_id, "")
         if object_of(response.get("response")).get("cancelled") is True:
-            self.settle_prompt(prompt)  # It must not be handled a second time either.
+            self.settle_prompt(prompt)  # The withdrawn prompt must not be handled again, either.
 
     def _settle(self, name: str) -> bool:
         seq = self._unsettled.pop(name, None)
@@ -162,7 +168,7 @@ class ViewerInbox:
             self._note_act(sender, words, request_id=said.request_id)
 
     def _note_act(self, sender: str, words: str, **about: str) -> None:
-        """Record in the transcript what a viewer did."""
+        """Record a viewer's action in the transcript."""
         words = f"Remote: {sender or 'a viewer'} {words}"
         self._end.show_act(words)
         entry = factories.make_system(
@@ -176,7 +182,7 @@ class ViewerInbox:
         self._end.session.conversation.note(entry)
 
     def _take_prompt(self, seq: int, name: str, said: Said, sender: str) -> None:
-        """Queue a prompt under an ID that stays the same if it arrives again."""
+        """Queue a prompt under an ID that is the same each time the prompt arrives."""
         known = said.uuid or str(uuid.uuid5(uuid.UUID(self._session_id), name))
         if self._is_recorded(known) or known in self._outbox.known:
             return

@@ -23,7 +23,8 @@ def find_folder() -> Path:
 def read_paired() -> Json:
     """Return the keys of the devices that are paired with this machine, by ID.
 
-    Browsers that `clew web` opened are included, but they alone do not make signatures mandatory.
+    Browsers opened by `clew web` are included if any other device is paired. Without one, the
+    result is empty, so that browsers alone do not make signatures mandatory.
     """
     paired = read_file("paired.json")
     return read_file("web.json") | paired if paired else {}
@@ -54,7 +55,10 @@ def write_file(name: str, value: Json) -> None:
 
 
 def read_file(name: str) -> Json:
-    """Return the object in a file. Raise an error if it is damaged, or any message would count."""
+    """Return the object in a file of keys, or an empty object if the file does not exist.
+
+    Raise an error if the file is damaged: without its keys, unsigned messages would be accepted.
+    """
     path = find_folder() / name
     try:
         value: Json = msgspec.json.decode(path.read_bytes(), type=dict)

@@ -17,9 +17,10 @@ class ExpiredTokenError(ServiceError):
 class WorkerLink:
     """The link of one session to its server. `epoch` is 0 before the first connection.
 
-    A request may reach the server twice, late, or without its response coming back. So each
-    registration says who sends it and which epoch it follows: a repeated one changes nothing, and
-    one that a killed worker sent does not replace its successor.
+    A request may reach the server twice, late, or without its response coming back. Each
+    registration therefore contains the worker's ID and the epoch that it follows: a repeated
+    registration changes nothing, and one from a killed worker does not replace that worker's
+    successor.
     """
 
     def __init__(self, service: SessionService, session: str, title: str, config: Json) -> None:
@@ -32,7 +33,10 @@ class WorkerLink:
         self._renewing = asyncio.Lock()
 
     async def renew(self) -> None:
-        """Request a worker token. A renewal must not replace another worker that has taken over."""
+        """Request a worker token. A renewal must not replace another worker that has taken over.
+
+        The first registration replaces any worker that the session had before.
+        """
         async with self._renewing:
             if self._token:
                 return
@@ -63,7 +67,7 @@ class WorkerLink:
             raise self._note_refusal(error, token) from None
 
     async def stream(self, after: int) -> AsyncIterator[ServerSentEvent]:
-        """Yield the events that viewers sent after a number."""
+        """Yield the events that viewers sent after the one with the number `after`."""
         await self.renew()
         token, path = self._token, f"{self.path}/worker/events/stream"
         try:
@@ -73,7 +77,10 @@ class WorkerLink:
             raise self._note_refusal(error, token) from None
 
     def _note_refusal(self, error: ServiceError, token: str) -> ServiceError:
-        """Forget a token that has expired, or was revoked with its device."""
+        """Return the error to raise. If the server rejected the token, forget it.
+
+        A token is rejected if it has expired, or was revoked with its device.
+        """
         if error.status != 401:
             return error
         # A request that was sent earlier must not discard the token that arrived in the meantime.

@@ -1,8 +1,8 @@
 """The durable queue of frames to send to the server, in a separate file.
 
-Each line is a frame, or records how many frames the server has, or up to which number viewers'
-events have taken effect. Lines are only appended, so a killed worker resends the same bytes under
-the same IDs, and the server stores each once.
+Each line contains a frame, or the number of frames that the server has received, or the number up
+to which viewers' events have taken effect. Lines are only appended, so the successor of a killed
+worker sends the same bytes under the same IDs, and the server stores each frame once.
 """
 
 import os
@@ -67,7 +67,7 @@ class Outbox:
                 self.questions.pop(str(request_id), None)
 
     def put(self, frame: Json) -> None:
-        """Add a frame that has a UUID, unless it was already added."""
+        """Add a frame, which must have a UUID, unless it was already added."""
         if frame["uuid"] in self.known:
             return
         encoded = encode_frame(frame)

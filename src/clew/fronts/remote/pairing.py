@@ -1,7 +1,7 @@
 """`clew pair`: gives another machine a token and a key, with a code that is valid for two minutes.
 
-It runs without a code on the machine that runs the sessions, and with the code on the other one.
-Tokens and keys are in files that only their owner can read.
+On the machine that runs the sessions, the command is used without a code; on the other machine,
+with the code. Tokens and keys are in files that only their owner can read.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 async def offer(options: argparse.Namespace) -> int:
-    """Print a code, and let the user confirm the device that claims it."""
+    """Print a code, and ask the user to confirm the device that uses the code."""
     secret = secrets.token_bytes(SECRET_BYTES)
     name = make_claim(secret)
     async with open_service(options.server, os.environ) as service:
@@ -103,7 +103,7 @@ def draw_code(page: str) -> None:
 
 
 async def claim(options: argparse.Namespace) -> int:
-    """Use a code: wait for the confirmation, and store the token."""
+    """Pair this machine with a code: wait for the confirmation, store the token and the keys."""
     try:
         secret = read_code(options.code)
     except ValueError:
@@ -158,7 +158,7 @@ def make_wrapper(secret: bytes) -> Sealer:
 async def wait_for(
     service: SessionService, method: str, path: str, member: str, body: Json | None = None
 ) -> Json:
-    """Repeat a request until the response has a member."""
+    """Repeat a request until the response contains `member`; return that response."""
     for _ in range(POLLS):
         found = object_of(await service.ask(method, path, body))
         if found.get(member):

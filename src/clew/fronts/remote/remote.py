@@ -98,7 +98,7 @@ async def start(options: argparse.Namespace) -> int:
 
 
 async def start_session(service: SessionService, host: Json, folder: str, prompt: str) -> str:
-    """Let a host start a session, send it a prompt, and return its ID."""
+    """Ask a host to start a session, send the session a prompt, and return its ID."""
     session = make_id()
     asked = {"session_id": session, "folder": folder}
     request = wire.make_request(make_id(), "start_session", asked) | {"uuid": make_id()}
@@ -162,7 +162,7 @@ async def end_session(service: SessionService, session: str) -> None:
 
 
 async def send(service: SessionService, session: str, payload: Json) -> None:
-    """Send a frame, with retries; its UUID prevents storing it twice."""
+    """Send a frame, with retries. Because of its UUID, the server stores it only once."""
     payload = protect(payload, session, service.sealer)
     await until_sent(lambda: service.send(session, [payload]))
 

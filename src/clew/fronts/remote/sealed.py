@@ -1,4 +1,4 @@
-"""Sealed frames: the server sees only what it needs to forward a frame. Pure.
+"""Sealed frames, of which the server sees only what it needs to forward them. Pure.
 
 A sealed frame contains the frame's type and IDs, and the complete frame as sealed text. The text
 can be opened only together with the type and the IDs.
@@ -19,7 +19,7 @@ SHOWN = ("type", "uuid", "request_id")
 
 
 def make_header(frame: Json) -> Json:
-    """Return the members by which a server numbers frames and matches questions with answers."""
+    """Return the members of a frame that the server needs to number it and to match answers."""
     header = {name: frame[name] for name in SHOWN if name in frame}
     request, response = object_of(frame.get("request")), object_of(frame.get("response"))
     if request:
@@ -35,7 +35,7 @@ def seal_frame(sealer: Sealer, session: str, frame: Json) -> Json:
 
 
 def open_frame(sealer: Sealer | None, session: str, payload: Json) -> Json:
-    """Return the frame in a payload; an unsealed payload is the frame itself. Raise `SealError`."""
+    """Return the frame in a payload, whether or not it is sealed. Raise `SealError`."""
     text = payload.get(SEALED)
     if not isinstance(text, str):
         return payload
@@ -58,7 +58,7 @@ STATE = b"state"
 
 
 def seal_state(sealer: Sealer, session: str, report: Json) -> Json:
-    """Return a worker's report, sealed, as a patch of the state that the server stores."""
+    """Return a patch of the state that the server stores, with a worker's report in sealed form."""
     hidden: Json = dict.fromkeys(report)
     return hidden | {SEALED: sealer.seal(session, STATE, msgspec.json.encode(report))}
 

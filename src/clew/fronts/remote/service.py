@@ -38,7 +38,7 @@ class ServiceError(ClewError):
 
     @property
     def is_passing(self) -> bool:
-        """Return whether the same request may succeed later."""
+        """Return whether the failure is temporary, so that the same request may succeed later."""
         return self.status in (0, 408, 425, 429) or self.status >= 500
 
 
@@ -80,7 +80,7 @@ class SessionService:
     async def stream(
         self, path: str, after: int, *, token: str = ""
     ) -> AsyncIterator[ServerSentEvent]:
-        """Yield the events of a stream after a number, until it ends. Raise `ServiceError`."""
+        """Yield the events after the number `after` until the stream ends. Raise `ServiceError`."""
         path = f"{path}?from_sequence_num={after}"
         exchange = self._transport.exchange(self._request("GET", path, None, token, {}))
         decoder = SseDecoder(max_event_bytes=ANSWER_MAX_BYTES)
@@ -156,7 +156,10 @@ def session_path(session: str) -> str:
 
 
 def read_session_id(session: str) -> str:
-    """Return the UUID of a session, which the bridge protocol writes with a prefix."""
+    """Return the UUID of a session.
+
+    IDs with the prefix of the bridge protocol are accepted, too.
+    """
     try:
         return str(uuid.UUID(session.removeprefix("cse_")))
     except ValueError:
@@ -180,7 +183,7 @@ def read_event(event: ServerSentEvent) -> Json:
 async def open_service(
     url: str, environ: Mapping[str, str], *, needs_token: bool = True
 ) -> AsyncIterator[SessionService]:
-    """Connect to the server given by the user, the environment or this machine's pairing."""
+    """Connect to a server: `url`, or else that of the environment or of this machine's pairing."""
     from clew.system.config.environment import freeze
     from clew.system.transport.http import HttpTransport
     from clew.system.transport.network import read_network
@@ -206,7 +209,7 @@ async def open_service(
 
 
 async def follow(service: SessionService, session: str, after: int) -> AsyncIterator[Json]:
-    """Yield the events of a session after a number, over any number of connections.
+    """Yield the events of a session after the number `after`; reconnect whenever that is necessary.
 
     Raise `ServiceError` if the server refuses, and `SealError` for an event that this machine can't
     open.
@@ -233,8 +236,8 @@ async def follow(service: SessionService, session: str, after: int) -> AsyncIter
 def delay_s(attempt: int, draw: Any) -> float:
     """Return how long to wait after a failed attempt.
 
-    At first 0.2 s, then at most 2 s, to reconnect soon after a short outage; after two minutes, at
-    most 20 s.
+    The wait is 0.2 s at first, then at most 2 s, to reconnect soon after a short outage. After two
+    minutes, it is at most 20 s.
     """
     most = 2.0 if attempt < 80 else 20.0
     return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(draw()))

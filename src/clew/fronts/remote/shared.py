@@ -1,7 +1,7 @@
-"""A terminal's session while it is connected to a server: frames out, viewers' messages in.
+"""A terminal's session while it is connected to a server: sends frames, receives viewers' messages.
 
-Viewers see the session as they see one of `clew --remote` without a terminal (`fronts/headless`
-makes the frames), with one difference: it ends only at its terminal.
+Viewers see the session as if it were run by `clew --remote` without a terminal (`fronts/headless`
+makes the frames), with one difference: it can be ended only at its terminal.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ NOT_FROM_AFAR = "this session runs in a terminal, and only its user can end it t
 
 
 class RelayedInput(HostInput):
-    """Viewers' waiting prompts, which the terminal's session itself keeps."""
+    """The waiting prompts of viewers. They are queued in the terminal's session itself."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class RelayedInput(HostInput):
 
 
 class SharedSession(BridgeEnd):
-    """The connection. `view` shows the session to viewers; `drop` requests a disconnect."""
+    """A connected session. `view` shows it to viewers; `drop` requests that it be disconnected."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SharedSession(BridgeEnd):
         self._closing = asyncio.Event()
 
     async def run(self) -> None:
-        """Send and receive until cancelled, or until the server refuses this machine."""
+        """Send and receive until cancelled, or until the server rejects this machine."""
         await self._bridge.link()
 
     async def open(self) -> None:
@@ -136,7 +136,7 @@ class SharedSession(BridgeEnd):
     # -- the channel of the view
 
     async def receive(self) -> Incoming | None:
-        """Return None: what viewers send is handled as it arrives."""
+        """Return None, because viewers' messages are handled as they arrive."""
         return None
 
     async def send(self, frame: Json) -> None:

@@ -1,8 +1,8 @@
-"""Signatures of remote messages, and the keys for them. Pure.
+"""Signs and checks remote messages, and derives the keys for that. Pure.
 
-A pairing gives its two machines a secret that the server never sees. The machine that runs a
-session accepts only messages that are signed with it. So an attacker who controls the server can
-read, delay and drop messages, but not forge any.
+When two machines are paired, both get a secret that the server never sees. The machine that runs a
+session accepts only messages that are signed with that secret. An attacker who controls the server
+can therefore read, delay and drop messages, but not forge them.
 """
 
 import base64
@@ -33,7 +33,7 @@ def read_code(code: str) -> bytes:
 
 
 def make_claim(secret: bytes) -> str:
-    """Return the pairing's name, which does not reveal the secret."""
+    """Return the name of a pairing, from which its secret cannot be derived."""
     return hmac.new(secret, b"clew pairing claim", hashlib.sha256).hexdigest()
 
 
@@ -42,18 +42,21 @@ def make_key(secret: bytes) -> str:
 
 
 def sign(payload: Json, session: str, device: str, key: str) -> Json:
-    """Return a message with a signature for this session."""
+    """Return a message with a signature that is valid for this session only."""
     return payload | {MEMBER: {"device": device, "mac": compute_mac(payload, session, key)}}
 
 
 def derive_share_key(key: str, session: str, share: str) -> str:
-    """Return the key of a link, which only the device that created the link can derive."""
+    """Return the key of a shared link.
+
+    It can be derived only with the key of the link's creator.
+    """
     text = f"clew share\n{session}\n{share}"
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def allows(share: str, payload: Json, now_ms: int) -> bool:
-    """Return whether a link (`ID.RIGHTS.EXPIRY`) is still valid and permits a message."""
+    """Return whether a shared link (`ID.RIGHTS.EXPIRY`) is still valid and permits a message."""
     _, _, rest = share.partition(".")
     rights, _, expiry = rest.partition(".")
     request = object_of(payload.get("request"))
@@ -70,7 +73,8 @@ def allows(share: str, payload: Json, now_ms: int) -> bool:
 def is_signed(payload: Json, session: str, keys: Json, now_ms: int = 0) -> bool:
     """Return whether a message carries the signature of a paired device for this session.
 
-    The key of a link that such a device created is accepted for what the link permits.
+    A signature with the key of a link that such a device created is accepted if the link permits
+    the message.
     """
     mark = object_of(payload.get(MEMBER))
     key, mac = keys.get(str(mark.get("device"))), mark.get("mac")

@@ -1,4 +1,4 @@
-"""The report that a worker sends in addition to frames: mode, model, cost and context size."""
+"""The report that a worker sends apart from frames: mode, model, cost and context size."""
 
 from clew.core.json_object import Json, object_of
 from clew.session.session import Session
@@ -16,7 +16,7 @@ TITLE_CHARACTERS = 200
 
 
 class SessionReport:
-    """Tracks the last report, and the cost and context size, which only frames contain."""
+    """Makes the reports. Tracks the cost and the context size, which only frames contain."""
 
     def __init__(self) -> None:
         self._told: Json = {}
@@ -33,7 +33,7 @@ class SessionReport:
             self._cost_usd = float(cost)
 
     def changes(self, session: Session) -> Json:
-        """Return the report if it differs from the last one, or an empty object."""
+        """Return the current report, or an empty object if it is the same as the last one."""
         settings = session.rules.standing.settings
         report: Json = {
             "cwd": session.workspace.cwd,

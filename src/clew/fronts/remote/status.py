@@ -1,4 +1,4 @@
-"""The state of a bridge's connection, as the user and the transcript learn it."""
+"""The state of a bridge's connection, and the messages about it for the user and the transcript."""
 
 from clew.core.messages import factories
 from clew.fronts.remote.end import BridgeEnd
@@ -7,7 +7,7 @@ from clew.system.clock import get_timestamp, make_id
 
 
 class LinkStatus:
-    """Tells whether the server can be reached, and whether it has rejected this machine."""
+    """The connection's state: whether the server can be reached or has rejected this machine."""
 
     def __init__(self, url: str, session_id: str, end: BridgeEnd) -> None:
         self.url = url
@@ -18,11 +18,11 @@ class LinkStatus:
 
     @property
     def address(self) -> str:
-        """The command that follows the session from another machine."""
+        """The command that opens the session on another machine."""
         return f"clew attach --server {self.url} {self._session_id}"
 
     def change(self, *, is_up: bool, words: str) -> None:
-        """Note a success or failure. The user and the transcript learn of changes only."""
+        """Note a success or failure. Report only changes to the user and in the transcript."""
         if not is_up and not self._is_told:
             self._end.tell(f"{words}; reconnecting")
         self._is_told = not is_up
@@ -42,7 +42,7 @@ class LinkStatus:
         self._had_link = True
 
     def refuse(self, words: str) -> None:
-        """Note that the server does not let this machine continue the session."""
+        """Note that the server does not let this machine continue to run the session."""
         self.note("refused", words)
         self._end.tell(words)
         self.is_connected, self.is_refused = False, True

@@ -1,9 +1,9 @@
-"""Remote tasks of a session: they run on another machine, and are watched and ended from here.
+"""Remote tasks of a session, which run on another machine and are watched and ended from here.
 
-A task is a session that a host (`clew host`) runs. Here it is a background task: its output, its
-questions and its result arrive while the user works on something else, and the model learns how it
-ended. It does not depend on this process: it continues when clew exits, and the next run of this
-session finds it by its record.
+A remote task is a session that a host (`clew host`) runs. In this session, it is a background task:
+its output, its questions and its result arrive while the user works on something else, and the
+model is told how it ended. The task does not depend on this process: it continues when clew exits,
+and the next run of this session finds it by its record.
 
 Described in docs/using/remote.md.
 """
@@ -53,7 +53,7 @@ ARGUMENTS = re.compile(
 
 
 async def begin_task(session: Session, arguments: str, ask: AskUser) -> BackgroundTask:
-    """Start a session on a host, given `[--host NAME] FOLDER PROMPT`, and follow it."""
+    """Start a session on a host and follow it. `arguments` is `[--host NAME] FOLDER PROMPT`."""
     found = ARGUMENTS.fullmatch(arguments)
     if found is None:
         raise UserError("Usage: /remote start [--host NAME] FOLDER PROMPT")
@@ -86,9 +86,9 @@ def resume_tasks(session: Session, ask: AskUser) -> None:
 
 
 class RemoteTask(DetachedWork):
-    """A task that follows a remote session until that session has answered.
+    """A task that follows a remote session until the session has answered the prompt.
 
-    `place` is where the task is recorded; None if the session is not saved.
+    `place` is the location for the task's record; None if the session is not saved.
     """
 
     def __init__(
@@ -176,7 +176,10 @@ class RemoteTask(DetachedWork):
     def _take(
         self, service: SessionService, task: BackgroundTask, about: Json, group: asyncio.TaskGroup
     ) -> TaskEnding | None:
-        """Handle an event of the session; return how the task ended, if it did."""
+        """Handle an event of the remote session.
+
+        Return the task's end if the event ends the task.
+        """
         payload = object_of(about.get("payload"))
         request_id = str(payload.get("request_id"))
         match payload.get("type"), payload.get("subtype"):
@@ -204,7 +207,7 @@ class RemoteTask(DetachedWork):
         return None
 
     def _show(self, task: BackgroundTask, message: AssistantMessage) -> None:
-        """Add an answer, and the calls in it, to the task's output."""
+        """Add an answer of the model, and the calls in it, to the task's output."""
         used = task.usage or TaskUsage()
         calls = [use.name or "" for use in message.tool_uses]
         lines = [message.text, *(f"● {name}" for name in calls)]

@@ -1,6 +1,7 @@
-"""`clew --remote URL` without a terminal: a session that only viewers use, through a server.
+"""`clew --remote URL` without a terminal: a session that is used only by viewers, through a server.
 
-The session is that of a host (`fronts/headless`); this module is its channel, through a bridge.
+The session works like one that a host program uses (`fronts/headless`). This module is its channel,
+which is connected to the server by a bridge.
 """
 
 import asyncio
@@ -90,10 +91,13 @@ class RemoteWorker(BridgeEnd):
         """Do nothing: the session never waits for the server."""
 
     async def aclose(self) -> None:
-        """Do nothing: what is not sent yet is in the outbox."""
+        """Do nothing: frames that have not been sent yet are in the outbox."""
 
     def _opens(self, frame: Json) -> bool:
-        """Begin when the session is open, as its answer to the first request shows."""
+        """Open the bridge if the frame shows that the session is open; return whether it does.
+
+        The frame is the answer to the first request.
+        """
         response = object_of(frame.get("response"))
         if response.get("request_id") != OPENING:
             return False

@@ -33,7 +33,7 @@ def describe_work(calls: int, tokens: int, lasted_s: float) -> str:
 
 
 def describe_totals(raw: Json) -> str:
-    """Describe the work of a finished agent; empty unless the log has all totals."""
+    """Describe the work of a finished agent; empty unless the transcript has all totals."""
     totals = [raw.get(f"total{name}") for name in ("ToolUseCount", "Tokens", "DurationMs")]
     numbers = [total for total in totals if type(total) is int]
     if len(numbers) < len(totals):
@@ -42,7 +42,7 @@ def describe_totals(raw: Json) -> str:
 
 
 def render_agents(agents: Sequence[AgentRow], width: int, most: int, theme: Theme) -> list[Row]:
-    """Return one row per agent; of more than `most`, the first ones and the number of the others."""
+    """Return one row per agent. If there are more than `most`, the last row counts the others."""
     shown = agents if len(agents) <= most else agents[: max(0, most - 1)]
     rows = [_agent(agent, width, theme) for agent in shown]
     if len(shown) < len(agents) and most > 0:

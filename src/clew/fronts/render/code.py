@@ -1,4 +1,4 @@
-"""Code as rows in the colors of a theme. Pure."""
+"""Renders code as rows in the colors of a theme. Pure."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Colours:
-    """The highlighter of one code block, which returns the lines that are ready as spans."""
+    """The highlighter of one code block. Its methods return, as spans, the lines that are ready."""
 
     __slots__ = ("_highlighter", "_theme")
 

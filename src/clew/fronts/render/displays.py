@@ -1,7 +1,7 @@
-"""Describes tool results for the user, where the result's own text is written for the model. Pure.
+"""Describes tool results for the user if the results' own text is written for the model. Pure.
 
-The descriptions are made from the fields that the log keeps for programs, so that a resumed session
-shows the same text. A result whose fields are not those of its tool is shown unchanged.
+The descriptions are made from the fields that the transcript keeps for programs, so that a resumed
+session shows the same text. A result whose fields do not fit its tool is shown unchanged.
 """
 
 import re
@@ -24,29 +24,29 @@ def describe_for_user(name: str, raw: Json) -> str:
 
 
 def strip_agent_note(texts: list[str]) -> list[str]:
-    """Return the texts of a subagent's result without the note that is meant for the model."""
+    """Return the text blocks of a subagent's result without the note meant for the model."""
     return texts[:-1] if len(texts) > 1 and texts[-1].startswith(_AGENT_NOTES) else texts
 
 
 def strip_hint(text: str, raw: Any) -> str:
     """Return an error without the hint that is meant for the model.
 
-    `raw` is the error as the log keeps it for programs, without the hint.
+    `raw` is the error as the transcript keeps it for programs, without the hint.
     """
     problem = raw.removeprefix(_ERROR) if isinstance(raw, str) and raw.startswith(_ERROR) else ""
     return problem if problem and text.startswith(problem) else text
 
 
 def describe_denial(text: str) -> str:
-    """Return why a call was denied, rephrased for the user if a hook denied the call."""
+    """Return why a call was denied. If a hook denied the call, rephrase the reason for the user."""
     match = _BY_HOOK.match(text)
     return text if match is None else f"Blocked by {match[1]} hook: {text[match.end() :]}"
 
 
 def add_display(frame: Json) -> Json:
-    """Return a frame for viewers; a failed call whose result is written for the model gets `display`.
+    """Return a frame for viewers; add `display` if a failed call's result is meant for the model.
 
-    It is the text that users see instead.
+    `display` is the text that users see instead.
     """
     content = object_of(frame.get("message")).get("content")
     first = (

@@ -39,7 +39,10 @@ def _patterns(cwd: str, home: str) -> tuple[tuple[re.Pattern[str], "_Instead"], 
 
 
 class _Instead:
-    """Replaces a folder with its short name, which is omitted in paths of files below it."""
+    """Replaces a folder with its short name.
+
+    In paths of files below the folder, the short name `.` is left out.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,6 +1,6 @@
 """Collapsed output: shows part of a long output and keeps the full output under a number. Pure.
 
-Of a long text, only the first and last lines are shown, and only these are painted.
+If a text is long, only its first and last lines are shown, and only these are painted.
 """
 
 import re
@@ -15,7 +15,7 @@ from clew.fronts.render.theme import Look
 HEAD_LINES, TAIL_LINES = 5, 4
 # The most rows that one line of collapsed output takes.
 LINE_ROWS = 3
-# The number of collapsed outputs to keep; the log contains older ones in full.
+# The number of collapsed outputs to keep; the transcript contains older ones in full.
 KEPT = 200
 
 # The most rows of a diff or a plan, which have their own colors.
@@ -91,8 +91,8 @@ def fold_text(
 ) -> Iterator[Row]:
     """Yield the rows of an output.
 
-    A short output is shown in full. Of a long one, only the first and last lines are shown, with the
-    number of lines between them; `ends` says how many.
+    A short output is shown in full. If an output is long, only its first and last lines are shown,
+    with the number of lines between them. `ends` is the number of first and of last lines.
     """
     head, tail = ends
     lines = lines_of(text)
@@ -133,9 +133,9 @@ def cut(
     folds: Folds,
     most: int = CUT_ROWS,
 ) -> Iterator[Row]:
-    """Yield the first rows of content whose rows are painted on demand, and a hint if more follow.
+    """Yield the first of the given rows, which are painted on demand, and a hint if more follow.
 
-    The hint says how many rows follow, up to a number that is quickly painted.
+    The hint says how many rows follow, up to a number that can be painted quickly.
     """
     rows = iter(rows)
     yield from rows if look.is_verbose else islice(rows, most)

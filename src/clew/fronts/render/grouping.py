@@ -1,4 +1,4 @@
-"""Finished reads and searches in a row, folded to one line: `Read 3 files`. Pure.
+"""Folds successive finished reads and searches to one line, such as `Read 3 files`. Pure.
 
 A group ends with the next output of another kind. A call that failed is counted, and its error is
 shown below the line.
@@ -45,7 +45,7 @@ _SUBJECTS = ("file_path", "notebook_path", "path", "pattern", "command", "url")
 
 
 def can_fold(answer: ToolResultView) -> bool:
-    """Return whether a call may be part of a group: it only looked, and has no image to show."""
+    """Return whether a call may be in a group: it only read or searched, and shows no image."""
     is_image = any(part.get("type") == "image" for part in answer.parts)
     return answer.name in _DONE and not answer.is_denied and not is_image
 
@@ -84,7 +84,7 @@ class CallGroup:
         return lines
 
     def live(self, look: Look) -> list[Line]:
-        """Return the row that shows the group until it ends."""
+        """Return the row that represents the group until the group ends."""
         if not self._answers:
             return []
         row = next(iter(_head(self._answers, _title(self._answers), "", look)))
@@ -99,7 +99,7 @@ def _head(answers: list[ToolResultView], title: str, more: str, look: Look) -> I
 
 
 def _title(answers: list[ToolResultView]) -> str:
-    """Return the title of a single call, or what several calls did."""
+    """Return the title of a single call, or a summary of several calls."""
     if len(answers) == 1:
         return answers[0].title
     # The subjects by verb; a file that was read twice is one file.
@@ -111,7 +111,7 @@ def _title(answers: list[ToolResultView]) -> str:
 
 
 def summarize_calls(calls: Sequence[tuple[Json, bool]]) -> str:
-    """Return a short summary of calls, given as blocks with a flag for failure."""
+    """Return a short summary of calls. Each call is a block and whether it failed."""
     subjects: dict[tuple[str, str, str], set[str]] = {}
     for block, is_error in calls:
         if not is_error:
@@ -135,7 +135,7 @@ def _counted(subjects: dict[tuple[str, str, str], set[str]], failed: int) -> str
 
 
 def _subject(answer: ToolResultView) -> str:
-    """Return the title without the lines of the file that were read."""
+    """Return the title of a call without the line numbers that the call read."""
     title, colon, rest = answer.title.rpartition(":")
     return title if colon and rest.replace("-", "").isdigit() else answer.title
 

@@ -1,8 +1,8 @@
-"""Renders streaming Markdown as rows.
+"""Renders streaming Markdown as rows. Pure.
 
-Finished rows are returned once, the unfinished rest as often as needed. The unfinished part is
-rendered as if the text ended there, by the same code on a copy of the open state. What is finally
-printed therefore matches what was visible before, no matter how the text was split. Pure.
+Finished rows are returned once; the unfinished rest can be rendered as often as needed. It is
+rendered as if the text ended there, by the same code on a copy of the open state. The final output
+therefore matches what was visible before, no matter how the text was split.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -67,7 +67,7 @@ class Table:
     def end(self, last: int | None = None) -> Iterator[Row]:
         """Yield the table rows that were held back to measure the columns.
 
-        With `last`, only that many of the table's last rows are needed.
+        If `last` is given, yield only that many of the table's last rows.
         """
         if self._widths is None:
             self._widths = self._measured()
@@ -196,7 +196,10 @@ def make_markdown(look: Look, width: int | None = None) -> Markdown:
 
 
 class _Painter:
-    """The sink of the block parser: paints one leaf at a time, with the marks of its containers."""
+    """Receives the output of the block parser and paints one leaf block at a time.
+
+    The rows of a leaf start with the marks of its containers, such as list bullets.
+    """
 
     def __init__(self, theme: Theme, width: int, prose_cells: int, *, links: bool) -> None:
         self._theme = theme
@@ -221,7 +224,7 @@ class _Painter:
         self._last: int | None = None
 
     def copy(self, width: int, last: int) -> "_Painter":
-        """Return a painter that continues from this state; only its last rows are needed."""
+        """Return a painter that continues from this state; only its last rows will be used."""
         twin = _Painter(self._theme, self._width, self._prose_cells, links=self._links)
         for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
             setattr(twin, name, getattr(self, name))

@@ -1,6 +1,6 @@
 """Renders the end of a resumed session as it looked before. Pure.
 
-Rendering starts from the last message, and stops when there are enough rows.
+The last messages are rendered first, and earlier ones only until there are enough rows.
 """
 
 import re
@@ -54,7 +54,7 @@ _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-st
 def render_recalled(
     messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
 ) -> list[Line]:
-    """Return about `rows` rows of the session's end, below a line about earlier messages.
+    """Return about `rows` rows of the session's end, after a line that counts the earlier messages.
 
     `titles` returns the title of a tool call.
     """
@@ -76,7 +76,7 @@ def render_recalled(
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
-    """Return the first lines of an item, which identify it, and its last rows."""
+    """Return the first lines of an item, which identify it, and the last `rows` lines."""
     if len(lines) <= rows + 2:
         return lines
     return [*lines[:2], "  …", *lines[-rows:]]
@@ -111,7 +111,7 @@ def _told(
 def _looked(
     item: DisplayItem, behind: list[DisplayItem], look: Look, titles: Titles
 ) -> ToolResultView | None:
-    """Return the result of a call that folds with others of its kind, or None."""
+    """Return the result of a call that is folded with other reads and searches, or None."""
     story = CallStory(item.block)
     story.runs(item.block, titles(item.block))
     entry = _result(item.block, behind)
@@ -161,7 +161,7 @@ def _item(
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """Yield the lines of a user message: a prompt, shell output, an interruption or news."""
+    """Yield the lines of a user message: a prompt, shell output, an interruption or task news."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
         yield from render_note(STOPPED["aborted_streaming"], look, "quiet")
     elif (printed := _PRINTED.fullmatch(text)) is not None:

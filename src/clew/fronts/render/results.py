@@ -1,7 +1,7 @@
 """Renders tool results as rows: diffs, todo lists, images, collapsed output. Pure.
 
-The structured data that the log keeps with a result is used, no matter which program wrote the log.
-Data that does not have the structure of the tool's own results is shown as text.
+The structured data that the transcript keeps with a result is used, no matter which program wrote
+the transcript. If the data does not have the structure of the tool's results, it is shown as text.
 """
 
 import re
@@ -64,7 +64,7 @@ _SIDES = {
     "+": ("added", "added_line", "added_word"),
     "-": ("removed", "removed_line", "removed_word"),
 }
-# The limits of a search for changed words: of a longer line or block, all is changed.
+# Limits of the search for changed words. Longer lines or blocks are treated as all changed.
 PAIRED_LINES = 40
 PAIRED_CHARACTERS = 400
 # Lines that share less than this part of their words are different lines.
@@ -78,7 +78,7 @@ Parts: TypeAlias = list[tuple[int, int]]
 def is_patch(value: Any) -> TypeGuard[list[Json]]:
     """Return whether the value is a list of diff hunks.
 
-    Logs written by other programs may contain anything.
+    Transcripts written by other programs may contain anything.
     """
     return isinstance(value, list) and bool(value) and all(map(_is_hunk, value))
 
@@ -91,7 +91,7 @@ def _is_hunk(value: Any) -> bool:
 
 
 def describe_change(patch: list[Json]) -> str:
-    """Return the numbers of added and removed lines."""
+    """Describe a change by the number of added lines and of removed lines."""
     lines = [line[:1] for hunk in patch for line in hunk["lines"]]
     return f"+{lines.count('+')} -{lines.count('-')}"
 
@@ -151,8 +151,9 @@ def _line(
 def _with_changes(lines: list[str]) -> Iterator[tuple[str, Parts]]:
     """Yield the lines of a hunk, each with the parts that differ from its counterpart.
 
-    Removed lines and the lines that replace them are counterparts in their order. If their numbers
-    differ, or the lines are too long or too different, all of the lines is the change.
+    The first removed line is the counterpart of the first added line, and so on. If the numbers of
+    lines differ, or the lines are too long or too different, there are no parts: the lines are then
+    treated as entirely changed.
     """
     runs = [list(run) for _, run in groupby(lines, lambda line: line[:1])]
     # The parts of the added lines that follow.
@@ -167,7 +168,7 @@ def _with_changes(lines: list[str]) -> Iterator[tuple[str, Parts]]:
 
 
 def _differing(old: str, new: str) -> tuple[Parts, Parts]:
-    """Return the parts in which two lines with their signs differ; nothing if they are not alike."""
+    """Return the parts in which two lines differ, apart from their signs; none if dissimilar."""
     old, new = (escape_controls(line[1:].expandtabs(4)) for line in (old, new))
     if max(len(old), len(new)) > PAIRED_CHARACTERS:
         return [], []
@@ -266,7 +267,7 @@ def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
 
 
 def _of_jpeg(data: bytes) -> tuple[int, int]:
-    """Return the size of a JPEG image, as width and height; zeros if the data does not contain it.
+    """Return the width and height of a JPEG image; zeros if the data does not contain them.
 
     The size is in the frame segment, which follows other segments.
     """
@@ -280,9 +281,9 @@ def _of_jpeg(data: bytes) -> tuple[int, int]:
 
 
 def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
-    """Return the number of columns and rows for an image.
+    """Return the number of columns and rows in which to draw an image.
 
-    An image that is too large is reduced; the proportions are kept.
+    An image that is too large is scaled down; its proportions are kept.
     """
     rows = max(1, min(ROWS_MOST, -(-high // CELL_PIXELS)))
     columns = max(1, round(rows * 2 * wide / high))
@@ -325,7 +326,7 @@ FAILED_HEAD, FAILED_TAIL = 2, 3
 class ToolResultView:
     """A tool result in the conversation: its content block, and the data that is kept for programs.
 
-    `is_seen` means that the user saw the call's effect in its permission prompt.
+    `is_seen` is true if the user has seen the call's effect in the permission prompt.
     """
 
     def __init__(
@@ -491,9 +492,9 @@ def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]
 def _counted(
     words: str, whole: Whole, answer: ToolResultView, look: Look, folds: Folds, most: int = CUT_ROWS
 ) -> Iterator[Row]:
-    """Yield the rows of a change below its size.
+    """Yield the rows that describe a change: its size, then the change itself.
 
-    A change that the user has just approved is only named.
+    If the user has just approved the change, the change itself is collapsed.
     """
     more = folds.keep(answer.title, whole) if answer.is_seen else ""
     yield from wrap_spans([Span(f"{words}{more}", look.theme["quiet"])], look.width)
@@ -535,7 +536,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
 
 
 def describe_report(answer: ToolResultView, look: Look, folds: Folds) -> str:
-    """Describe the work of a finished subagent, and fold its report; empty for any other result."""
+    """Describe a finished subagent's work and collapse its report; empty for other results."""
     work = describe_totals(answer.raw) if answer.name in AGENTS and not answer.is_error else ""
     return f"{work}{folds.keep(answer.title, _painted(answer.text, look))}" if work else ""
 

@@ -1,7 +1,7 @@
 """Styled text in rows of a given width. Only this module counts terminal cells. Pure.
 
-A row is a list of spans without control characters. Wide, joined and combining characters count for
-as many cells as the terminal gives them, and a row is never cut inside a grapheme.
+A row is a list of spans without control characters. Wide, joined and combining characters occupy as
+many cells as the terminal gives them, and a row is never cut inside a grapheme.
 """
 
 import re
@@ -49,7 +49,7 @@ _ADDRESS = re.compile(r"(?:https?|mailto|ftp)[:][\x21-\x7e]{1,2000}\Z", re.I)
 
 
 def address(url: str) -> str:
-    """Return the URL if it can be used in a terminal hyperlink, otherwise an empty string."""
+    """Return the URL if it is safe in a terminal hyperlink, otherwise an empty string."""
     return url if _ADDRESS.match(url) else ""
 
 
@@ -57,14 +57,14 @@ Line: TypeAlias = str
 
 RESET = "\x1b[0m"
 TAB = "    "
-# The two columns to the left of all text; a mark in them says who speaks.
+# The two columns to the left of all text; a mark in them identifies the speaker.
 GUTTER = "  "
 
 
 class Span(Struct, frozen=True):
     """A piece of text in one style; `link` is the target of a terminal hyperlink.
 
-    With `fills`, the terminal fills the line from here to its right edge with the background.
+    If `fills` is set, the terminal fills the rest of the line with the span's background.
     """
 
     text: str
@@ -97,10 +97,10 @@ def join_styles(*styles: str) -> str:
 
 
 def fill_row(row: Iterable[Span], ground: str) -> Row:
-    """Return a row on a band of the style `ground`, which extends to the terminal's right edge.
+    """Return a row on a band with the background of `ground` up to the terminal's right edge.
 
-    The terminal itself fills the line, before the text is written. Spaces would be copied with the
-    text, and would wrap in a window that becomes narrower.
+    The terminal itself fills the line, before the text is written. If spaces were used instead,
+    they would be copied with the text, and would wrap in a window that becomes narrower.
     """
     lit = [span.with_style(join_styles(ground, span.style)) for span in row]
     return [Span("", ground, fills=True), *lit] if has_background(ground) else lit
@@ -142,9 +142,9 @@ _CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々"
 
 
 class Wrap:
-    """Fills rows word by word. `row` is the last row, which is not yet complete.
+    """Fills rows word by word. `row` is the last row, which is still incomplete.
 
-    A word that is longer than a row is broken; if `breaks` is false, it extends beyond the width.
+    A word that is longer than a row is broken or, if `breaks` is false, extends beyond the width.
     """
 
     __slots__ = ("_at", "_breaks", "_space", "_word", "_word_cells", "row", "width")
@@ -279,7 +279,7 @@ def mark_rows(mark: Span, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
-    """Yield the spans as full rows, cut at any point; for text whose spaces matter."""
+    """Yield the spans as full rows, cut at any point. Spaces are kept."""
     width = max(2, width)
     row: Row = []
     at = 0
@@ -344,7 +344,7 @@ def wrap_text(text: str, columns: int) -> str:
 
 
 class Flow:
-    """Wraps streaming text: `feed` returns what can be written now, `close` returns the rest."""
+    """Wraps streaming text. `feed` returns the text that can be written now; `close`, the rest."""
 
     def __init__(self, columns: int) -> None:
         """Create a flow; with 0 `columns`, text is not wrapped."""
@@ -363,9 +363,9 @@ class Flow:
         return "\n".join(self._rest(row, 0) for row in self._wrap.end()) if self._columns else ""
 
     def _rest(self, row: Row, written: int) -> str:
-        """Return the part of a row that is not written yet.
+        """Return the part of a row that has not been written yet.
 
-        `written` is the number of characters of the next row that are written already.
+        After this, `written` characters of the open row have been written.
         """
         text = "".join(span.text for span in row)[self._written :]
         self._written = written

@@ -1,4 +1,4 @@
-"""One tool call from start to result: its title, hook messages, progress and result. Pure.
+"""Renders one tool call from start to result: title, hook messages, progress and result. Pure.
 
 A running call is shown as a few rows that change. A finished call is printed once, in full.
 """
@@ -63,7 +63,7 @@ SAID_CHARACTERS = 200
 
 
 class AgentLine:
-    """The live line of a running subagent. `call_id` is the tool call that started the subagent."""
+    """The live line of a running subagent. `call_id` identifies the call that started it."""
 
     def __init__(self, agent_event: FromAgent) -> None:
         self.call_id = agent_event.tool_use_id
@@ -123,7 +123,7 @@ _FAILURES = {429: "Rate limited", 529: "API overloaded"}
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
-    """Yield the text that reports an event; nothing if the user does not need to know about it."""
+    """Yield the text that reports an event, or nothing if the user does not need to know it."""
     match event:
         case Retrying():
             yield describe_retry(
@@ -173,9 +173,9 @@ def format_attempt(event: Retrying) -> str:
 
 
 def describe_news(entry: dict[str, Any]) -> str:
-    """Return news from background tasks that the model receives; empty for other messages.
+    """Return the text of a message that brings the model news from background tasks, if it is one.
 
-    The news is shown so that the user understands the model's reaction.
+    The news is shown so that the user understands how the model reacts.
     """
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
@@ -225,7 +225,8 @@ def describe_note(entry: dict[str, Any]) -> str:
 def describe_turn(lasted_s: float, spend: Spend) -> str:
     """Describe a finished turn: its time, the tokens that models wrote, and the cost.
 
-    The figures are those of the ledger, including subagents. A model without a price has no cost.
+    The figures come from the ledger and include subagents. The cost of a model without a known
+    price is missing.
     """
     words = [f"Done in {format_duration(max(1.0, lasted_s))}"]
     words.append(f"{format_tokens(spend.tokens.output)} tokens")
@@ -282,7 +283,7 @@ class CallStory:
         self._hooks: list[tuple[str, str]] = []
 
     def writes(self, piece: str) -> None:
-        """Take a piece of the input, which is still arriving."""
+        """Add a piece of the input that is still being received."""
         self._input.append(piece)
 
     def ready(self, block: Json) -> None:
@@ -293,7 +294,8 @@ class CallStory:
     def runs(self, block: Json, title: str) -> None:
         """Record that the call is running.
 
-        `title` is the title that the tool gives the call; if empty, the title is made from the input.
+        `title` is the title that the tool gives the call. If it is empty, a title is made from the
+        input.
         """
         self.ready(block)
         self.state = "running"
@@ -306,8 +308,9 @@ class CallStory:
         return self.state == "running" and self.block.get("name") in AGENTS
 
     def conclude(self, entry: Json, look: Look, folds: Folds) -> None:
-        """Record the result; the title of a finished subagent describes its work and folds its
-        report.
+        """Record the result.
+
+        The title of a finished subagent then describes its work; its report is collapsed.
         """
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry)
         work = "" if look.says_who else describe_report(answer, look, folds)
@@ -328,7 +331,7 @@ class CallStory:
         return ToolResultView(name, title, entry, display, folders=look.folders, is_seen=is_seen)
 
     def titled(self, look: Look) -> str:
-        """Return the title with the tool's shown name, and relative paths if the tool names files."""
+        """Return the title with the tool's display name; shorten paths if the tool names files."""
         name = str(self.block.get("name", ""))
         if name in _SHOWN_NAMES:
             return _SHOWN_NAMES[name] + self.title.removeprefix(name)
@@ -353,7 +356,7 @@ class CallStory:
         return [format_row(row) for row in mark_rows(mark, rows)]
 
     def stopped(self, look: Look, folds: Folds) -> list[Line]:
-        """Return the lines of a call that was interrupted: its command, and its output so far, folded."""
+        """Return the lines of an interrupted call: its command and its output so far, collapsed."""
         lines = lines_of(self.progress)
         command = self._command(look.narrowed(len(GUTTER)))
 
@@ -394,9 +397,9 @@ class CallStory:
                        look.width)  # fmt: skip
 
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
-        """Yield the rows between title and result.
+        """Yield the rows between title and result: the command and hook messages.
 
-        They show the command if the title does not contain it, and hook messages.
+        The command is left out if the title contains it, and a message if the result contains it.
         """
         yield from self._command(look)
         for reason, words in self._hooks:

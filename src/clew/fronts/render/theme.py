@@ -31,7 +31,8 @@ class Abilities(Struct, frozen=True, kw_only=True):
 def detect_abilities(environment: Mapping[str, str]) -> Abilities:
     """Detect the terminal's features from environment variables.
 
-    Images are disabled inside a multiplexer, which would print or drop sequences that it does not know.
+    Images are disabled inside a multiplexer, which would print or drop the unknown escape
+    sequences.
     """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb", "linux"):
@@ -250,8 +251,8 @@ def choose_theme(
 ) -> Theme:
     """Return the theme for the theme setting and the terminal.
 
-    Without a setting, the theme follows the background: `is_light` if the terminal reported it,
-    otherwise an environment variable.
+    Without a setting, the theme fits the background: `is_light`, or an environment variable if the
+    terminal has not reported its background (None).
     """
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
@@ -288,7 +289,7 @@ class Look(Struct, frozen=True):
 
     @property
     def prose_cells(self) -> int:
-        """The most cells of a line of prose; 0 in line mode, where the terminal wraps lines."""
+        """The maximum width of prose in cells; 0 in line mode, where the terminal wraps lines."""
         return 0 if self.says_who else PROSE_CELLS
 
     @property

@@ -1,4 +1,4 @@
-"""Todo lists as rows: in full below a call, and pinned above the prompt in a few rows. Pure."""
+"""Renders todo lists as rows: in full below a call, or as a few rows above the prompt. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -32,7 +32,7 @@ def count_done(todos: Sequence[Json]) -> str:
 
 
 def find_current(todos: Sequence[Json]) -> int:
-    """Return the index of the item that is in progress or, without one, of the next item."""
+    """Return the index of the item in progress or, if there is none, of the next open item."""
     statuses = [todo.get("status") for todo in todos]
     if "in_progress" in statuses:
         return statuses.index("in_progress")
@@ -44,8 +44,8 @@ def render_pinned(
 ) -> list[Row]:
     """Return a list in at most `rows` rows, with one row per item.
 
-    If there is no room for items, or unless `is_open`, one row names the current item. `key` opens
-    and collapses the list.
+    If `is_open` is false, or there is no room for items, a single row names the current item. `key`
+    is the key that expands and collapses the list.
     """
     current = find_current(todos)
     room = rows - 1

@@ -86,7 +86,10 @@ def render_page(page: ReportPage, theme: Theme, width: int) -> Iterator[Line]:
 
 
 def hang_note(spans: Row, width: int) -> Iterator[Row]:
-    """Yield the rows of a line of a page. A note that is too long continues below its start."""
+    """Yield the rows of a line of a page.
+
+    If the note at its end is too long, indent its next rows.
+    """
     before, note = spans[:-1], spans[-1:]
     at = width_of(before)
     if not before or width - at < NOTE_CELLS:
@@ -263,7 +266,7 @@ class Transcript:
         return [*group, "", *render_prompt(text, self._look)]
 
     def saw(self, call_id: str) -> None:
-        """Record that the user sees a call's effect in its permission prompt."""
+        """Record that the user has seen a call's effect in the permission prompt."""
         self._seen.add(call_id)
 
     def interrupted(self) -> None:
@@ -334,7 +337,7 @@ class Transcript:
         """End the display of the model's thinking; return the line that replaces it."""
         text, self._thought = "".join(self._thought), []
         if self._group:
-            # It can be expanded, but does not part the calls of a group.
+            # The thinking can be expanded, but does not separate the calls of a group.
             list(render_thought(text, self._look, self._folds))
             return []
         return self._out("note", list(render_thought(text, self._look, self._folds)))
@@ -450,7 +453,7 @@ class Transcript:
         return out + (self.note(words, part=part) if words else [])
 
     def _tried(self) -> list[Line]:
-        """Return the line about a request's attempts that stays visible."""
+        """Return the line about a request's failed attempts, which stays visible."""
         retried, self._retried = self._retried, None
         if retried is None:
             return []

@@ -1,6 +1,7 @@
-"""Calls of a program's functions by its session: hooks, and decisions about tool calls.
+"""Calls of a program's functions on behalf of its session: hooks, and decisions about tool calls.
 
-A function may raise or return anything. Its mistakes are reported, and never let a call through.
+A function may raise or return anything. A failure or an invalid value is reported, and never causes
+a tool call to be allowed.
 """
 
 import inspect
@@ -20,7 +21,7 @@ SPECIFIC_FIELDS = {field.encode_name for field in msgspec.structs.fields(Specifi
 
 
 async def call_hook(hook: HookAt, request: Json) -> Json:
-    """Call a function at an event and return its answer."""
+    """Call a hook function for an event and return the function's answer."""
     answer: object = await hold("a hook", hook.call(request["input"], request["tool_use_id"]))
     if not isinstance(answer, Mapping):
         raise TypeError(
@@ -62,7 +63,7 @@ async def call_permission(function: Permission, request: Json) -> Json:
 
 
 async def hold(name: str, answer: Awaitable[Any]) -> object:
-    """Await the answer of a function, which may not be an async function after all."""
+    """Await a function's answer. Raise TypeError if the function is not an async function."""
     if not inspect.isawaitable(answer):
         raise TypeError(f"{name} must be an async function; it returned {type(answer).__name__}")
     return await answer

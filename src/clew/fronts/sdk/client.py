@@ -1,7 +1,8 @@
 """A session in this process: prompts in, typed messages out, permission requests to a function.
 
-This module owns the task in which the session runs. Leaving the client ends the session: its work
-is recorded and its child processes are ended. Cancelling `query` has the same effect.
+This module owns the task in which the session runs. When the client's context exits, the session
+ends: its work is recorded and its child processes are ended. Cancelling `query` has the same
+effect.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ class ClewClient:
         options: The options of the session.
         session_id: The session's ID. It is known from the first message on, and changes with
             `/clear`.
-        info: What the session answered when it was opened: its commands, models and agents.
+        info: The session's description of itself: its commands, models and agents.
     """
 
     options: ClewOptions
@@ -98,7 +99,7 @@ class ClewClient:
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
-        # Whether the client is being left.
+        # Whether the client's context is exiting.
         self._is_leaving = False
         # The prompts without a result, and the turn that may read messages.
         self._unanswered: dict[str, None] = {}
@@ -146,8 +147,8 @@ class ClewClient:
     async def _check_rules(self) -> None:
         """Check the rules whose servers and agents are known only in the session.
 
-        A deny rule that misspells a name raises an error, because it would restrain nothing. The
-        name may also be missing here and exist in another folder; then a message says so.
+        Raise an error for a deny rule that misspells a name, because the rule would deny nothing.
+        For other unknown names, send a warning: they may exist in another folder.
         """
         for option in ("disallowed_tools", "allowed_tools"):
             rules = [rule for rule in getattr(self.options, option) if may_match_nothing(rule)]
@@ -166,7 +167,10 @@ class ClewClient:
     async def _open_store(
         self, store: "ProgramStore | str", given: Options, environ: Mapping[str, str], cwd: str
     ) -> Options:
-        """Start copying to the store. Return the options, with the session from the store."""
+        """Start copying to the store.
+
+        Return the options, changed to resume a session of the store.
+        """
         store = find_store(store) if isinstance(store, str) else store
         from clew.fronts.sdk.session_store import StoreMirror, bring_session
 
@@ -183,7 +187,7 @@ class ClewClient:
         return replace(given, mirrors=True)
 
     def _report(self, frame: Json) -> None:
-        """Pass on a message about the store, before the result that waits for the store."""
+        """Pass on a message about the store, ahead of the result, which waits for the store."""
         self._messages.put_nowait((read(frame), None))
 
     async def __aexit__(
@@ -195,7 +199,7 @@ class ClewClient:
         await self._leave(in_haste=kind is not None)
 
     async def _leave(self, *, in_haste: bool) -> None:
-        """End the session, after its turn or at once."""
+        """End the session, at once if `in_haste`, otherwise after its turn."""
         assert self._session is not None
         assert self._pump is not None
         self._is_leaving = True
@@ -235,13 +239,17 @@ class ClewClient:
     # -- sending
 
     async def query(self, prompt: str | Sequence[Json]) -> None:
-        """Send a prompt. If a turn is running, the turn receives it at its next step."""
+        """Send a prompt.
+
+        A running turn receives it at its next step; otherwise it starts a turn.
+        """
         self._send(prompt)
 
     def turn(self, prompt: str | Sequence[Json]) -> "ClientTurn":
         """Return one prompt's turn: `async with client.turn(prompt) as turn: async for ...`.
 
-        Turns of several tasks run one after another. Leaving a turn early interrupts it.
+        Turns of several tasks run one after another. If the context of a turn is left early, the
+        turn is interrupted.
         """
         return ClientTurn(self, prompt)
 
@@ -256,13 +264,13 @@ class ClewClient:
         return uuid
 
     async def interrupt(self) -> None:
-        """Interrupt all prompts that were sent so far. The work on them is kept.
+        """Interrupt all prompts that have been sent so far, and keep the work on them.
 
         Each prompt ends with its result. Later prompts are not affected.
         """
         session = self._session
         if self._is_leaving and session is not None and not session.done():
-            session.cancel()  # It reads no more requests.
+            session.cancel()  # The session reads no more requests.
         else:
             await self._ask("interrupt", message_uuids=list(self._unanswered))
 
@@ -275,7 +283,10 @@ class ClewClient:
         await self._ask("set_model", model=model)
 
     async def request(self, subtype: str, **fields: Any) -> Json:
-        """Send any request in docs/extending/stream-json.md, such as `rewind_files`."""
+        """Send a request such as `rewind_files`, and return the answer.
+
+        docs/extending/stream-json.md lists the requests.
+        """
         return await self._ask(subtype, **fields)
 
     async def context_usage(self) -> Json:
@@ -306,7 +317,7 @@ class ClewClient:
             self._is_awaited = False
 
     def _note_answered(self, result: Json) -> None:
-        """Remove the prompts that a result answers from those without a result."""
+        """Remove the prompts that a result answers from the prompts without a result."""
         answered = result.get("user_message_uuids") or []
         if not answered and result.get("origin") != NEWS:
             answered = [*self._unanswered][:1]  # A command such as /clear, the oldest prompt.
@@ -390,9 +401,9 @@ class ClewClient:
         call.add_done_callback(lambda done: self._ended(frame, done))
 
     def _ended(self, frame: Json, call: asyncio.Task[Json]) -> None:
-        """Answer with the result or the error of a program's function.
+        """Send the result or the error of a program's function to the session.
 
-        A cancelled function is answered, too. The session ignores answers to calls that it has
+        This includes a cancelled function. The session ignores answers to calls that it has
         withdrawn.
         """
         request_id = frame["request_id"]
@@ -450,7 +461,7 @@ def check_folders(options: ClewOptions, cwd: str) -> None:
 
 
 def name_options(frame: Json) -> Json:
-    """Return a frame whose notices and errors call options by their Python names."""
+    """Return a frame in whose notices and errors options have their Python names."""
     if frame["type"] == "system" and isinstance(frame.get("content"), str):
         return frame | {"content": say_in_python(frame["content"])}
     if frame["type"] == "result" and frame.get("errors"):
@@ -459,7 +470,10 @@ def name_options(frame: Json) -> Json:
 
 
 def find_store(url: str) -> "ProgramStore":
-    """Return the store of an installed package that a URL such as `redis://host` names."""
+    """Return a store from an installed package.
+
+    `url`, such as `redis://host`, selects the package.
+    """
     from clew.system.plug_ins import STORES, load_plug_in
 
     scheme = url.partition("://")[0]
@@ -474,7 +488,7 @@ def find_store(url: str) -> "ProgramStore":
 class ClientTurn:
     """One prompt with its own messages and result.
 
-    Enter it with `async with`; then iterate over it, or call `finish`.
+    Enter it with `async with`; then iterate over it for the messages, or call `finish`.
     """
 
     def __init__(self, client: ClewClient, prompt: str | Sequence[Json]) -> None:

@@ -55,7 +55,10 @@ def check_agents(agents: Mapping[str, Any] | None) -> None:
 
 
 def check_settings(text: str | None) -> None:
-    """Check settings that are given as JSON. A file is read when the session is opened."""
+    """Check settings that are passed as JSON.
+
+    A settings file is read when the session is opened.
+    """
     if text is None or not text.lstrip().startswith("{"):
         return
     try:
@@ -68,16 +71,20 @@ def check_settings(text: str | None) -> None:
 
 
 def may_match_nothing(rule: str) -> bool:
-    """Return whether a rule names an agent type, or an MCP server or one of its tools."""
+    """Return whether a rule names an agent type, an MCP server or a tool of an MCP server.
+
+    Only the session knows whether these exist.
+    """
     return rule.lstrip().startswith((PREFIX, "Agent(", "Task("))
 
 
 def find_unmatched(
     rules: Sequence[str], servers: Mapping[str, Sequence[str]], agents: Sequence[str]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield a message for each rule that matches nothing, and whether it misspells a name.
+    """Yield a message for each rule that matches nothing, with whether a name in it is misspelled.
 
-    `servers` maps the names of MCP servers to their tools; a server that has not started has none.
+    `servers` maps the names of MCP servers to their tools. A server that has not started has no
+    tools.
     """
     tools = {server_part(name): names for name, names in servers.items()}
     for text in rules:

@@ -1,6 +1,6 @@
-"""A channel without pipes: the program's messages and the session's frames are passed as values.
+"""A channel without pipes, which passes the program's messages and the session's frames as values.
 
-Frames are copies, so that changing one does not change the session.
+Frames are copied, so that the program cannot change the session by changing a frame.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LOOKS_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|(^|_)KEY($|_)
 class MemoryChannel:
     """Both ends of a connection within one process.
 
-    The session waits while too much of what it sent is neither read nor released.
+    The session waits while too many of its frames have not been read and released.
     """
 
     def __init__(self) -> None:
@@ -108,12 +108,12 @@ class MemoryChannel:
     async def next(self) -> tuple[Json, int] | None:
         """Return the next frame and its size, or None if the session is over.
 
-        The frame counts as waiting until the reader calls `release` with its size.
+        The frame is treated as unread until the reader calls `release` with its size.
         """
         return await self._frames.get()
 
     def release(self, size: int) -> None:
-        """Make room after a frame of this size was read."""
+        """Let the session send more after a frame of this size was read."""
         self._waiting -= 1
         self._waiting_bytes -= size
         if self._has_room:
@@ -132,8 +132,8 @@ def find_folder(cwd: str | os.PathLike[str] | None) -> str:
 def make_environ(options: ClewOptions, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a session from the options and the program's environment.
 
-    The session may use the program's keys and tokens, for example in MCP servers. The commands that
-    the model runs get only those that the options name in `env`.
+    The session may use the program's keys and tokens, for example in MCP servers. Commands that the
+    model runs get only those that are in the option `env`.
     """
     inherited = environ if options.inherit_env else {n: environ[n] for n in BASIC if n in environ}
     result = {**inherited, **options.env}

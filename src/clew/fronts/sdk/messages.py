@@ -1,7 +1,7 @@
 """Typed messages of a session: thin views of the host protocol's frames. Pure.
 
-A frame or block of an unknown type becomes an `Other` that contains all of its data. When encoded
-by msgspec, each has a member `type`.
+A frame or block of an unknown type becomes an `Other` that contains all of its data. When msgspec
+encodes a message or a block, the result has a member `type`.
 """
 
 from typing import Any, TypeAlias
@@ -12,19 +12,19 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 
 
 class Text(Struct, frozen=True, kw_only=True, tag="text"):
-    """Text; `text` is Markdown in an answer."""
+    """A text block. In an answer, `text` is Markdown."""
 
     text: str
 
 
 class Thinking(Struct, frozen=True, kw_only=True, tag="thinking"):
-    """The model's thinking; empty if the service doesn't show it."""
+    """The model's thinking. It is empty if the service doesn't return it."""
 
     thinking: str
 
 
 class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
-    """A call: its `id`, the tool's `name` and the `input`."""
+    """A tool call: its `id`, the `name` of the tool, and the `input`."""
 
     id: str
     name: str
@@ -32,9 +32,9 @@ class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
-    """The result of the call `tool_use_id`.
+    """The result of the tool call `tool_use_id`.
 
-    `content` is text or a list of API blocks; `is_error` says that the call failed.
+    `content` is a string or a list of API blocks. `is_error` is true if the call failed.
     """
 
     tool_use_id: str
@@ -43,7 +43,7 @@ class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
 
 
 class OtherBlock(Struct, frozen=True, kw_only=True, tag="other"):
-    """A block of another type, such as an image, with all of its `data`."""
+    """A block of any other type, such as an image. `data` contains all of its members."""
 
     data: Json
 
@@ -58,11 +58,13 @@ class Assistant(Struct, frozen=True, kw_only=True, tag="assistant"):
         content: The blocks; in a running session always one.
         model: The model that answered.
         uuid: The ID of the entry in the transcript.
-        error: The kind of error, if the service returned no answer.
-        parent_tool_use_id: The call of the subagent that this is from; None in the session itself.
-        message_id: The ID of the answer; its parts have the same one.
-        usage: The tokens of the answer, in the API's names; in its first parts not yet final.
-        stop_reason: Why the model stopped, if that is known.
+        error: The kind of error, if the request failed.
+        parent_tool_use_id: The ID of the tool call that started the subagent this message is from;
+            None for the session itself.
+        message_id: The ID of the answer, which all of its parts share.
+        usage: The tokens of the answer, under the API's names. In the first parts of an answer, the
+            numbers are not final.
+        stop_reason: Why the model stopped, if this is known.
     """
 
     content: tuple[Block, ...]
@@ -86,8 +88,9 @@ class User(Struct, frozen=True, kw_only=True, tag="user"):
     Fields:
         content: The blocks.
         uuid: The ID of the entry in the transcript.
-        tool_use_result: The tool's result as data, for display.
-        parent_tool_use_id: The call of the subagent that this is from; None in the session itself.
+        tool_use_result: The tool's result as structured data, for display.
+        parent_tool_use_id: The ID of the tool call that started the subagent this message is from;
+            None for the session itself.
     """
 
     content: tuple[Block, ...]
@@ -97,7 +100,7 @@ class User(Struct, frozen=True, kw_only=True, tag="user"):
 
 
 class System(Struct, frozen=True, kw_only=True, tag="system"):
-    """An event of the session: its start, a wait, or a problem.
+    """An event of the session, such as its start, a wait, or a problem.
 
     `subtype` is its kind, such as `init`; `data` contains all of its fields
     (docs/extending/stream-json.md).
@@ -108,9 +111,10 @@ class System(Struct, frozen=True, kw_only=True, tag="system"):
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, tag="stream_event"):
-    """An event of the model's stream. Sent only if partial messages are requested.
+    """An event of the model's stream. It is sent only if `partial_messages` is set.
 
-    `event` is the Messages API's own; `parent_tool_use_id` is the call of a subagent.
+    `event` is the Messages API's own event. `parent_tool_use_id` is the ID of the tool call that
+    started the subagent this event is from; None for the session itself.
     """
 
     event: Json
@@ -124,14 +128,14 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
         subtype: `success`, or the kind of error.
         is_error: Whether the turn failed.
         session_id: The session's ID, for `ClewOptions(resume=...)`.
-        text: The last text of the answer.
-        errors: What went wrong.
-        terminal_reason: Why the turn ended. None for a command that failed before the model was
-            asked.
-        num_turns: The prompt, the results of tools, and an interruption, counted together.
-        duration_ms: The time of the turn.
+        text: The last text block of the answer.
+        errors: Descriptions of the errors.
+        terminal_reason: Why the turn ended. None for a command that failed before a request to the
+            model.
+        num_turns: The number of prompts, tool results and interruptions in the turn.
+        duration_ms: The duration of the turn.
         total_cost_usd: The cost of the session so far. None if a price is unknown.
-        usage: The tokens, in the API's names.
+        usage: The tokens of the turn, under the API's names.
         data: The complete result (docs/extending/stream-json.md).
     """
 
@@ -149,7 +153,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def structured_output(self) -> Any:
-        """The answer for `json_schema`, or None."""
+        """The answer that matches `json_schema`, or None."""
         return self.data.get("structured_output")
 
     @property
@@ -159,7 +163,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def model_usage(self) -> Json:
-        """Tokens, cost and limits by model, of the session so far."""
+        """The tokens, costs and limits of each model, for the session so far."""
         return object_of(self.data.get("modelUsage"))
 
     @property
@@ -240,7 +244,7 @@ def read_entry(entry: Json) -> Message:
 
 
 def describe_answer(message: Json) -> Json:
-    """Return the fields that live and stored parts of an answer share."""
+    """Return the fields that parts of an answer have both in a running and in a stored session."""
     stop_reason = message.get("stop_reason")
     return {
         "message_id": text_of(message.get("id")),

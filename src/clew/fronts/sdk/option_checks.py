@@ -1,4 +1,4 @@
-"""Checks of a program's options, with the rules of the command line.
+"""Checks of a program's options, by the same rules as on the command line.
 
 An option of the wrong type raises TypeError, an invalid value raises ValueError. Both name the
 option as a field of `ClewOptions`. Arguments are untyped here, because a program may pass anything.
@@ -124,9 +124,10 @@ KINDS = {"provider": "an async generator (async def with yield)", "prepare": "a 
 
 
 def check_kind(name: str, function: Any) -> None:
-    """Reject a function that can only be called in another way.
+    """Reject a function of another kind than the option requires, such as an async function.
 
-    A lambda, or a function from a decorator, may return what another function returns.
+    A lambda is accepted, because it may return the result of a function of the required kind.
+    Decorated functions are unwrapped.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -154,7 +155,7 @@ def show(value: Any) -> str:
 
 
 def check_type(name: str, annotation: Any, value: Any) -> None:
-    """Check a value of the table of options against its annotation."""
+    """Check a value against the annotation of its option in the table of options."""
     if name == "thinking":
         allowed = (*get_args(Thinking), NoneType)
         expect(name, value, allowed, "clew.Adaptive, clew.ThinkingBudget, clew.Off or None")

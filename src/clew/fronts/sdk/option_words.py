@@ -1,4 +1,4 @@
-"""Python's names for the options that messages of a session call by their flags."""
+"""The Python names of options, for messages of a session, which name options by their flags."""
 
 import re
 from functools import cache
@@ -13,7 +13,7 @@ PARTS = re.compile(r"\bclew [^;,)`\n]*|\(cli\)|(?<![\w-])--[A-Za-z][\w-]*")
 
 @cache
 def name_flags() -> dict[str, str]:
-    """Return the names of options in Python by the spellings of their flags."""
+    """Return the Python names of options, keyed by their flags."""
     return OTHERS | {
         spelling.split("[")[0].split(" ")[0]: sdk.name or field
         for field in Options.__struct_fields__
@@ -25,5 +25,5 @@ def name_flags() -> dict[str, str]:
 
 
 def say_in_python(words: str) -> str:
-    """Return a message with the names that `ClewOptions` has for the options in it."""
+    """Return a message with the names of options in `ClewOptions` in place of their flags."""
     return PARTS.sub(lambda match: name_flags().get(match[0], match[0]), words)

@@ -1,4 +1,4 @@
-"""The options of a session for a program: the command line's options under Python names."""
+"""The options of a session for a program: those of the command line, with Python names."""
 
 import json
 import os
@@ -62,10 +62,10 @@ class Deny(Struct, frozen=True, metaclass=Checked):
 
 
 class Defer(Struct, frozen=True, kw_only=True):
-    """Postpones the decision on a call: the turn ends without waiting.
+    """Postpones the decision on a call, and ends the turn without waiting for the decision.
 
-    With the next prompt, in this process or in another one that resumes the session, approval of
-    the same call is requested again; the call then runs before the model answers.
+    With the next prompt, in this process or in another one that resumes the session, the same call
+    is submitted for approval again. If it is approved, it runs before the model answers.
     """
 
 
@@ -101,13 +101,13 @@ class HookAt(Struct, frozen=True, kw_only=True, metaclass=Checked):
 
     Fields:
         event: The event's name; see docs/extending/hooks.md.
-        call: The function. It gets the event's input and the ID of the call, if there is one, and
-            answers as a command hook does.
-        matcher: Selects tools by name, as in settings; an empty one matches all.
-        timeout_s: The time limit of a call; None is 60 seconds, or less at some events.
-        on_failure: What happens if the function raises, takes too long, or returns an invalid
-            answer: `block` prevents what the event could prevent, such as the call at PreToolUse;
-            `continue` only reports it.
+        call: The function. It gets the event's input and the ID of the tool call, if there is one.
+            It returns, as a dict, the answer that a command hook would print as JSON.
+        matcher: Selects tools by name, as in settings. An empty matcher matches all tools.
+        timeout_s: The time limit for the function. None means 60 seconds, or less for some events.
+        on_failure: The effect of a function that raises, takes too long, or returns an invalid
+            answer: `block` prevents whatever the event's hooks can prevent, such as the tool call
+            for PreToolUse; `continue` only reports the failure.
     """
 
     event: str
@@ -121,7 +121,7 @@ class HookAt(Struct, frozen=True, kw_only=True, metaclass=Checked):
 
 
 def blocks_on_failure(hook: HookAt) -> bool:
-    """Return whether a failure of a hook prevents its event, as a guard's must."""
+    """Return whether a failure of a hook prevents the event that the hook was called for."""
     return hook.on_failure == "block" and BY_NAME[hook.event].blocking == "prevents"
 
 
@@ -134,8 +134,8 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         cwd: The working folder; by default the process's own.
         env: Variables that are added to the process's environment. Commands that the model runs
             don't get the process's own keys and tokens, only those in `env`.
-        inherit_env: Whether the session has the process's environment, or only a few variables
-            such as PATH.
+        inherit_env: Whether the session inherits the process's environment. If not, it inherits
+            only a few variables such as PATH.
         home: The folder of settings and sessions, instead of ~/.clew.
         can_use_tool: Decides on calls that need approval.
         hooks: Functions that are called at events.
@@ -143,12 +143,12 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         mcp_servers: MCP servers by name, as in `.mcp.json`.
         provider: Answers all requests of the session instead of a model service.
         prepare: Changes the messages of each request, in the format of the Messages API. It gets
-            copies; the transcript keeps what was said.
+            copies, and the transcript keeps the original messages.
         compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and returns
             a `CompactionSummary`, or None to let clew do it.
         session_store: Receives every entry of the transcript, and provides the sessions to resume.
-            The protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host names
-            a store that an installed package offers.
+            The protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host
+            selects a store that an installed package provides.
         continue_conversation: Continue the newest session of this folder.
         resume: Resume a session by ID, title or file.
         fork_session: Fork: continue in a copy with a new session ID.
@@ -266,7 +266,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
 
 
 def hide_secrets(name: str, value: Any) -> Any:
-    """Return an option's value for display: without values of variables, headers and the like."""
+    """Return an option's value for display, with variables, headers and other secrets masked."""
     match value:
         case str() if name == "env":
             return HIDDEN

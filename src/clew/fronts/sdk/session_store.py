@@ -1,8 +1,8 @@
-"""A program's session store: written entries go to it, and a resumed session comes from it.
+"""A program's session store, which receives the entries of a session and returns them for resuming.
 
 The protocol is that of the Agent SDK's `SessionStore`, so a store for the SDK works unchanged. Only
-`append` and `load` are required. The local transcript is authoritative: a store that fails is
-reported and never stops a session.
+`append` and `load` are required. The local transcript is authoritative: if the store fails, this is
+reported, and the session continues.
 """
 
 import asyncio
@@ -55,9 +55,10 @@ class ProgramStore(Protocol):
 
 
 class StoreMirror:
-    """Passes written entries to the store, in order and next to the session.
+    """Passes recorded entries to the store, in order and in parallel to the session.
 
-    What the store does not take is reported and logged. It is still in the local transcript.
+    Entries that the store does not accept are reported and logged. They are in the local transcript
+    in any case.
     """
 
     def __init__(
@@ -78,15 +79,15 @@ class StoreMirror:
         self._has_left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def take(self, frame: Json, size: int) -> None:
-        """Take a frame with entries. It counts as read when the store has them."""
+        """Queue a frame with entries. It is released when the store has the entries."""
         self._waiting.put_nowait((frame, size))
 
     async def flush(self) -> None:
-        """Wait until the store has everything, or has refused it."""
+        """Wait until the store has accepted or rejected all entries."""
         await self._waiting.join()
 
     def give_up(self) -> None:
-        """Wait no longer for the store, and report what it does not have."""
+        """Stop waiting for the store, and report the entries that it does not have."""
         if not self._has_left.done():
             self._has_left.set_result(None)
 
@@ -163,9 +164,9 @@ class NotAsyncError(TypeError):
 async def call_store(
     call: Callable[[], Any], timeout_s: float, has_left: asyncio.Future[None] | None = None
 ) -> tuple[Any, BaseException | None]:
-    """Return a call's value or its error, whatever a program's store raises.
+    """Return the value or the error of a call to a program's store, whatever the call raises.
 
-    The call is given up after the time limit, and when `has_left` is done.
+    The call is cancelled after the time limit, or when `has_left` is done.
     """
     task = asyncio.create_task(await_store(call))
     leaving = () if has_left is None else (has_left,)
@@ -210,9 +211,9 @@ async def bring_session(
 ) -> str | None:
     """Write a stored session to this machine, and return its ID.
 
-    `session` is an ID; None means the newest in the store. A title or a file is not looked up in
-    the store, and None is returned if the store does not have the session. Entries that this
-    machine lacks are appended.
+    `session` is an ID; None means the newest session in the store. Return None if the store does
+    not have the session, or if `session` is a title or a file, which is not looked up in the store.
+    If the session is already on this machine, append only the entries that are missing.
     """
     project = get_project_dir(home, cwd)
     if session is None:
@@ -288,5 +289,8 @@ def _write(path: Path, entries: list[Json]) -> None:
 
 
 def _identify(entry: Json) -> object:
-    """Return the entry's UUID, or its content if it has none. Stores may reorder members."""
+    """Return the entry's UUID or, if it has none, its content with sorted members.
+
+    The members are sorted because stores may reorder them.
+    """
     return entry.get("uuid") or msgspec.json.encode(entry, order="sorted")

@@ -1,4 +1,4 @@
-"""Stored sessions for a program: list, read, rename, tag and fork them. Only files are used."""
+"""Functions to list, read, rename, tag and fork stored sessions. They use only files."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def list_sessions(
     """Yield the sessions of a folder and of its repository's worktrees, newest first.
 
     Each session's file is read only when the iteration reaches it. `home` is the folder of settings
-    and sessions; without it, the process's environment decides.
+    and sessions. By default, it is determined by the process's environment.
     """
     return list_newest_first(find_home(home), place(cwd), everywhere=everywhere)
 
@@ -35,7 +35,7 @@ def list_sessions(
 def session_messages(
     session: Named, cwd: Folder | None = None, *, home: Folder | None = None
 ) -> list[Json]:
-    """Return the entries that the model sees, as they are stored: from the last compaction on.
+    """Return the entries since the last compaction, which the model sees, as they are stored.
 
     `session` is the session's ID, title or file, or an item of `list_sessions`.
     """

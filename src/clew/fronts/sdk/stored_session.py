@@ -1,7 +1,7 @@
-"""A stored session as an object: read, check, repair, fork, extend, search and export it.
+"""Stored sessions as objects: reads, checks, repairs, forks, extends, searches and exports them.
 
-No model is used. A change fails with `SessionError` while a process has the session open. Without
-`home=`, the process's environment decides where sessions are, as for `clew`.
+No model is used. A change fails with `SessionError` while a process has the session open. Unless
+`home` is passed, the process's environment determines where sessions are stored, as for `clew`.
 """
 
 import os
@@ -74,9 +74,9 @@ class StoredSession:
     def open(
         session: Named | bytes, *, cwd: Folder | None = None, home: Folder | None = None
     ) -> "StoredSession":
-        """Open a session by ID, title, file, item of `list_sessions`, or its transcript's bytes.
+        """Open a session by ID, title, file, item of `list_sessions`, or its transcript as bytes.
 
-        For bytes, a temporary file is created, which is deleted with the object.
+        Bytes are written to a temporary file, which is deleted with the object.
         """
         if isinstance(session, bytes):
             return _open_bytes(session)
@@ -106,7 +106,7 @@ class StoredSession:
 
     @property
     def id(self) -> str:
-        """The session's ID. A subagent's transcript has the ID of its session."""
+        """The session's ID. For a subagent's transcript, the ID of the subagent's session."""
         return session_id_of(self.path)
 
     @property
@@ -116,7 +116,7 @@ class StoredSession:
 
     @property
     def title(self) -> str:
-        """The title: the user's, the generated one, or the first prompt."""
+        """The title: set by the user, generated, or else the first prompt."""
         outline = read_outline(self.path)
         return outline.title if outline else ""
 
@@ -134,7 +134,7 @@ class StoredSession:
         return [StoredSession(path) for path in list_agent_files(self.path)]
 
     def deferred_calls(self) -> list[ToolUse]:
-        """Return the calls that wait for approval; they are asked about with the next prompt."""
+        """Return the calls waiting for approval, which is requested again with the next prompt."""
         history = History(self.entries())
         found = [
             find_call(history, result.tool_use_id)
@@ -145,11 +145,11 @@ class StoredSession:
         return [call for call in blocks if isinstance(call, ToolUse)]
 
     def ledger(self) -> Ledger:
-        """Return the charges of all responses: compacted history and subagents, too."""
+        """Return the costs of all responses, including compacted history and subagents."""
         return gather([self.path], CATALOG).sessions[0].ledger
 
     def tree(self) -> SessionTree:
-        """Return the prompts of all branches, the origin and the forks."""
+        """Return the prompts of all branches, the session's origin and its forks."""
         return read_tree(self.path)
 
     def search(self, words: str, *, limit: int = MOST_HITS) -> list[SearchHit]:
@@ -180,7 +180,7 @@ class StoredSession:
         return export_session(self.path, form, redaction, subagents=subagents, is_all=is_all)
 
     def check(self) -> list[BrokenRule]:
-        """Return the problems of the file; none for a healthy session."""
+        """Return the problems of the file; empty if there are none."""
         return examine(self.path).problems
 
     # -- changing
@@ -210,7 +210,7 @@ class StoredSession:
         go_back(self._saved(), uuid, get_timestamp)
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
-        """Append the messages of another session from the prompt `first` to `last`."""
+        """Append the messages of another session, from the prompt `first` to the message `last`."""
         expect("other", other, (StoredSession,), "clew.Session")
         graft(self._saved(), other.path, first, last)
 
@@ -231,7 +231,10 @@ class StoredSession:
         remove(home_of(path), size_session(path))
 
     def _saved(self) -> Path:
-        """Return the path, unless it is a subagent's, which belongs to its session."""
+        """Return the path of the transcript.
+
+        Raise `SessionError` for a subagent's transcript, which can't be changed on its own.
+        """
         if self.agent_id:
             raise SessionError(f"{self.path}: not possible for the transcript of a subagent")
         return self.path
@@ -247,9 +250,9 @@ def sessions(
     since: datetime | None = None,
     home: Folder | None = None,
 ) -> Iterator[StoredSession]:
-    """Yield the sessions of a folder, or `everywhere`, newest first.
+    """Yield the sessions of a folder, or of all folders if `everywhere`, newest first.
 
-    With `since`, only those that were changed at that time or later.
+    If `since` is given, yield only sessions that were changed at that time or later.
     """
     expect("since", since, (datetime, NoneType), "datetime")
     for outline in list_sessions(cwd, everywhere=everywhere, home=home):
@@ -278,7 +281,7 @@ def _session_id(line: bytes) -> str:
 
 
 def _check_messages(messages: Sequence[Json], cwd: str) -> None:
-    """Raise `ValueError` for a message that can't be taken, before anything is written."""
+    """Raise `ValueError` for a message that can't be imported, before anything is written."""
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
         _bring(Path(folder), messages, cwd, "")
 
@@ -286,7 +289,7 @@ def _check_messages(messages: Sequence[Json], cwd: str) -> None:
 def _bring(
     home: Path, messages: Sequence[Json], cwd: str, title: str, session_id: str | None = None
 ) -> StoredSession:
-    # The ID makes the entries' own IDs different each time that the same messages are taken.
+    # The ID makes the entries' own IDs different each time that the same messages are imported.
     state = {"title": title, "sessionId": session_id or str(uuid4())}
     times = {"timestamp": get_timestamp()}
     document = {

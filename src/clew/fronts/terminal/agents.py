@@ -19,7 +19,7 @@ MOST_ROWS = 8
 
 
 class AgentTree:
-    """The running agents of a session, with what each of them did last."""
+    """The running agents of a session, each with its latest action."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
@@ -59,7 +59,7 @@ class AgentTree:
     def _below(
         self, owner: str, running: Sequence[BackgroundTask], depth: int
     ) -> Iterator[AgentRow]:
-        """Yield the agents that a conversation started, each followed by its own agents."""
+        """Yield the agents that an agent or the session started, each followed by its own."""
         ids = {task.id for task in running}
         for task in running:
             # An agent whose parent has ended is shown at the top.

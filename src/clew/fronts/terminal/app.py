@@ -1,8 +1,8 @@
 """The terminal front end: shows the prompt before loading anything else, then opens a session.
 
-This module runs startup and the sessions, and maps keys to actions. `stage` decides what
-is shown, `desk` what keys do to the prompt, and `talk` what keys do to the session. `opened` is
-loaded once the prompt is visible. Described in docs/using/terminal.md.
+This module starts the terminal, runs the sessions, and maps keys to actions. `stage` decides what
+is shown. `desk` implements the key actions on the prompt, and `talk` those on the session. `opened`
+is loaded once the prompt is visible. Described in docs/using/terminal.md.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class TerminalFront:
             self.talk.send(entry, later=later)
 
     def _asked(self, dialog: Chooser) -> None:
-        """Tell a user who has looked away, and the terminal, that clew waits for an answer."""
+        """Notify a user who has looked away, and report to the terminal that clew is waiting."""
         title = escape_controls(join_lines(dialog.title))
         self.screen.terminal.notify(f"clew: {title}")
         refuses = any(choice.refuses for choice in dialog.choices)

@@ -1,7 +1,7 @@
-"""The view of a running subagent: its output so far, its current action, and messages to it.
+"""The view of a running subagent, which shows its output and sends it messages.
 
 The view shows one agent in place of the prompt until the user presses Escape. The agent receives a
-message between two steps, as a message from the user.
+message between two of its steps, as a message from the user.
 """
 
 from collections.abc import Awaitable, Callable
@@ -52,7 +52,7 @@ class AttachedAgent:
         self._lines: list[Line] = self._recalled(titles)
 
     def _recalled(self, titles: Titles) -> list[Line]:
-        """Return the output so far, and add calls that are still running to the live part."""
+        """Return the lines of the output so far, and add running calls to the view's live part."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
         messages = [without(message, calls) for message in history]

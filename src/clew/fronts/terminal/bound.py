@@ -76,7 +76,8 @@ def join(
 ) -> None:
     """Register all key bindings.
 
-    Bindings registered later win: suggestions over the prompt, dialogs over everything.
+    Bindings that are registered later take precedence: those of suggestions over those of the
+    prompt, and those of dialogs over all others.
     """
     state = KeyState(stage)
     in_chat = state.of("Chat")
@@ -91,7 +92,7 @@ def join(
 
     @keys.add(NEWLINE.value)
     def _nothing(_: KeyPressEvent) -> None:
-        """Ignore Newline where it is not bound, so that it is not taken for a letter."""
+        """Ignore the Newline key where it has no binding, so that it is not treated as a letter."""
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
@@ -102,7 +103,7 @@ def join(
     for binding in sorted(bindings.bound, key=lambda binding: ORDER.index(binding.context)):
         counts = state.is_tabbed if binding.target in SIDES else state.of(binding.context)
         if binding.target == KEYS and len(binding.spelled) == 1:
-            # Elsewhere the sign is text.
+            # Anywhere else, the character is text.
             counts = Condition(lambda: stage.prompt.is_empty and not stage.takes_keys)
         _bind(keys, binding, counts, actions, desk.line, stage.press)
 

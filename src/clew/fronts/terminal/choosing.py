@@ -36,7 +36,10 @@ EVERYWHERE, TREE = "everywhere", "tree"
 
 
 class _Shown(Struct):
-    """A choice as drawn: all of its lines, or `clip`, a shortened version that fits into one row."""
+    """A choice as drawn.
+
+    `lines` contains all of its rows. `clip` is a version of one row; empty if it is not needed.
+    """
 
     number: int
     lines: list[Line]
@@ -50,13 +53,13 @@ def no_body(_: int) -> Sequence[Line]:
 
 
 class Chooser:
-    """A dialog. `answer` is set once; None means that the user dismissed the dialog.
+    """A dialog. The future `answer` is set once; None means that the user dismissed the dialog.
 
-    With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can be
-    selected only if it was fully visible when last drawn; the key of any other choice only moves to
-    that choice. A choice that refuses can always be selected. With `follows`, text that grows shows its
-    end until the user scrolls up. `escape` is the legend's word for what Escape does; if it is empty,
-    there is no legend.
+    With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can
+    be selected only if it was fully visible when last drawn; the key of any other choice only moves
+    to that choice. A choice that refuses can always be selected. With `follows`, the end of a
+    growing text is shown until the user scrolls up. `escape` is the verb for Escape in the legend;
+    if it is empty, there is no legend.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class Chooser:
 
     @property
     def selected(self) -> int:
-        """The index of the selected choice, of all choices; the first if none matches the text."""
+        """The index of the selected choice among all choices; 0 if none matches the typed text."""
         return next(iter(self.found[self._at : self._at + 1]), 0)
 
     @property
@@ -181,7 +184,10 @@ class Chooser:
         self._marked ^= {self.found[self._at]}
 
     def _write(self, key: str = "") -> bool:
-        """Open the text field for a key (for any key, if empty); return whether there is one."""
+        """Open the text field with this key, or the first text field if `key` is empty.
+
+        Return whether there is such a field.
+        """
         for number, choice in enumerate(self.choices):
             if choice.words_key and key in ("", choice.words_key):
                 self._at = self.found.index(number)
@@ -195,7 +201,7 @@ class Chooser:
         return DialogAnswer(chosen=tuple(sorted(self._marked))) if self._marked else None
 
     def point(self, letter: str) -> bool:
-        """Move to the choice that a letter selects; return whether it may answer at once."""
+        """Move to the choice that a letter selects. Return whether it may answer the dialog."""
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:
@@ -283,10 +289,10 @@ class Chooser:
     ) -> tuple[list[_Shown], list[Line], list[Line], int]:
         """Distribute rows to the choices, the legend and the text.
 
-        Return the choices to draw, the row that says how many are hidden, the legend if there is room
-        for it, and the rows that are left for the text. If not everything fits, the legend goes first;
-        then all choices but the current one are shortened to a row each; then the text gets less room.
-        Choices are hidden last, and those that refuse are not.
+        Return the choices to draw, the row that says how many are hidden, the legend if there is
+        room for it, and the number of rows that are left for the text. If not everything fits, the
+        legend is dropped first. Then all choices but the current one are shortened to a row each,
+        and then the text gets fewer rows. Only then are choices hidden, except those that refuse.
         """
         least = min(len(body), MIN_BODY)
         for reserved, shown_legend, is_compact in (
@@ -335,7 +341,7 @@ class Chooser:
         rows = max(1, rows)
         if len(current.lines) + len(visible) > rows:
             current = self._in_a_row(indices[self._at], width, theme, is_at=True)
-            # A row is left for the reason why the choice is not there.
+            # One row is needed for the message that says why the choice is missing.
             rows = max(1, rows - 1)
         visible = visible[: rows - len(current.lines)]
         others = [at for at in range(len(indices)) if at not in visible]
@@ -355,7 +361,7 @@ class Chooser:
         return views, [format_row([Span(words, theme["quiet"])])] if has_marker else []
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the part of the text that fits, followed, if needed, by a line on how to scroll."""
+        """Return the part of the text that fits and, if needed, a line that says how to scroll."""
         if len(body) <= rows or rows < 1:
             return body[: max(0, rows)]
         room = max(1, rows - 1)
@@ -375,7 +381,7 @@ class Chooser:
         ]
 
     def _legend(self, width: int, theme: Theme) -> list[Line]:
-        """Return the row that names the keys; keys that do not fit are left out, the first ones first."""
+        """Return the row that names the keys. If they do not fit, omit keys from the start."""
         if not self._escape:
             return []
         if self._is_writing:
@@ -407,8 +413,8 @@ class Chooser:
     ) -> _Shown:
         """Draw a choice.
 
-        With `is_compact`, its label is the shorter one, and a choice other than the current one gets
-        one row.
+        If `is_compact` is set, draw its shorter label, and draw it in one row unless it is the
+        current choice.
         """
         choice = self.choices[number]
         style = theme["marker"] if is_at else ""

@@ -24,7 +24,7 @@ ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
 class CompletionOffer(Struct, frozen=True, kw_only=True):
     """A suggestion, which replaces the word when it is accepted.
 
-    `is_whole` means that nothing more has to be typed after the suggestion.
+    `is_whole` is true if nothing has to be typed after the suggestion.
     """
 
     text: str
@@ -45,7 +45,7 @@ class CompletionWord(Struct, frozen=True, kw_only=True):
 
 
 def asked(before: str) -> CompletionWord | None:
-    """Return the completable word at the end of `before`, the text before the cursor, if any."""
+    """Return the word to complete at the end of `before`, the text before the cursor, if any."""
     if (match := FILE.search(before)) is not None:
         return CompletionWord(kind="file", word=match[1].lstrip('"'), begin=match.start())
     if (match := COMMAND.match(before)) is not None:
@@ -91,8 +91,9 @@ async def nothing(_: CompletionWord) -> Sequence[str]:
 class CompletionSource(Struct, frozen=True, kw_only=True):
     """The source of a session's completions: commands and their arguments.
 
-    `commands` returns the name, argument hint and description of each command. `seek` asks MCP servers
-    for completions of a word; this may take time.
+    `commands` returns the name, argument hint and description of each command. `arguments` returns
+    the arguments of a command, each with a description. `seek` asks MCP servers for completions of
+    a word, which may take time.
     """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
@@ -103,7 +104,7 @@ class CompletionSource(Struct, frozen=True, kw_only=True):
 
 
 class Completion:
-    """The completion at the cursor: takes the text before the cursor and offers suggestions."""
+    """Completes the word at the cursor: takes the text before the cursor and offers suggestions."""
 
     def __init__(self) -> None:
         self.known = CompletionSource()
@@ -150,7 +151,7 @@ class Completion:
     def found(self, asked_for: CompletionWord, names: Sequence[str]) -> None:
         """Set the results of a lookup, which replace earlier results.
 
-        More than `MOST` results mean that there may be any number of them.
+        If there are more than `MOST` results, the rest are dropped and their number is unknown.
         """
         if asked_for != self._asked or self.is_chosen:
             return
@@ -161,7 +162,7 @@ class Completion:
         self._is_cut = len(names) > MOST
 
     def close(self, before: str = "") -> None:
-        """Hide the suggestions for this text; further typing can bring them back."""
+        """Hide the suggestions for the current text. They may reappear when the user types on."""
         self._dismissed = before or None
         self._hide()
 
@@ -179,7 +180,7 @@ class Completion:
             self.is_chosen = True
 
     def chosen(self) -> tuple[int, CompletionOffer] | None:
-        """Return the start of the word and the suggestion that replaces it."""
+        """Return the start of the typed word and the suggestion that would replace it, if any."""
         if not self.offers or self._asked is None:
             return None
         return self._asked.begin, self.offers[self._at]
@@ -253,7 +254,7 @@ class Completion:
         return [*above, *(format_row(clip_spans(row, width)) for row in lines)]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:
-        # Enter does not take a guess, so it is not marked.
+        # Enter does not accept a guess, so the guess is not marked.
         is_at = offer is self.offers[self._at] and not self.guessed
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "

@@ -1,7 +1,6 @@
-"""The actions of keys on the prompt: sending, history, completion, pasting, the editor.
+"""The key actions on the prompt: sending, history, completion, pasting and the editor.
 
-This module keeps the stashed prompt. Submitted text is passed to `sent`, which decides what happens
-to it.
+This module keeps the stashed prompt. A submitted prompt is passed to the callback `sent`.
 """
 
 from __future__ import annotations
@@ -35,9 +34,10 @@ CONTINUES = "\\"
 
 
 class PromptController:
-    """Handles the prompt: performs the action of each key.
+    """Performs the key actions on the prompt.
 
-    `begin` starts a background task; `take_back` returns a queued message to edit.
+    `begin` starts a background task. `sent` handles a submitted prompt. `take_back` returns a
+    queued message for editing.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PromptController:
     async def _seek(self) -> None:
         """Ask MCP servers for completions, one query at a time.
 
-        Of the words typed while a query runs, only the last is looked up.
+        Of the words that the user types while a query runs, only the last one is looked up.
         """
         try:
             while (query := self._wanted) is not None:
@@ -137,11 +137,11 @@ class PromptController:
         self.send(later=False)
 
     def _takes_offer(self) -> bool:
-        """Accept the current suggestion on Enter; return True if the line must not be sent yet.
+        """Accept the current suggestion on Enter. Return True if the line must not be sent yet.
 
-        A suggestion that adds nothing is ignored. So is a suggestion that the user did not select, unless
-        it is a command whose name starts with the typed word: an unknown command is never replaced by
-        another one.
+        A suggestion is ignored if it is already in the prompt, or if the user did not select it.
+        But a command is accepted without being selected if its name starts with the typed word. An
+        unknown command is never replaced by another one.
         """
         choice = self._stage.completion.chosen()
         if choice is None or self._stage.completion.guessed:
@@ -157,7 +157,7 @@ class PromptController:
     def queue(self) -> None:
         """Queue the prompt until the turn ends.
 
-        The same key accepts suggestions, so nothing is queued while suggestions are being looked up.
+        While suggestions are being looked up, do nothing, because the same key accepts them.
         """
         if not (self._is_seeking and self._stage.completion.is_asked):
             self.send(later=True)
@@ -260,7 +260,7 @@ class PromptController:
             self._stashed = None
 
     def clear(self) -> None:
-        """Clear the prompt; undo or the history brings the text back."""
+        """Clear the prompt. The user can restore the text with undo or from the history."""
         buffer = self._stage.prompt.buffer
         self._history.add(self._stage.prompt.look(), round(time.time() * 1000))
         buffer.save_to_undo_stack()

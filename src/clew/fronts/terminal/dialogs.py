@@ -1,4 +1,7 @@
-"""Questions as dialogs on the screen; a permission prompt shows a drawing of the call's effect."""
+"""Shows questions as dialogs on the screen.
+
+A permission prompt includes a drawing of the effect.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -104,7 +107,7 @@ def changed(tool: str, before: str, arguments: Json) -> str | None:
 
 
 def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
-    """Yield the rows of a text: the first line follows a mark, the others are indented to match."""
+    """Yield the rows of a text: a mark before the first line, the others indented to match."""
     for number, line in enumerate(escape_controls(text).split("\n")):
         begin = Span(f"  {mark}" if number == 0 else "    ", theme["quiet"])
         for row in chop_spans([Span(line)], width - 4):

@@ -1,7 +1,7 @@
 """Platforms and terminals that reserve keys, and the keys to use there instead.
 
-A key listed here precedes the default keys of its action. These stay valid, because the user may
-have changed the terminal's own bindings.
+A key in this table comes before the default keys of its action. The default keys stay active,
+because the user may have changed the terminal's own bindings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from msgspec import Struct
 class Family(Struct, frozen=True, kw_only=True):
     """A platform or a family of terminals.
 
-    `signs` are the environment variables that it sets, each as `NAME` or `NAME=value`. `kept`
-    describes the keys that do not reach clew. `keys` are additional keys for actions.
+    `signs` are the environment variables that identify it, each as `NAME` or `NAME=value`. `kept`
+    describes the keys that do not reach clew. `keys` maps actions to additional keys.
     """
 
     name: str
@@ -69,7 +69,7 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def find_families(environ: Mapping[str, str]) -> Iterator[Family]:
-    """Yield the families whose signs the environment has."""
+    """Yield the families that match the environment."""
     for family in FAMILIES:
         for sign in family.signs:
             name, _, value = sign.partition("=")

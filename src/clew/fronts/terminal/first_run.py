@@ -27,7 +27,7 @@ async def show_ways(session: Session, say: Callable[[str], None]) -> None:
     servers = await find_local_servers(list_usual_servers(freeze(environ).text("ollama")))
     models = [f"{server.service}/{model}" for server in servers for model in server.models]
     what = f"run clew --model {models[0]}" if models else NONE
-    # Linear mode without a terminal has no place to type a key.
+    # Without a terminal, there is no /login, because a key can't be typed.
     can_log_in = any(command.name == "login" for command in session.commands)
     say(MISSING.format(login="type /login" if can_log_in else "run clew login", what=what))
 
@@ -49,7 +49,7 @@ async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | Non
     try:
         standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
-        return False  # The answer can't be saved. The session reports what else can't be.
+        return False  # The answer couldn't be saved. The session reports the problem.
     is_decided = "enabled" in read_object(standing.settings, "sandbox")
     if is_decided or session.mode == "bypassPermissions" or not session.parts.sandbox.has_walls:
         return False

@@ -1,4 +1,4 @@
-"""Several questions in one dialog: a page for each, navigation, and a review before sending.
+"""Several questions in one dialog: a page for each, navigation, and a review of the answers.
 
 Each page is a separate dialog. This module decides which page is shown and keeps the answers.
 """
@@ -18,7 +18,7 @@ MOVES = "←→ other questions"
 class Form(Chooser):
     """A dialog with a page for each question, and a last page to review the answers.
 
-    `answers` are the answers to all questions once they are sent; None before that.
+    `answers` contains the answers to all questions after the user has sent them; before that, None.
     """
 
     has_tabs = True
@@ -71,7 +71,7 @@ class Form(Chooser):
         self._shown_page.typed()
 
     def _turn(self, steps: int) -> None:
-        """Go to another page; the selected choices become this page's answer."""
+        """Move to another page. The choices marked on the current page become its answer."""
         marked, before = self._shown_page.marked, self._answers.get(self._page_at)
         if marked is not None and (before is None or not before.words):
             self._answers[self._page_at] = marked

@@ -1,8 +1,8 @@
 """Key bindings: the actions, their default keys, and the user's own in `keybindings.json`.
 
 This module defines the names of actions and keys, and finds errors in the user's file: unknown
-names, duplicate keys, and keys that are a prefix of other keys. The file format is described in
-docs/using/keys.md. The differences between platforms and terminals are in families.py.
+names, keys bound twice, and keys that are a prefix of other keys. The file format is described in
+docs/using/keys.md. families.py contains the differences between platforms and terminals.
 """
 
 import json
@@ -25,7 +25,7 @@ Chord: TypeAlias = tuple[str, ...]
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """An action of the screen. `keys` are the defaults; if `is_fixed`, they cannot be rebound."""
+    """An action on the screen. `keys` are its default keys, fixed if `is_fixed` is set."""
 
     name: str
     context: Context
@@ -248,9 +248,9 @@ def _fault(
 
 
 def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | None]]:
-    """Yield the context, key and target of each binding; `command:NAME` becomes `/NAME`.
+    """Yield the context, key and target of each binding. The target `command:NAME` becomes `/NAME`.
 
-    Errors are added to `faults`.
+    Append errors to `faults`.
     """
     try:
         data: Any = json.loads(text) if text.strip() else {}
@@ -279,7 +279,7 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
-    """Return an error for each key that is a prefix of a longer one while both are active."""
+    """Return an error for each key sequence that is a prefix of another one active with it."""
     problems = []
     for binding in bound:
         for other in bound:
@@ -320,7 +320,7 @@ def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
 
 
 def list_families() -> str:
-    """List the platforms and terminals with the keys they keep and those used in addition."""
+    """List the platforms and terminals with their reserved keys and their additional keys."""
     rows = []
     for family in FAMILIES:
         rows.append(f"{family.name}: keeps {family.kept}")

@@ -44,7 +44,7 @@ class SecretField(Chooser):
 
 
 async def log_in(front: TerminalFront, session: Session, service: str) -> Outcome:
-    """Ask for a key of a service and use it."""
+    """Ask for an API key of a service, and log in with the key."""
     transcript = front.stage.transcript
     assert transcript is not None
 

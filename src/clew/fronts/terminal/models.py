@@ -1,4 +1,4 @@
-"""`/model` on the screen: the models with prices and windows, and the effort with Left and Right."""
+"""`/model` on the screen: models with prices and context windows; Left and Right set the effort."""
 
 from typing import get_args
 

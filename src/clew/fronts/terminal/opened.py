@@ -1,7 +1,7 @@
 """One session on the screen: opens it, reports its messages, and returns the next action.
 
-Everything that a session needs is imported here and nowhere earlier, so that the prompt appears
-first.
+The modules that a session needs are imported here and not earlier, so that the prompt appears
+before they are loaded.
 """
 
 import gc
@@ -270,7 +270,7 @@ def set_up(
 
 
 async def sought(session: Session, query: CompletionWord) -> Sequence[str]:
-    """Ask MCP servers to complete a word: an argument of one of their prompts, or a resource name."""
+    """Ask MCP servers to complete a word: a prompt's argument or the name of a resource."""
     if not session.parts.mcp.clients():
         return ()
     from clew.parts.mcp.completion import arguments_of, resources_of
@@ -301,7 +301,10 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:
-    """Ask whether to trust the folder and start its servers; return whether to reopen the session."""
+    """Ask whether to trust the folder and to start its servers.
+
+    Return whether the session has to be reopened.
+    """
     standing = session.rules.standing
     places = standing.places
     if not standing.is_trusted and (pending := find_pending(session)):
@@ -326,7 +329,7 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
 
 
 def find_pending(session: Session) -> list[str]:
-    """Return what waits for the user's trust in an untrusted folder, in lines."""
+    """Describe, in lines, what an untrusted folder could do if the user trusted it."""
     if not session.rules.standing.inert and not session.parts.mcp.found.held:
         return []
     from clew.fronts.terminal.trust import list_pending
@@ -337,7 +340,7 @@ def find_pending(session: Session) -> list[str]:
 def keep_what_was_loaded() -> None:
     """Exclude the objects loaded so far from garbage collection.
 
-    They live until exit, and collecting them could interrupt the output of a response.
+    They are needed until exit, and scanning them could interrupt the output of a response.
     """
     gc.freeze()
     gc.enable()

@@ -1,4 +1,4 @@
-"""A program that takes over the terminal for a while: the user's editor."""
+"""Runs a program that takes over the terminal for a while, such as the user's editor."""
 
 import asyncio
 import os

@@ -1,7 +1,7 @@
-"""The prompt in progress: its text, pasted content, and the layout on the terminal.
+"""The prompt being edited: its text, its pasted content, and its layout on the terminal.
 
-Each placeholder in the text stands for one paste and is deleted as a unit. The paste is not sent if
-its placeholder is no longer in the text; an undo restores both. prompt_toolkit does the editing.
+Each placeholder in the text represents one paste and is deleted as a unit. A paste is not sent if
+its placeholder is no longer in the text; undo restores both. prompt_toolkit does the editing.
 """
 
 import base64
@@ -58,7 +58,7 @@ IMAGE_MARK = re.compile(r"\[Image #\d+\]")
 
 
 def as_submitted(contents: Iterable[str | list[Json]]) -> SubmittedText:
-    """Return one prompt for the contents of several messages, with new numbers for images."""
+    """Combine the contents of several messages into one prompt, and renumber their images."""
     texts: list[str] = []
     pasted: list[Pasted] = []
     for content in contents:
@@ -96,7 +96,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def read_picture(text: str, cwd: str) -> bytes | None:
-    """Return the content of the image file that the text names, or None for any other text."""
+    """Return the image in the file that the text names, or None if it does not name an image."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
         return None
@@ -196,7 +196,7 @@ class PromptEditor:
         self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *current.pasted)))
 
     def paste(self, text: str) -> None:
-        """Insert a paste: short text with visible control characters, long text as a placeholder."""
+        """Insert a paste: as text with visible control characters, or as a placeholder if long."""
         if len(text) <= INLINE_CHARACTERS and text.count("\n") < INLINE_LINES:
             self.buffer.insert_text(escape_controls(text))
         else:
@@ -272,8 +272,8 @@ SHOWN = 4
 class Queued(Struct, frozen=True, kw_only=True):
     """A queued message.
 
-    The message will be in the conversation under `uuid`. It starts the next turn, unless
-    `is_for_step` is set: then the running turn receives it at its next step.
+    The message will have the ID `uuid` in the conversation. If `is_for_step` is set, the running
+    turn receives the message at its next step; otherwise, the message starts the next turn.
     """
 
     entry: SubmittedText

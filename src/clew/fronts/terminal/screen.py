@@ -49,7 +49,7 @@ VIM_MODES = {
 
 
 class KeyInput(Vt100Input):
-    """Keyboard input, read in large pieces; `closed` is true once the terminal is gone."""
+    """Keyboard input, read in large pieces. `closed` is true after the terminal has been closed."""
 
     def __init__(self, typed: Typed, typed_ahead: int, was_read: Callable[[], object]) -> None:
         """Create the input; `was_read` is called after each read."""
@@ -118,7 +118,7 @@ class _Drawing(Renderer):
 class Screen:
     """The live area on the terminal.
 
-    `stage` lays out its content for a width and a number of rows.
+    `stage` lays out the content for the terminal's width and number of rows.
     """
 
     def __init__(self, terminal: Terminal, stage: Stage, keys: KeyBindingsBase) -> None:
@@ -167,7 +167,7 @@ class Screen:
             self.changed()
 
     def _editing(self) -> str:
-        """Return the name of vim's mode, or an empty string without vim keys."""
+        """Return the name of vim's mode, or an empty string if vim keys are off."""
         if self.app.editing_mode != EditingMode.VI:
             return ""
         if self._stage.prompt.buffer.selection_state is not None:
@@ -247,11 +247,11 @@ class Screen:
         self.flows()
 
     def changed(self) -> None:
-        """Redraw at once, in one frame with other changes that occur at the same moment."""
+        """Redraw at once. Changes that occur at the same moment share a frame."""
         self._draw_at(asyncio.get_running_loop().time() + MOMENT_S)
 
     def flows(self) -> None:
-        """Redraw in the next frame; for content that changes continually."""
+        """Redraw in the next frame. Used for content that changes continually."""
         now_s = asyncio.get_running_loop().time()
         self._draw_at(max(now_s + MOMENT_S, self._drawn_s + FRAME_S))
 
@@ -304,7 +304,7 @@ class Screen:
         self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
 
     def _wait_for_the_rest(self) -> None:
-        """Set how long an incomplete key sequence or paste waits for its rest."""
+        """Set how long to wait for the rest of an incomplete key sequence or paste."""
         is_key = self._owed is None or self._typed.holds_escape
         waits_s = ESCAPE_S if is_key else ANSWERS_S
         self.app.ttimeoutlen = PASTE_S if self._typed.is_pasting else waits_s

@@ -1,10 +1,11 @@
 """The session picker: an interactive list with search and preview, or a numbered list.
 
-`SessionChooser` is a state machine, as every dialog is: sessions, search results and previews are
-passed to it as they arrive, and it reports what to read next. `SessionPicker` does the reading.
-Titles are read from the ends of the files (ten thousand in about two seconds, 8 ms per keystroke),
-because the index may be older than the files; the index is used only to search the content. Nothing
-that was read for one list, query or session is used for another. `pick_session` asks in line mode.
+Like every dialog, `SessionChooser` is a state machine: sessions, search results and previews are
+passed to it as they arrive, and it reports what to read next. `SessionPicker` reads the data.
+Titles are read from the ends of the files, because the index may be older than the files (this
+takes about two seconds for ten thousand sessions, and 8 ms per keystroke). The index is used only
+to search the content. Data that was read for one list, query or session is never used for another.
+`pick_session` asks in line mode.
 """
 
 import asyncio
@@ -91,7 +92,8 @@ SHOWN_CHARACTERS = 200
 class SessionChooser(Chooser):
     """The dialog with the list of sessions.
 
-    The callbacks in `told` run when the list, the query, the selected session or the width changes.
+    The callbacks in `told` are called when the list, the query, the selected session or the width
+    changes.
     """
 
     is_of_sessions = True
@@ -123,7 +125,7 @@ class SessionChooser(Chooser):
     # -- data
 
     def add(self, sessions: Sequence[Outline]) -> None:
-        """Add sessions, all of them older than those already in the list."""
+        """Add sessions. All of them must be older than those in the list."""
         first = len(self.sessions)
         self.sessions += sessions
         for number, outline in enumerate(sessions, first):
@@ -142,7 +144,7 @@ class SessionChooser(Chooser):
         self._tell()
 
     def forget(self) -> None:
-        """Clear the list, because the next list will contain different sessions."""
+        """Clear the list before a list of other sessions is read."""
         self.sessions, self._haystack, self._at_path = [], [], {}
         self._by_phrase, self._by_words, self._found = [], [], []
         self._snippets, self.searched, self._at, self.is_whole = {}, "", 0, False
@@ -204,7 +206,7 @@ class SessionChooser(Chooser):
             callback()
 
     def _find(self, first: int) -> None:
-        """Find the matching sessions from number `first` on.
+        """Find the sessions that match the query, from the session with the number `first` on.
 
         Sessions that contain the complete phrase come first, then those that contain every word.
         """
@@ -221,9 +223,9 @@ class SessionChooser(Chooser):
         self._put_together()
 
     def _put_together(self) -> None:
-        """List sessions that match by title or details, then those that match by content.
+        """List the sessions that match by title or details, then those that match by content.
 
-        The selected session stays selected if it is still in the list.
+        The selected session stays selected if it is still listed.
         """
         at = self._found[self._at] if 0 < self._at < len(self._found) else None
         called = [*self._by_phrase, *self._by_words]
@@ -301,7 +303,7 @@ class SessionChooser(Chooser):
         return row
 
     def _look(self, rows: int, width: int, theme: Theme) -> list[Line]:
-        """Return the preview. It shows the last rows; PageUp scrolls back."""
+        """Return the preview: its last rows, or earlier ones after PageUp."""
         outline = self.chosen
         looked = self._looks.get((str(outline.path), width)) if outline is not None else None
         if rows < MIN_LOOK_ROWS or not looked:
@@ -329,7 +331,10 @@ TREE_TITLE_CHARACTERS = 60
 
 
 class SessionPicker:
-    """Lets the user pick a session. `without` is the ID of the session that is already open."""
+    """Lets the user pick a session.
+
+    The session that is already open (ID `without`) is not listed.
+    """
 
     def __init__(self, stage: Stage, home: Path, cwd: str, *, without: str = "") -> None:
         self._stage = stage
@@ -414,8 +419,8 @@ class SessionPicker:
     async def _show_trees(self, dialog: SessionChooser, other: asyncio.Event) -> None:
         """Show the prompts on all branches of a session when the user asks for them.
 
-        Selecting a prompt resumes from there in a copy of the session, or in the session itself if the
-        prompt is the last one on the current branch.
+        If the user selects a prompt, the session is resumed from there: in a copy or, if the prompt
+        is the last one on the current branch, in the session itself.
         """
         while True:
             await other.wait()
@@ -480,7 +485,7 @@ NUMBERED = 20
 
 
 def pick_session(options: Options) -> Options:
-    """Return the options with the session that the user picks.
+    """Return the options, changed to resume the session that the user picks.
 
     Raise `CommandLineError` if no session is picked.
     """

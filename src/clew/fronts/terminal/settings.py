@@ -1,7 +1,7 @@
-"""`/config` on the screen: a list of settings to search, with their values and sources.
+"""`/config` on the screen: a searchable list of settings, with their values and sources.
 
-A switch is toggled, a setting with choices offers them, and any other value is typed. Left and Right
-choose the file that is written.
+When the user selects a setting, a switch is toggled, a setting with fixed values offers these, and
+any other value is typed. Left and Right choose the settings file to write.
 """
 
 from clew.commands.slash.pages import list_keys, read_layers, set_value
@@ -21,7 +21,7 @@ VALUE_CHARACTERS = 40
 
 
 class SettingsChooser(Chooser):
-    """The list of settings; typing searches it, Left and Right choose the file to write."""
+    """A searchable list of settings. Left and Right choose the settings file to write."""
 
     has_tabs = True
 
@@ -87,7 +87,10 @@ def current(key: SettingKey, places: Places) -> object:
 
 
 async def ask_value(front: TerminalFront, key: SettingKey, value: object) -> str | None:
-    """Return the new value of a setting as text: toggled, chosen or typed; None to keep it."""
+    """Return the new value of a setting as text, or None to keep the current one.
+
+    The value is toggled, chosen or typed.
+    """
     if key.kind == BOOLEAN:
         return "false" if value is True else "true"
     if key.choices:

@@ -95,7 +95,10 @@ class Painter:
         self._now, self._row = EMPTY, 0
 
     def rewrapped(self, columns: int) -> str:
-        """Return the output that clears the scene after a narrower terminal wrapped its lines."""
+        """Return the output that clears the scene after the terminal has become narrower.
+
+        The terminal has wrapped lines of the scene, so they occupy more rows.
+        """
         heights = [
             max(1, -(-count_cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines
         ]
@@ -151,8 +154,8 @@ class Painter:
 def _wiped(rows: int) -> str:
     """Return the output that clears a number of rows from the cursor down.
 
-    The rows are cleared one by one, because some terminals move the screen into their scrollback when
-    told to erase everything below the top.
+    The rows are cleared one by one, because some terminals move the screen into their scrollback
+    when they erase everything from the top row down.
     """
     return "\r\x1b7\x1b[K" + "\x1b[1B\x1b[K" * (rows - 1) + "\x1b8" if rows > 0 else "\r"
 
@@ -189,9 +192,9 @@ def is_letter(key: KeyPress) -> bool:
 class Stage:
     """The state of the live area.
 
-    `theme` can change; `transcript` and `status` are set when a session opens. `changed` is called when
-    the content changes; the screen sets it. `catch_up` is called before drawing, so that output
-    collected since the last frame can be added.
+    `theme` can change; `transcript` and `status` are set when a session opens. `changed`, which the
+    screen sets, is called when the content changes. `catch_up` is called before drawing, so that
+    output that was collected since the last frame can be added.
     """
 
     def __init__(
@@ -253,10 +256,10 @@ class Stage:
         return await self.answered(self.show(dialog, is_sudden=True))
 
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
-        """Open a dialog above any other, and direct keys to it.
+        """Open a dialog on top of any other, and direct keys to it.
 
-        With `is_sudden`, a user who is typing keeps the keys until they pause. A dialog below reappears
-        when this one is answered.
+        With `is_sudden`, keys continue to go to the prompt until the user pauses typing. A dialog
+        below this one reappears when this one is answered.
         """
         self._behind.append(dialog)
         if is_sudden:
@@ -309,11 +312,11 @@ class Stage:
             self.dialog.press(key)
 
     def pressed(self, key: KeyPress) -> list[KeyPress]:
-        """Pass any other key to the dialog, or return the keys that belong to the prompt.
+        """Pass a key without a binding to the dialog, or return the keys that belong to the prompt.
 
-        While the user types text and a question is open, keys go to the prompt until the user pauses. A
-        letter that answers the question takes effect only if no other letter follows at once, because two
-        letters are taken for a word.
+        If a question appeared while the user was typing, keys go to the prompt until the user
+        pauses. A letter that answers the question takes effect only if no other letter follows at
+        once, because two letters are treated as the beginning of a word.
         """
         dialog = self.dialog
         if dialog is None or dialog not in self._sudden:
@@ -391,7 +394,7 @@ class Stage:
         return ["", *agents] if is_apart else [*tail, *agents]
 
     def _head(self, width: int, rows: int) -> list[Line]:
-        """Return the rows between the output and the prompt."""
+        """Return the rows between output and prompt: progress, todo list and queued messages."""
         lines = []
         if self.working is not None and self.dialog is None:
             lines.append(self.working.line(time.monotonic(), width, self.theme))
@@ -423,7 +426,7 @@ class Stage:
         return [rule]
 
     def _notice(self) -> str:
-        """Return the current notice for the user, next to the status line."""
+        """Return the notice to show next to the status line, or an empty string."""
         if self.dialog is not None and not self.takes_keys:
             return WAITS
         return self._hint if time.monotonic() < self._hint_until_s else ""

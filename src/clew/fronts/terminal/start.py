@@ -1,6 +1,6 @@
 """Start-up on a terminal: takes over the terminal before anything slow is loaded.
 
-From then on, the terminal no longer echoes typed keys, so that they do not appear twice: as the
+From then on, the terminal no longer echoes typed keys. Otherwise, they would appear twice: as the
 echo and in the prompt. Imports nothing heavy.
 """
 

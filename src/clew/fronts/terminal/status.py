@@ -1,7 +1,7 @@
-"""The status line: model, mode, context left, cost, folder, tasks; or the user's own line.
+"""The status line: model, mode, remaining context, cost, folder and tasks, or the user's own line.
 
-Values are read from the session when they are needed. The command of the `statusLine` setting runs
-when values that it may show have changed, but never while the user types.
+Values are read from the session when they are needed. The command in the `statusLine` setting runs
+when values that it may show have changed, but never while the user is typing.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ CHARACTERS = 4
 class Working:
     """The progress of one turn, shown as a line above the prompt.
 
-    `describe_wait` says what clew waits for before the first request, if anything.
+    `describe_wait` returns what clew waits for before the first request, or an empty string.
     """
 
     def __init__(self, now_s: float, describe_wait: Callable[[], str] = str) -> None:
@@ -138,7 +138,7 @@ class Working:
         if tokens := self._said_tokens + self._characters // CHARACTERS:
             rest.append(f"{format_tokens(tokens)} tokens")
         rest.append("interrupting" if self.is_stopping else "esc to interrupt")
-        # In a narrow window, the figures make room first, then the words.
+        # In a narrow window, the figures are left out first; then the activity is shortened.
         begin = [Span(f"{mark} ", theme["running"]), Span(what), Span(more)]
         while len(rest) > 1 and width_of(begin) + len(", ".join(rest)) + 4 > width:
             del rest[-2]
@@ -147,7 +147,10 @@ class Working:
         return format_row(clip_spans([begin[0], *clip_spans([Span(what)], room), *end], width))
 
     def _what(self, now_s: float) -> tuple[str, str]:
-        """Return what happens now, and what follows, which is not cut off before it."""
+        """Return the current activity, and details about it.
+
+        In a narrow window, the activity is shortened before the details.
+        """
         if self._until_s > now_s:
             return self._why, describe_retry("", self._until_s - now_s, self._attempt)
         if self._silent_since_s:
@@ -178,7 +181,8 @@ TITLE_CHARACTERS = 30
 class Item(Struct, frozen=True):
     """One value of the status line.
 
-    In a narrow terminal, items with a higher `rank` are left out first; those with rank 0 never are.
+    In a narrow terminal, items with a higher `rank` are left out first; those with rank 0 never
+    are.
     """
 
     words: str
@@ -188,7 +192,7 @@ class Item(Struct, frozen=True):
 
 
 def fit_items(items: Sequence[Item], width: int) -> tuple[Row, bool]:
-    """Return the items as a row, and whether those with rank 0 fit into it."""
+    """Return the items as a row, and whether the row fits without cutting an item of rank 0."""
     left = [item for item in items if item.words]
     while True:
         row: Row = [Span("  ")]
@@ -249,7 +253,8 @@ class Status:
     def lines(self, width: int, theme: Theme, *, notice: str = "", editing: str = "") -> list[Line]:
         """Return the status line, preceded by warnings about data that could not be saved.
 
-        `notice` is shown next to it or, if it does not fit, below it. `editing` names the mode of vim.
+        `notice` is shown next to the status line or, if it does not fit, below it. `editing` is the
+        name of vim's mode.
         """
         unsaved = [
             format_row(
@@ -326,7 +331,7 @@ class Status:
             return self._own != before
 
     def told(self, session: Session) -> Json:
-        """Return the session's data, which the user's command receives as input."""
+        """Return the session's data as the input of the user's command."""
         total, state = session.ledger().total, session.costs.spending.state
         window, tokens = session.model.context_window, total.tokens
         left, usage = left_percent(self._used, window), self._usage
@@ -386,7 +391,7 @@ def fit_rows(items: Sequence[Item], width: int) -> list[Line]:
 
 
 def format_cost(total: Spend) -> str:
-    """Return a cost; a plus sign marks one that leaves out requests without a known price."""
+    """Format a cost. A plus sign means that the cost lacks requests whose price is unknown."""
     if not total.requests:
         return ""
     return f"${total.usd:.4f}{'' if total.is_complete else '+?'}"

@@ -76,7 +76,10 @@ class Talk(SessionDesk):
         return then
 
     def offer_unsent(self) -> str:
-        """Put messages that the last run left waiting into the prompt, and return a notice."""
+        """Put messages that the last run did not send into the prompt.
+
+        Return a notice about them.
+        """
         left = self._input.waiting.left
         if not left:
             return ""
@@ -138,7 +141,7 @@ class Talk(SessionDesk):
         self._driver.end(code)
 
     def _mentioned(self, mention: str) -> None:
-        """Insert a mention that the user sends from the editor into the prompt."""
+        """Insert a mention, which the user sent from the editor, into the prompt."""
         buffer = self._stage.prompt.buffer
         before = buffer.document.char_before_cursor
         buffer.insert_text(f"{' ' if before.strip() else ''}{mention} ")
@@ -170,7 +173,7 @@ class Talk(SessionDesk):
 
 
 class SessionMenus:
-    """The key actions that open menus or switch modes; nothing here reaches the model."""
+    """The key actions that open menus or switch modes. They send nothing to the model."""
 
     def __init__(
         self, session: Session, stage: Stage, screen: Screen, begin: Begin, view: TerminalView
@@ -216,7 +219,7 @@ class SessionMenus:
     def see_folded(self) -> None:
         """List the collapsed output, newest first, and show the selected output in full."""
         names = list(reversed(self._view.transcript.folded))
-        # The list has its own numbers.
+        # The list numbers its rows itself.
         titles = [name.partition(" ")[2] for name in names]
 
         async def chosen(number: int) -> None:
@@ -240,7 +243,7 @@ class SessionMenus:
     def leave_waited(self) -> None:
         """Move the commands and agents that the turn waits for to the background.
 
-        If the turn waits for none, the turn itself moves at its next step.
+        If it waits for none, move the turn itself at its next step.
         """
         try:
             left = self._session.parts.tasks.leave()
@@ -296,7 +299,7 @@ class SessionMenus:
         then: Callable[[int], Awaitable[None]],
         hint: str,
     ) -> None:
-        """Let the user choose from a list, and pass the chosen index to `then`.
+        """Let the user choose from a list. Call `then` with the index of the choice.
 
         If the list is empty, show `hint` instead.
         """
@@ -323,7 +326,7 @@ class SessionMenus:
         await self._show("Output", rows)
 
     async def _show(self, title: str, rows: Iterator[str]) -> None:
-        """Show a text as a page, and in the user's editor if they ask for it."""
+        """Show text as a page. Open it in the user's editor if the user asks for that."""
         from clew.fronts.terminal.viewer import Viewer, view
 
         viewer = Viewer(title, rows, edits=True)

@@ -42,7 +42,7 @@ ProgramState: TypeAlias = Literal["idle", "working", "done", "blocked", "error"]
 class Terminal:
     """The terminal with file descriptor `fd`.
 
-    Once the terminal is closed, writing does nothing; a signal reports the closing.
+    Once the terminal has been closed, which a signal reports, writing does nothing.
     """
 
     def __init__(self, environ: Mapping[str, str], fd: int = 0) -> None:
@@ -66,9 +66,9 @@ class Terminal:
 
     @property
     def wraps_again(self) -> bool:
-        """True if the terminal rewraps the lines on the screen when it becomes narrower.
+        """True if the terminal wraps the lines on the screen again when it becomes narrower.
 
-        xterm, GNU screen and the Linux console cut the lines instead. Most others wrap them.
+        Most terminals do. xterm, GNU screen and the Linux console cut the lines instead.
         """
         name = self._environ.get("TERM", "")
         is_screen = name.startswith("screen") and not self._environ.get("TMUX")
@@ -161,7 +161,10 @@ class Terminal:
     # -- program status: for terminals and tools that show what runs in many windows
 
     def report(self, state: ProgramState, *, kind: str = "", words: str = "") -> None:
-        """Report what clew does; with `blocked`, `kind` is the kind of question and `words` asks it."""
+        """Report what clew is doing.
+
+        If it is `blocked`, `kind` is the kind of question and `words` is its text.
+        """
         pairs = [f"state={state}", "app=clew"]
         if kind:
             pairs.append(f"kind={kind}")

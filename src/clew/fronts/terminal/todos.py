@@ -20,7 +20,10 @@ TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 
 
 class PinnedTodos:
-    """The list and whether it is open; `key` opens and collapses it."""
+    """The todo list and its state, collapsed or expanded.
+
+    `key` is the key that switches the state.
+    """
 
     def __init__(self) -> None:
         self.key = ""
@@ -38,7 +41,10 @@ class PinnedTodos:
         self._is_open = not self._is_open
 
     def lines(self, width: int, rows: int, theme: Theme, *, is_open: bool = True) -> list[Line]:
-        """Return the list in a terminal with `rows` rows; one row unless `is_open`."""
+        """Return the list for a terminal with `rows` rows.
+
+        Unless `is_open`, return a single row.
+        """
         if not self.is_shown:
             return []
         most, is_open = min(MOST_ROWS, rows // SHARE), is_open and self._is_open

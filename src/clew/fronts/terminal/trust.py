@@ -1,7 +1,7 @@
-"""What a project's files would run or allow once the user trusts the folder, for the question.
+"""Describes what a project's files would run or allow if the user trusted the folder.
 
-Owns only the wording. The lines name commands, servers, variables and rules, because a user cannot
-judge a file by its name. Values that look like secrets are masked.
+The lines are part of the question. They name commands, servers, variables and rules, because a user
+cannot judge a file by its name. Values that look like secrets are masked.
 """
 
 import json
@@ -26,10 +26,10 @@ MOST_ENTRIES = 40
 
 
 def list_pending(session: Session) -> list[str]:
-    """Return the lines about the settings and servers that wait for trust, or none.
+    """Return the lines about settings and servers that wait for trust; empty if there are none.
 
-    What the project's agents, skills and git settings would gain is added only if there are such
-    settings: clew asks about those when they are used.
+    What the project's agents, skills and git settings would gain is listed only in addition to such
+    lines, because clew asks about those when they are used.
     """
     standing = session.rules.standing
     root = standing.places.root
@@ -94,7 +94,7 @@ def describe_server(name: str, entry: Any) -> str:
 
 
 def list_defined(session: Session) -> Iterator[tuple[str, list[str]]]:
-    """Yield the files of the project's agents and skills, each with what trust would enable."""
+    """Yield the files of the project's agents and skills, with the entries that trust enables."""
     standing = session.rules.standing
     for origin, folder in find_agent_folders(standing.places, standing.sources):
         for spec in read_agent_folder(folder, origin).specs if origin == "project" else ():

@@ -1,9 +1,9 @@
 """Input decoding: turns terminal input into keys and pastes, and distinguishes Escape from Alt.
 
 The decoder is a state machine without IO. It wraps prompt_toolkit's parser, which handles the
-ordinary keys. Replies from the terminal are separated from keys and passed to `answered`. A paste
-whose end never arrives cannot block the keys: the part received is pasted after a silence, or on
-Ctrl-C.
+ordinary keys. Replies from the terminal are separated from keys and passed to `answered`. If the
+end of a paste never arrives, the keys are not blocked: the received part is pasted after a pause in
+the input, or on Ctrl-C.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -138,7 +138,7 @@ class Typed:
     def _resume(self, text: str) -> None:
         """Treat complete lines that arrive right after a cut-off paste as the rest of that paste.
 
-        No user types that fast, and each line end would send the prompt.
+        No user types that fast, and each line end would otherwise send the prompt.
         """
         self._broke_off = False
         has_lines = len(text) > 1 and ("\r" in text or "\n" in text)
@@ -179,9 +179,9 @@ class Typed:
             self._coded(code, int(match["mods"] or match["xmods"] or 1) - 1, match[0])
 
     def _coded(self, code: int, mods: int, data: str) -> None:
-        """Press the key with this code of the keyboard protocol.
+        """Handle a key code of the keyboard protocol.
 
-        The key pressed is the one that terminals without the protocol send.
+        Emit the key that a terminal without the protocol would send.
         """
         if code == 27:
             self._press(ESCAPE, data)

@@ -86,7 +86,7 @@ class StatusLine:
 
 
 class TerminalInput(FrontInput):
-    """The prompts that were sent, and those that wait until a turn ends."""
+    """The source of prompts: those that were sent, and those that wait for the end of a turn."""
 
     def __init__(self, session: Session, stage: Stage) -> None:
         self._session = session
@@ -233,7 +233,7 @@ class TerminalView(FrontView):
             self.say(describe_turn(time.monotonic() - self._began_s, spend))
 
     def _show_title(self, prompt: str = "") -> None:
-        """Show the session's title as the terminal's; before the first turn, this is the prompt."""
+        """Set the terminal's title: the session's title or, before the first turn, the prompt."""
         title = self._session.parts.title.text or prompt
         if title:
             self._screen.terminal.title(f"clew: {join_lines(title)[:TITLE_CHARACTERS]}")
@@ -391,9 +391,9 @@ class TerminalView(FrontView):
         self._begin(asyncio.to_thread(get_ready))
 
     def _catch_up(self) -> None:
-        """Show the text that arrived since the last frame, as one piece.
+        """Show the text that has arrived since the last frame, as one piece.
 
-        Text arrives faster than frames are drawn.
+        Several pieces of text may arrive between two frames.
         """
         words, self._words = self._words, []
         if words:
@@ -412,7 +412,7 @@ class TerminalView(FrontView):
                 self._screen.say(self.transcript.prompt(queued.entry.text))
 
     def _echo(self, line: Line | None) -> None:
-        """Show the line that the user typed, above its result, and then the notices about it."""
+        """Show the line that the user typed and then the notices about it, before its result."""
         self._catch_up()
         if line is not None:
             self._screen.say(self.transcript.prompt(line.raw.text))

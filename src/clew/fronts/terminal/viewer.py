@@ -1,6 +1,6 @@
-"""A page that takes the place of the prompt: scrolls, searches, and closes with Escape.
+"""A page that replaces the prompt. It can be scrolled and searched, and closes with Escape.
 
-The rows are read from an iterator in portions, so that an output of any size opens at once. Only the
+The rows are read from an iterator in portions, so that output of any size opens at once. Only the
 visible rows are drawn.
 """
 
@@ -27,7 +27,7 @@ REVERSE = "7"
 
 
 class Viewer(Chooser):
-    """A scrollable page. Its only answer is that the user wants the text in an editor."""
+    """A scrollable page. It has an answer only if the user wants the text in an editor."""
 
     def __init__(self, title: str, rows: Iterable[Line], *, edits: bool = False) -> None:
         super().__init__(title, [])
@@ -48,7 +48,7 @@ class Viewer(Chooser):
 
     @property
     def text(self) -> str:
-        """The whole page without colors."""
+        """The text of the entire page, without colors."""
         while self.load():
             pass
         return "\n".join(strip_styles(line) for line in self._lines)

@@ -1,6 +1,6 @@
 """Workers of `clew web`: one process for each session that the page uses.
 
-A worker is `clew --remote` connected to this process's server. It ends with the server.
+A worker is a `clew --remote` process that is connected to this process's server and ends with it.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ SETTINGS = '{"remoteAnswers":"session","remoteSealed":false}'
 
 
 class Workers:
-    """The running workers.
+    """The running workers of the server.
 
-    `is_connected` returns whether a worker has reached the server, and `has_event` whether it has
-    sent an event.
+    `is_connected` returns whether a session's worker has reached the server. `has_event` returns
+    whether it has sent a given event.
     """
 
     def __init__(

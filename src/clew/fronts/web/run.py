@@ -138,7 +138,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def find_running() -> str:
-    """Return the address of this user's running `clew web`, or an empty string."""
+    """Return the address of the `clew web` that this user is running, or an empty string."""
     url = str(read_file(ADDRESS).get("url", ""))
     if url.startswith("http://127.0.0.1:"):
         with suppress(OSError), urllib.request.urlopen(f"{url}/v1/health", timeout=2) as response:
@@ -199,7 +199,7 @@ async def open_page(
 
 
 def admit(transaction: "Transaction", claim: str, device: str) -> None:
-    """Create a confirmed pairing; only the user's own browser receives its secret."""
+    """Add a pairing that is already confirmed. Only the user's own browser receives its secret."""
     from clew.serve.frames import now_ms
     from clew.serve.log import OWNER
 

@@ -1,7 +1,7 @@
 """The sessions of this machine that `clew web` shows in addition to those of its server.
 
-A session that a worker of this server has open is shown from the server's log. Every other one is
-shown from its transcript, and can be continued unless another process has it open.
+If a worker of this server has a session open, the session is shown from the server's events. Any
+other session is shown from its transcript, and can be continued unless another process has it open.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from clew.system.clock import get_timestamp
 
 MOST_LISTED = 300
 MOST_HITS = 50
-# The number of last events of a session in which one that its worker also sends can be found.
+# Among this many of a session's last events, there is one that its worker also sends.
 RECENT, MESSAGES = 20, ("user", "assistant")
 
 
 class LocalShelf:
-    """The transcripts below one config home, and the workers that continue them."""
+    """The transcripts in one folder of settings, and the workers that continue them."""
 
     def __init__(self, home: Path, workers: Workers, read_folders: Callable[[], list[str]]) -> None:
         """Create the shelf. `read_folders` returns the folders in which `clew web` was started."""
@@ -170,7 +170,10 @@ class LocalShelf:
         return await self._workers.start_new(folder)
 
     async def fork(self, session: str, uuid: str, *, is_before: bool) -> Json:
-        """Copy a session up to and including a prompt's turn, or up to just before the prompt."""
+        """Copy a session up to the end of a prompt's turn.
+
+        With `is_before`, copy it only up to the entry before the prompt.
+        """
 
         def copy() -> Json:
             path = self._find(session)

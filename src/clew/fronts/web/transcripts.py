@@ -1,8 +1,8 @@
-"""Transcripts of this machine as numbered events for the page.
+"""Converts transcripts of this machine to numbered events for the page.
 
 The number of an event is the offset of the end of its line, so any part of a large file is found at
-once. Entries that the user discarded by continuing from an earlier prompt are omitted. Never
-writes.
+once. Entries that the user discarded by continuing from an earlier prompt are omitted. The
+transcripts are only read, never written.
 
 The format is described in docs/internals/transcript.md.
 """
@@ -25,7 +25,7 @@ SHOWN = frozenset({"informational", "compact_boundary", "turn_duration", "api_er
 
 
 class TranscriptPage(Struct, frozen=True, kw_only=True):
-    """Events, oldest first. `first` is the end of the preceding page."""
+    """A page of events, oldest first. `first` is the position where the preceding page ends."""
 
     events: list[Json]
     first: str
@@ -34,9 +34,10 @@ class TranscriptPage(Struct, frozen=True, kw_only=True):
 
 
 def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
-    """Return the last events before a place; an empty place means the end.
+    """Return the last events before a position; an empty position means the end.
 
-    A place is an offset, and the UUID up to which entries were discarded, if any.
+    A position consists of an offset and, if the entries just before it were discarded, the UUID of
+    the last entry before those.
     """
     offset, _, wanted = before.partition(":")
     size = path.stat().st_size
@@ -65,7 +66,10 @@ def read_page(path: Path, before: str, limit: int) -> TranscriptPage:
 
 
 def read_after(path: Path, after: int, last_uuid: str) -> tuple[list[Json], int, str, bool]:
-    """Return the events after a place, the new end, the last entry, and whether it was a rewind."""
+    """Return the events after an offset, the new end, the last entry's UUID, and whether to reload.
+
+    The page has to be reloaded if the user rewound the session, or if the file became shorter.
+    """
     size = path.stat().st_size
     if size <= after:
         return [], after, last_uuid, size < after
@@ -88,7 +92,7 @@ def read_after(path: Path, after: int, last_uuid: str) -> tuple[list[Json], int,
 
 
 def find_last_uuid(path: Path, end: int) -> str:
-    """Return the UUID of the last entry of the conversation before a place."""
+    """Return the UUID of the conversation's last entry before a position."""
     for _, line in read_backwards(path, end):
         entry = decode_object(line)
         if is_chained(entry):
@@ -97,7 +101,7 @@ def find_last_uuid(path: Path, end: int) -> str:
 
 
 def read_backwards(path: Path, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield complete lines with their offsets, the last one before a place first."""
+    """Yield the complete lines before an offset, the last one first, each with its own offset."""
     if not path.stat().st_size:
         return
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
