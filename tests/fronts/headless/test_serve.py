@@ -540,12 +540,15 @@ def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> 
             {"status": 400},
         ],
     }
-    with serving(plan) as server, Hosted(tmp_path, server.url) as host:
+    with (
+        serving(plan) as server,
+        Hosted(tmp_path, server.url, CLAUDE_CODE_MAX_RETRIES="3") as host,
+    ):
         host.say("go")
         result = host.result()
         assert host.end() == 1
     retry = next(f for f in host.frames if f.get("subtype") == "api_retry")
-    assert (retry["attempt"], retry["error_status"]) == (1, 529)
+    assert (retry["attempt"], retry["max_retries"], retry["error_status"]) == (1, 3, 529)
     assert (result["subtype"], result["is_error"]) == ("success", True)
     assert result["api_error_status"] == 400
     # The program's operator, who may not see the frames, reads why it failed.

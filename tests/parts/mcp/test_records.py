@@ -109,7 +109,10 @@ def test_a_server_that_died_in_a_call_is_begun_again_for_the_next(told: Told) ->
 
 @requirement("R011")
 def test_a_result_with_structure_is_recorded_with_it(told: Told) -> None:
-    assert told.results()["structured"]["mcpMeta"] == {"structuredContent": {"degrees": 21}}
+    structured = {"structuredContent": {"degrees": 21}}
+    assert told.results()["structured"]["mcpMeta"] == structured
+    sent = [f["tool_use_result"] for f in told.frames if "tool_use_result" in f]
+    assert {"content": '{"degrees":21}'} | structured in sent
 
 
 @requirement("R083")

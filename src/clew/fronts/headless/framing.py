@@ -428,7 +428,7 @@ class TurnFrames:
         return self.system(
             "api_retry",
             attempt=event.attempt,
-            max_retries=event.max_attempts,
+            max_retries=None if event.max_attempts is None else event.max_attempts - 1,
             retry_delay_ms=round(event.delay_s * 1000),
             error_status=event.failure.status,
             error=category_of(event.failure),

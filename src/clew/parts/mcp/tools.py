@@ -179,10 +179,14 @@ def result_of(reply: ServerReply, raw: Json, *, keeps_blocks: bool = False) -> T
             tool_use_result=f"Error: {words}",
             display=words.split("\n", 1)[0],
         )
+    content = content or "The tool returned nothing."
+    structured = None if reply.structured is None else {"structuredContent": reply.structured}
     return ToolOutcome(
-        content=content or "The tool returned nothing.",
-        tool_use_result=raw.get("content", []),
-        mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
+        content=content,
+        tool_use_result=(
+            raw.get("content", []) if structured is None else {"content": content} | structured
+        ),
+        mcp_meta=structured,
         display=reply.words.split("\n", 1)[0][:200],
     )
 
