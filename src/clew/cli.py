@@ -375,7 +375,7 @@ settings and extensions:
                              outside the workspace
   --disable-slash-commands   Treat lines that begin with / as prompts
   --mcp-config JSON|FILE     Add MCP servers
-  --strict-mcp-config        Use only the servers of --mcp-config
+  --strict-mcp-config        Use only the servers from --mcp-config
   --plugin-dir DIR           Load and trust a plugin for this session
   --plugin-dir-no-mcp DIR    Like --plugin-dir, without the plugin's MCP servers
   --ide                      Connect to the editor that has this folder open

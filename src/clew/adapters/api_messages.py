@@ -96,4 +96,4 @@ def identify(name: str) -> str:
 
 
 def refuse(what: str) -> ValueError:
-    return ValueError(f"{what} can't be converted to the Messages API")
+    return ValueError(f"{what} can't be converted to the Messages API format")

@@ -42,7 +42,7 @@ class ToolProgressed(Struct, frozen=True, kw_only=True):
 
 
 class ToolFinished(Struct, frozen=True, kw_only=True):
-    """A call has its result. `entry` is the message that contains it."""
+    """A tool call has finished. `entry` is the message that contains its result."""
 
     block: Json
     entry: Json

@@ -226,7 +226,7 @@ class Options(Struct, frozen=True, kw_only=True):
     mcp_config: Annotated[tuple[str, ...],
         Flag("--mcp-config JSON|FILE", "Add MCP servers", values.one, is_repeatable=True)] = ()
     strict_mcp_config: Annotated[bool,
-        Flag("--strict-mcp-config", "Use only the servers of --mcp-config"), Sdk()] = False
+        Flag("--strict-mcp-config", "Use only the servers from --mcp-config"), Sdk()] = False
     plugin_folders: Annotated[tuple[str, ...],
         Flag("--plugin-dir DIR", "Load and trust a plugin for this session", values.one,
             is_repeatable=True),

@@ -72,7 +72,7 @@ class SpendingCap:
         return self._spent() >= self.usd
 
     def measure(self, request: ModelRequest, history: History) -> ModelRequest:
-        """Add to a conversation's request the maximum size that its input can have."""
+        """Set the maximum input size on a conversation's request."""
         counts, since, freed = anchored(history)
         if counts is None:
             return request

@@ -226,7 +226,7 @@ class TurnReply(Struct, frozen=True, kw_only=True):
 
 
 class Continue(Struct, frozen=True, kw_only=True):
-    """Another request follows. `words` precede it as a message that only the model sees."""
+    """Another request follows. `words` is sent before it, as a message that only the model sees."""
 
     cause: Cause
     words: str = ""

@@ -1,6 +1,6 @@
 """Accessors for decoded JSON objects.
 
-External data stays a plain object; views name its fields.
+External data is kept as plain dicts; view classes provide named access to its fields.
 """
 
 from typing import Any, TypeAlias

@@ -135,7 +135,7 @@ class Thread(Struct, frozen=True, kw_only=True):
 def find_provider(
     options: Options, environment: Environment, settings: Json
 ) -> ProviderFunction | None:
-    """Return the installed package's provider that the model's name selects, or None.
+    """Return the provider that the model's name selects from the installed packages, or None.
 
     The name of the provider is the part of the model's name before a colon.
     """

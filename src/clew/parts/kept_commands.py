@@ -80,9 +80,9 @@ LOOK_S = 0.5
 SOON_S = 0.02
 # The longest wait for a process that may be stuck in the kernel.
 ENDS_WITHIN_S = 5.0
-WENT_ON = "(The user kept it: it continued while clew was not running, and is still running.)"
+WENT_ON = "(At the user's request, this command continued to run after clew exited, and is still running.)"
 UNWATCHED = (
-    "(The user kept it: it continued while clew was not running, and is still running. Its watcher was "
+    "(At the user's request, this command continued to run after clew exited, and is still running. Its watcher was "
     "killed, so further output is lost and its end will not be noticed.)"
 )
 

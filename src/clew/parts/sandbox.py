@@ -279,7 +279,7 @@ class SessionSandbox(Part):
         """The state of the sandbox as text: whether it is on, and the reason."""
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
-            return f"{state} in mode {self._rules.mode} (automatic in {' and '.join(OWN_MODES)})"
+            return f"{state} in mode {self._rules.mode} (turned on automatically in {' and '.join(OWN_MODES)})"
         return f"{state} by the settings"
 
     def opens(self, tree: str) -> None:

@@ -562,7 +562,7 @@ class MessagesAttempt:
             self._take(events)
             limit = self._provider.max_stream_bytes
             if self._stream_bytes > limit and not self._ended:
-                raise TransportError("content", f"a response of more than {limit} bytes")
+                raise TransportError("content", f"the response is larger than {limit} bytes")
         else:
             self._ended = True
             self._take(self._decoder.close())
@@ -614,7 +614,7 @@ async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > limit_bytes:
-            raise TransportError("content", f"a response of more than {limit_bytes} bytes")
+            raise TransportError("content", f"the response is larger than {limit_bytes} bytes")
     return b"".join(pieces)
 
 

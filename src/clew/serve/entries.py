@@ -33,7 +33,7 @@ PAGE_LINES = 500
 
 
 class EntryRoutes:
-    """The routes of transcripts and blobs."""
+    """The routes for transcripts and blobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

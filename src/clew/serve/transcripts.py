@@ -39,7 +39,7 @@ def append_lines(
     epoch: int | None,
     now_ms: int,
 ) -> tuple[int, bytes]:
-    """Append lines after the first `at` lines; return the number of all lines and their hash.
+    """Append lines after the first `at` lines; return the total number of lines and their hash.
 
     Lines that are already stored must be identical. If `at` is None, lines whose UUIDs are already
     stored are skipped.

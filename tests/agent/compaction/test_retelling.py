@@ -156,7 +156,7 @@ def test_without_a_model_prompts_and_last_words_stand() -> None:
     assert retelling.last_said(calls) == ""
     assert retelling.list_prompts(TALK, last=1) == [TALK[4]]
     many = [user(f"p{n}", f"prompt {n}") for n in range(50)]
-    assert "- (and 10 earlier ones)" in retelling.without_model(many)
+    assert "- (10 earlier requests omitted)" in retelling.without_model(many)
 
 
 def test_an_earlier_summary_and_its_quote_are_handed_on() -> None:

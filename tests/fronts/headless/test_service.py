@@ -81,4 +81,4 @@ def test_a_stream_longer_than_was_allowed_is_given_up(tmp_path: Path) -> None:
             tmp_path, server.url, "-p", "hi",
             "--settings", settings(env={"CLEW_MAX_ANSWER_BYTES": "9000", "CLEW_MAX_RETRIES": "0"}),
         )  # fmt: skip
-    assert "a response of more than 9000 bytes" in done.stderr
+    assert "the response is larger than 9000 bytes" in done.stderr

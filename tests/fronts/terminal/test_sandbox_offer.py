@@ -90,7 +90,8 @@ def test_the_page_says_why_none_can_be_had(tmp_path: Path) -> None:
     why = "landlock: the kernel does not support Landlock; bubblewrap:"
     assert f"read-only sandbox  not available: {why}" in done.stdout
     assert (
-        "on in mode acceptEdits (automatic in auto and acceptEdits); not available:" in done.stdout
+        "on in mode acceptEdits (turned on automatically in auto and acceptEdits); not available:"
+        in done.stdout
     )
 
 

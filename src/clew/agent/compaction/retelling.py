@@ -11,7 +11,7 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import CONTINUED, NO_RESPONSE_REQUESTED
+from clew.core.messages.text import CONTINUED, NO_RESPONSE_REQUESTED, format_count
 from clew.core.normalize import select
 from clew.core.normalize.for_api import CONTINUE
 from clew.core.normalize.tokens import estimate_text_tokens
@@ -206,7 +206,7 @@ def without_model(entries: Sequence[Json]) -> str:
     older = len(prompt_entries) - QUOTED_PROMPTS
     lines = ["No summary could be written. This was extracted from the record:", ""]
     lines.append("The user's requests, oldest first:")
-    lines += [f"- (and {older} earlier ones)"] if older > 0 else []
+    lines += [f"- ({format_count(older, 'earlier request')} omitted)"] if older > 0 else []
     before = QUOTE.sub("", summarised_before(entries)).strip()
     if before:
         lines[1:1] = ["", "From an earlier summary:", cut_middle(before, SAID_CHARS), ""]

@@ -144,7 +144,7 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
 
 
 async def find_base_commit(git: Git, cwd: str, root: Path) -> str:
-    """Return the commit at which a new worktree begins."""
+    """Return the commit that a new worktree is based on."""
     base = await resolve_commit(git, cwd, "HEAD")
     if not base:
         raise UserError(f"can't create a worktree: {root} has no commits yet")

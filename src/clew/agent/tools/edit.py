@@ -50,7 +50,7 @@ class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Edit(Tool[EditInput]):
     name = "Edit"
-    description = "Replace an exact text in a file"
+    description = "Replace an exact string in a file"
     prompt = (
         "Replace old_string with new_string in a file that was read in this session and has not "
         "changed since. old_string must match the file exactly, including white space, without "

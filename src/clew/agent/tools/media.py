@@ -156,7 +156,9 @@ async def run_media_program(
         # The last line of a traceback has the exception and its message.
         last = (bytes(err.head) + err.tail).decode("utf-8", "replace").strip().rpartition("\n")[2]
         message = last.partition(": ")[2] or last
-        raise ToolError(f"can't read it: {message.rstrip('.') or 'the reader ended early'}")
+        raise ToolError(
+            f"can't read it: {message.rstrip('.') or 'the program that reads it exited unexpectedly'}"
+        )
     reply = bytes(out.head)
     begin = 4 + int.from_bytes(reply[:4], "little")
     return marshal.loads(reply[4:begin]), reply[begin:]

@@ -324,7 +324,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
         if arguments.status == "completed" != before_it.status:
             why = await ctx.session.ask_hooks("TaskCompleted", about(before_it))
             if why:
-                raise ToolError(f"A hook rejected completing this task: {why}")
+                raise ToolError(f"A hook blocked the completion of this task: {why}")
         with tasks.changing():
             task = known(tasks, arguments.task_id)
             before = task.status

@@ -272,6 +272,6 @@ WORDS = {
         ),
         switch("--hidden", "List the hidden files, and why they are hidden"),
         switch("--stored", "List the sessions in your store"),
-        argument("--store", help="Folder or URL (default: setting sessionStore)"),
+        argument("--store", help="Folder or URL (default: the sessionStore setting)"),
     ),
 }

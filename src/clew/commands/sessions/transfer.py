@@ -305,7 +305,7 @@ WORDS = {
         run_push,
         argument("session", nargs="*", help="ID, title or file"),
         switch("--all", "Upload every session of every folder"),
-        argument("--store", help="Folder or URL (default: setting sessionStore)"),
+        argument("--store", help="Folder or URL (default: the sessionStore setting)"),
     ),
     "pull": GroupWord(
         run_pull,
@@ -314,6 +314,6 @@ WORDS = {
             nargs="+",
             help="ID (also of a session that is only in the store), title or file",
         ),
-        argument("--store", help="Folder or URL (default: setting sessionStore)"),
+        argument("--store", help="Folder or URL (default: the sessionStore setting)"),
     ),
 }

@@ -51,7 +51,7 @@ async def compact(session: Session, arguments: str) -> Outcome:
             message = named(name, entries)
             if not message:
                 return Show(
-                    text=f"Specify a message after {word}. /compact --list shows their numbers.",
+                    text=f"Specify a message number after {word}. /compact --list shows the numbers.",
                     is_error=True,
                 )
             up_to, since = (message, None) if word == "--before" else (None, message)
@@ -99,7 +99,9 @@ def preview(session: Session) -> Outcome:
     for label, name, _ in list_facts(facts):
         names.setdefault(label, []).append(name)
     lines += [f"{label}: {cut_middle(', '.join(of), LINE_CHARS)}" for label, of in names.items()]
-    lines.append("/compact summarizes now. Afterward, /compact --check lists what is missing.")
+    lines.append(
+        "/compact summarizes now. Afterward, /compact --check lists what the summary left out."
+    )
     return Show(text="\n".join(lines))
 
 

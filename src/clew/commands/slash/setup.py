@@ -156,7 +156,7 @@ async def doctor(session: Session, arguments: str) -> Outcome:
 
 
 async def bug_report(session: Session, name: str) -> Outcome:
-    """Write a bug report without messages to a file. Nothing is sent."""
+    """Write a bug report to a file, without conversation messages. Nothing is sent."""
     from clew.commands.doctor.checks import look, made_of
     from clew.commands.doctor.finding import format_plain
     from clew.system.files import replace

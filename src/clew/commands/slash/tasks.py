@@ -269,7 +269,7 @@ async def background(session: Session, prompt: str) -> Outcome:
         task = await session.parts.agents.leaving.beside(prompt)
         return Show(text=f"Agent {task.id} is working on it. /tasks {task.id} shows its progress.")
     if session.parts.agents.leaving.ask():
-        return Show(text="This turn moves to the background at its next step")
+        return Show(text="This turn will move to the background at its next step")
     return Show(text="No turn is running. /background PROMPT starts one in the background.")
 
 

@@ -38,7 +38,7 @@ class Target(Struct, frozen=True, kw_only=True):
     """One model at one endpoint. The defaults are those of a current model on the Messages API.
 
     Fields:
-        foreign_thinking: What happens to thinking of other models: dropped, or kept as
+        foreign_thinking: How thinking blocks from other models are handled: dropped, or kept as
             text.
         system_messages: Whether messages may have the role system.
         prefill: Whether a request may end with the beginning of the answer.

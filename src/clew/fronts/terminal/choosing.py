@@ -38,7 +38,7 @@ EVERYWHERE, TREE = "everywhere", "tree"
 class _Shown(Struct):
     """A choice as drawn.
 
-    `lines` contains all of its rows. `clip` is a version of one row; empty if it is not needed.
+    `lines` contains all of its rows. `clip` is a one-row version, empty if it is not needed.
     """
 
     number: int

@@ -206,7 +206,7 @@ class SessionChooser(Chooser):
             callback()
 
     def _find(self, first: int) -> None:
-        """Find the sessions that match the query, from the session with the number `first` on.
+        """Find the sessions that match the query, starting at index `first`.
 
         Sessions that contain the complete phrase come first, then those that contain every word.
         """

@@ -1,7 +1,7 @@
 """`/config` on the screen: a searchable list of settings, with their values and sources.
 
-When the user selects a setting, a switch is toggled, a setting with fixed values offers these, and
-any other value is typed. Left and Right choose the settings file to write.
+Selecting a switch toggles it, and selecting a setting with fixed values lists them. For any other
+setting, the user types the value. Left and Right choose the settings file to write.
 """
 
 from clew.commands.slash.pages import list_keys, read_layers, set_value

@@ -254,7 +254,7 @@ class SessionMenus:
             titles = ", ".join(join_lines(task.title) for task in left)
             self._stage.hint(f"Moved to the background: {titles}")
         elif self._session.parts.agents.leaving.ask():
-            self._stage.hint("This turn moves to the background at its next step")
+            self._stage.hint("This turn will move to the background at its next step")
         else:
             self._stage.hint("Nothing to move to the background")
 

@@ -1,6 +1,6 @@
 """Render an account as one self-contained HTML page, without network, fonts or other files. Pure.
 
-All text in a session is escaped and never markup. Responses are rendered as Markdown, as in the
+All text in a session is escaped and never interpreted as markup. Responses are rendered as Markdown, as in the
 terminal; prompts are shown as they were typed.
 """
 

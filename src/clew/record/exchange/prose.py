@@ -1,6 +1,6 @@
 """Render Markdown as HTML, with the parsers of the terminal. Pure.
 
-All text is escaped and never markup. Links may only be web and mail addresses.
+All text is escaped and never interpreted as markup. Links may only be web and mail addresses.
 """
 
 import re

@@ -27,7 +27,7 @@ SAID = {
     4: "host unreachable",
     5: "connection refused",
     6: "timed out",
-    7: "connecting is not supported",
+    7: "command not supported",
     8: "address type not supported",
 }
 
