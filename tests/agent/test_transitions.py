@@ -28,6 +28,7 @@ SPENT = Recoveries(**MAX_RECOVERIES)
         (TurnReply(ending="tools", has_results=True), Continue(cause="tools")),
         (TurnReply(ending="cut_by_max_tokens", has_results=True), Continue(cause="tools")),
         (TurnReply(ending="tools", has_results=True, is_stopped=True), "denied_and_stopped"),
+        (TurnReply(ending="tools", has_results=True, is_unshaped=True), "unshaped"),
         (TurnReply(ending="refused"), "refused"),
         (TurnReply(ending="cut_by_context"), Continue(cause="full", words=AFTER_MAX_TOKENS)),
         (TurnReply(ending="unknown"), "completed"),

@@ -540,6 +540,8 @@ class ToolExecutor:
             )
         )
         call.is_answered = True
+        if call.block["name"] == STRUCTURED_OUTPUT:
+            self._repetition.failed_answers += is_error
         self.results.append(entry)
         if self._held is None:
             deps.story.answer([entry, *call.beside])

@@ -25,6 +25,7 @@ from clew.agent.hooked import (
 from clew.agent.response import Response, prepare
 from clew.agent.transitions import (
     FULL,
+    MAX_FAILED_ANSWERS,
     Continue,
     Recoveries,
     Repetition,
@@ -121,6 +122,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
         repeats=repetition.question if repetition.is_endless else "",
         halt=response.running.halt,
         is_answered=response.running.has_answer,
+        is_unshaped=repetition.failed_answers >= MAX_FAILED_ANSWERS,
     )
 
 

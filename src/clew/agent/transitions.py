@@ -30,18 +30,22 @@ from clew.system.clock import format_local
 
 ASK_AT = 5
 END_AT = 15
+# How many results of one turn may fail to match the required schema.
+MAX_FAILED_ANSWERS = 5
 
 
 class Repetition:
     """Counts how many times in a row a turn made the same call (same name and input).
 
-    Also remembers the denied calls that a hook then allowed the model to make again.
+    Also remembers the denied calls that a hook then allowed the model to make again, and counts the
+    results that did not match the required schema.
     """
 
     def __init__(self) -> None:
         self._last: tuple[str, Any] | None = None
         self._count = 0
         self._pardoned: list[tuple[str, Any]] = []
+        self.failed_answers = 0
 
     def note(self, block: Json) -> None:
         this = (block["name"], block["input"])
@@ -214,6 +218,8 @@ class TurnReply(Struct, frozen=True, kw_only=True):
     halt: str | None = None
     # The response gave the result that the run requires, so no further request is needed.
     is_answered: bool = False
+    # Too many results of the turn did not match the required schema.
+    is_unshaped: bool = False
     # The request failed and was not interrupted, so sending it again does not help.
     is_final: bool = False
     failure: str = ""
@@ -239,6 +245,10 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
 
 Transition: TypeAlias = Continue | TurnEnd
 FULL = TurnEnd(reason="prompt_too_long", message="the model's context window is full")
+UNSHAPED = TurnEnd(
+    reason="unshaped",
+    message="the model returned no result that matches the schema of --json-schema",
+)
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
@@ -272,6 +282,8 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
         return TurnEnd(reason="loop_stopped", message=f"stopped: {reply.repeats}")
     if reply.is_answered:
         return TurnEnd(reason="completed")
+    if reply.is_unshaped:
+        return UNSHAPED
     if reply.has_results:
         return Continue(cause="tools")
     if reply.ending == "over_budget":

@@ -20,6 +20,7 @@ from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
 from clew.agent.tools.base import STRUCTURED_OUTPUT
+from clew.agent.transitions import UNSHAPED
 from clew.commands.line import take_line
 from clew.core.input import (
     Clear,
@@ -394,39 +395,33 @@ class Driver:
         return Speaker(source="sdk", mode=mode, origin=origin)
 
 
-# Results with a required schema: ask once more if there is none, and give up after repeated
-# failures.
+# Results with a required schema: ask once more if there is none.
 
 
-MAX_FAILURES = 5
 REMINDER = "Call StructuredOutput with the result now; the calling program reads nothing else."
-NEVER = TurnEnded(
-    reason="unshaped",
-    message="the model returned no result that matches the schema of --json-schema",
-)
 
 
 class Shaped:
     """Runs turns and, if `is_wanted`, requires a result that matches the session's schema.
 
     If a turn ends without such a result, the model is reminded once. If there is no such result
-    after the reminder, or the attempts fail repeatedly, the turn ends with an error.
+    after the reminder, the turn ends with an error.
     """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
         self._conversation = conversation
         self._emit = emit
         self._is_wanted = is_wanted
-        self._failures = 0
         self._has_shape = False
 
     async def submit(self, turn: Turn, said_by: Speaker, uuid: str | None) -> TurnEnded:
-        self._failures, self._has_shape = 0, False
+        self._has_shape = False
         ended = await self._run(turn.prompt, said_by, uuid, turn.context)
         if self._lacks_shape(ended):
             ended = await self._run(REMINDER, replace(said_by, source="system", origin=None))
-        gives_up = self._failures >= MAX_FAILURES or self._lacks_shape(ended)
-        return NEVER if gives_up else ended
+        if self._lacks_shape(ended):
+            return replace(ended, reason=UNSHAPED.reason, message=UNSHAPED.message)
+        return ended
 
     async def _run(
         self,
@@ -446,10 +441,7 @@ class Shaped:
     async def _heard(self, event: EngineEvent) -> None:
         await self._emit(event)
         if isinstance(event, ToolFinished) and event.block["name"] == STRUCTURED_OUTPUT:
-            self._failures += event.is_error
             self._has_shape |= not event.is_error
-            if self._failures >= MAX_FAILURES:
-                self._conversation.interrupt()
 
 
 def make_next_options(options: Options, then: Clear | Resume) -> Options:

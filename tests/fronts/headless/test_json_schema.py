@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.fronts.headless.clew_process import clew
+from tests.fronts.headless.clew_process import clew, transcripts
+from tests.fronts.headless.host_process import Hosted
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
 GOOD = {"content": [{"tool": "StructuredOutput", "input": {"n": 4}}]}
@@ -56,6 +57,30 @@ def test_what_never_fits_is_an_error_of_the_run(tmp_path: Path, answers: list[An
     assert (code, said["subtype"]) == (1, "error_max_structured_output_retries")
     assert said["terminal_reason"] == "structured_output_retry_exhausted"
     assert "structured_output" not in said
+
+
+def test_results_that_never_fit_end_the_turn_without_an_interruption(tmp_path: Path) -> None:
+    code, said, sent = run(tmp_path, [BAD] * 5)
+    assert (code, len(sent)) == (1, 5)
+    # The prompt and five results.
+    assert (said["num_turns"], said["stop_reason"]) == (6, "tool_use")
+    (path,) = transcripts(tmp_path)
+    assert "interrupted" not in path.read_text("utf-8")
+
+
+def test_a_result_that_fits_after_failures_counts(tmp_path: Path) -> None:
+    code, said, _ = run(tmp_path, [*[BAD] * 4, GOOD])
+    assert (code, said["structured_output"]) == (0, {"n": 4})
+
+
+def test_failures_are_counted_for_each_turn(tmp_path: Path) -> None:
+    flags = ("--json-schema", json.dumps(SCHEMA))
+    plan = {"scenario": 1, "answers": [*[BAD] * 4, GOOD, BAD, GOOD]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url, *flags) as host:
+        for _ in range(2):
+            host.say("how many")
+            assert host.result()["structured_output"] == {"n": 4}
+        assert host.end() == 0
 
 
 @pytest.mark.parametrize(
