@@ -558,6 +558,33 @@ def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> 
     assert synthetic["message"]["model"] == "<synthetic>"
 
 
+@pytest.mark.parametrize(
+    ("status", "error_type", "words"),
+    [
+        (400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
+        (413, "request_too_large", "Request exceeds the maximum allowed number of bytes"),
+    ],
+)
+def test_a_brief_conversation_that_is_too_long_is_compacted_once_at_most(
+    tmp_path: Path, status: int, error_type: str, words: str
+) -> None:
+    refused = {"status": status, "error": {"type": error_type, "message": words}}
+    plan = {"scenario": 1, "answers": [refused, {"text": "Yes."}, refused, {"text": "Again."}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        for prompt in ("one", "two", "three", "four"):
+            host.say(prompt)
+            host.result()
+        assert host.end() == 0
+    # Only the prompts were sent, no requests for summaries.
+    assert len(server.requests) == 4
+    first, second, third, fourth = (f for f in host.frames if f["type"] == "result")
+    assert [f["is_error"] for f in (first, second, third, fourth)] == [True, False, True, False]
+    assert {f["terminal_reason"] for f in (first, third)} == {"prompt_too_long"}
+    assert words in third["errors"][0]
+    done = [f["compact_result"] for f in host.frames if "compact_result" in f]
+    assert done == ["failed", "failed"]
+
+
 def test_a_refusal_and_the_output_of_a_command_have_frames_of_their_own(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "No.", "stop_reason": "refusal"}]}
     with serving(plan) as server, Hosted(tmp_path, server.url) as host:

@@ -60,6 +60,7 @@ WITHOUT_TALK = (
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
 TOO_SHORT = "nothing was compacted: the conversation would not become smaller"
+BRIEF = "the conversation is too short"
 SHORTENED = (
     "not sent to the model: {what}. To send everything, use shorter files or a model with a larger "
     "window (/model)"
@@ -168,13 +169,20 @@ class Compactor:
             large = micro.select_results(loose(deps.story), size // 4)
             if 4 * sum(result.tokens for result in large) >= size:
                 return await self._free(deps, large, size, emit)
-        keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
-        selection = boundary.with_tail(entries, keep_tokens)
+        if is_brief(entries):
+            # Only shorter facts can help, and the last attempt shortens them.
+            tries = MAX_TRIES
+        kept_tokens = (room.kept, room.kept // 4, 0)
+        selection = boundary.with_tail(entries, kept_tokens[tries - 1])
         work = Work(request=request, room=room, size=size, must=True, is_last=tries == MAX_TRIES)
         failure = await self._shorten(deps, "auto", CompactSession(), selection, work, emit)
-        if failure == TOO_SHORT:
-            return await self.after_overflow(deps, request, due, tries + 1, emit)
-        return failure is None
+        if failure != TOO_SHORT:
+            return failure is None
+        if tries == 1:
+            # The second attempt must keep less than the first one.
+            less = boundary.with_tail(entries, kept_tokens[1])
+            tries += len(less.kept) == len(selection.kept)
+        return await self.after_overflow(deps, request, due, tries + 1, emit)
 
     async def _tell_of_beginning(self, request: ModelRequest, emit: Emit) -> None:
         """Tell the user what fills the window when a compaction can't help."""
@@ -286,8 +294,7 @@ class Compactor:
             why = f"a hook prevented the compaction: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
-        messages = (entry for entry in selection.covered if entry.get("type") != "attachment")
-        if not work.must and not exceeds(messages, receipt.LEAST_SUMMARY_TOKENS):
+        if not work.must and is_brief(selection.covered):
             await emit(NotCompacted(message=TOO_SHORT, trigger=trigger))
             return TOO_SHORT
         await emit(Compacting(trigger=trigger))
@@ -360,14 +367,16 @@ class Compactor:
         self, deps: Deps, selection: Selection, focus: str, work: "Work"
     ) -> SummaryResult | Prevented:
         begin_s = deps.clock.monotonic_s()
-        result = await self._around.summaries.ask(
-            selection,
-            focus,
-            work.request,
-            room=work.room,
-            size=work.size,
-            is_full=work.may_ask_whole,
-        )
+        result: SummaryResult | str = BRIEF
+        if not (work.is_last and is_brief(selection.covered)):
+            result = await self._around.summaries.ask(
+                selection,
+                focus,
+                work.request,
+                room=work.room,
+                size=work.size,
+                is_full=work.may_ask_whole,
+            )
         if isinstance(result, str):
             if not work.must or (work.is_unsent and result != NO_SUMMARY):
                 return Prevented(why=f"the summary failed: {result}")
@@ -483,6 +492,12 @@ def make_entries(facts: Iterable[Fact], clock: TurnClock) -> list[Json]:
         )
         for fact in facts
     ]
+
+
+def is_brief(entries: Iterable[Json]) -> bool:
+    """Return whether the messages are too short for a summary to be shorter."""
+    messages = (entry for entry in entries if entry.get("type") != "attachment")
+    return not exceeds(messages, receipt.LEAST_SUMMARY_TOKENS)
 
 
 def loose(story: Story) -> list[Json]:
