@@ -196,6 +196,8 @@ async def test_an_answer_in_a_users_stead_is_taken_and_reaches_past_no_rule() ->
     assert "ask me tomorrow" in no.results()[0]["content"]
     stop = run({"behavior": "deny", "message": "no", "interrupt": True})
     assert (await stop.submit()).reason == "denied_and_stopped"
+    # The user interrupted nothing.
+    assert stop.kinds()[-1] == "user:tool_result"
 
 
 async def test_a_question_that_waits_is_told_of_and_one_that_is_answered_is_not() -> None:

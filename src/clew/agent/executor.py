@@ -106,7 +106,8 @@ class ToolExecutor:
         self._asking = asyncio.Lock()
         self._held: list[Json] | None = []
         self.results: list[Json] = []
-        self.is_stopped = False
+        # Whether a denial ends the turn, and whether the user or host gave it.
+        self.is_stopped = self.is_stopped_by_user = False
         # The reason that a hook gave for ending the turn after these calls.
         self.halt: str | None = None
         # Whether a call gave the result of the run, which ends the turn.
@@ -289,8 +290,7 @@ class ToolExecutor:
             if waits:
                 now, is_confined = await self._decision(call.bound, outcome)
             verdict = await self._verdict(call, now)
-            if isinstance(verdict, Refused):
-                self.is_stopped = self.is_stopped or verdict.stop
+            self._note_stop(verdict)
         match verdict:
             case Granted():
                 if verdict.input is not None and verdict.input != call.block["input"]:
@@ -312,6 +312,12 @@ class ToolExecutor:
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
+
+    def _note_stop(self, verdict: Verdict) -> None:
+        """Note whether a verdict ends the turn, and whether the user did that."""
+        if isinstance(verdict, Refused) and verdict.stop:
+            self.is_stopped = True
+            self.is_stopped_by_user |= verdict.by_person
 
     async def _defer(self, call: PendingCall, why: str) -> None:
         """Defer a call until the session continues, and end the turn."""
@@ -467,8 +473,7 @@ class ToolExecutor:
             return False
         async with self._asking:
             verdict = await self._verdict(call, decision)
-            if isinstance(verdict, Refused):
-                self.is_stopped = self.is_stopped or verdict.stop
+            self._note_stop(verdict)
         return isinstance(verdict, Granted)
 
     def _account(self, call: BoundCall, outcome: ToolOutcome) -> None:

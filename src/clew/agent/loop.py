@@ -115,6 +115,8 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
             response.keep_what_was_said()
             raise
     await add_entries(deps, emit, deps.arrivals.after_results(response.running.results))
+    if response.running.is_stopped_by_user:
+        await add_entries(deps, emit, [response.make_interruption()])
     return replace(
         reply,
         has_results=bool(response.running.results),

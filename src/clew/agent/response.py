@@ -462,15 +462,15 @@ class Response:
             self._note_cost(entries[0])
         self._answer.release()
         self.running.release()
-        self._deps.story.add(
-            [
-                factories.make_interruption(
-                    uuid=self._deps.clock.new_id(),
-                    at=self._deps.clock.now(),
-                    for_tool_use=bool(self.running.results),
-                    message_id=self._message.get("id"),
-                )
-            ]
+        self._deps.story.add([self.make_interruption()])
+
+    def make_interruption(self) -> Json:
+        """Return the message that marks where the user stopped the turn."""
+        return factories.make_interruption(
+            uuid=self._deps.clock.new_id(),
+            at=self._deps.clock.now(),
+            for_tool_use=bool(self.running.results),
+            message_id=self._message.get("id"),
         )
 
     @staticmethod

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.core.messages.text import INTERRUPTED_FOR_TOOL_USE
 from clew.fronts.headless.host_view import TOO_LATE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts, until
@@ -207,8 +208,17 @@ def test_a_denial_that_interrupts_ends_the_turn(tmp_path: Path) -> None:
             "error_during_execution",
             "aborted_tools",
         )
-        assert host.end() == 1
-        assert len(server.requests) == 1
+        # The prompt, the result and the interruption.
+        assert result["num_turns"] == 3
+        told = [f["message"]["content"][0] for f in host.frames if f["type"] == "user"]
+        assert [block["type"] for block in told] == ["tool_result", "text"]
+        assert told[1]["text"] == INTERRUPTED_FOR_TOOL_USE
+        host.say("again")
+        host.result()
+        assert host.end() == 0
+        sent = server.requests[1].body["messages"][-1]["content"]
+        assert [block["type"] for block in sent] == ["tool_result", "text", "text"]
+        assert INTERRUPTED_FOR_TOOL_USE in sent[1]["text"]
 
 
 @pytest.mark.parametrize(
@@ -855,7 +865,7 @@ def test_only_calls_that_the_host_denied_are_denials(tmp_path: Path) -> None:
         assert host.end() == 1
     assert [d["tool_input"]["command"] for d in result["permission_denials"]] == ["mkdir one"]
     kinds = [f.get("tool_denial_kind") for f in host.frames if f["type"] == "user"]
-    assert kinds == ["user-rejected", None]
+    assert kinds == ["user-rejected", None, None]
 
 
 def test_a_response_that_stays_cut_off_is_an_error(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.totals import describe_model_usage
 from clew.core.messages.messages import AssistantMessage, UserMessage
-from clew.core.messages.text import NOBODY_TO_ASK
+from clew.core.messages.text import INTERRUPTED as INTERRUPTED_TURN
+from clew.core.messages.text import INTERRUPTED_FOR_TOOL_USE, NOBODY_TO_ASK
 from clew.fronts.ends import INTERRUPTED
 from clew.permissions.modes import NEVER_ASKS
 from clew.session.session import Session
@@ -51,6 +52,7 @@ ENDED_EARLY: dict[EndReason, str] = {
     "denied_and_stopped": "the turn was stopped because a call was rejected",
 }
 # The reason that programs receive if a hook deferred a call.
+INTERRUPTIONS = (INTERRUPTED_TURN, INTERRUPTED_FOR_TOOL_USE)
 DEFERRED_REASON = "tool_deferred"
 
 
@@ -61,6 +63,8 @@ class Tally(Struct, kw_only=True):
     text: str = ""
     # As in the Agent SDK, this counts the prompt, each tool result, and an interruption.
     turns: int = 1
+    # Whether the turn has a message that says so.
+    is_interrupted: bool = False
     # The entries of the counted results.
     counted: set[str] = set()
     api_ms: int = 0
@@ -82,8 +86,11 @@ class Tally(Struct, kw_only=True):
                 self.cache_misses[entry["uuid"]] = miss
             if message.text and self.structured is None:
                 self.text = message.text
-        elif entry.get("type") == "user" and UserMessage(entry).tool_results:
-            self._count(entry)
+        elif entry.get("type") == "user":
+            said = UserMessage(entry)
+            self.is_interrupted |= said.is_synthetic and said.text in INTERRUPTIONS
+            if said.tool_results:
+                self._count(entry)
 
     def _count(self, entry: Json) -> None:
         if entry["uuid"] not in self.counted:
@@ -203,7 +210,7 @@ def make_result(
     fields: Json = {"result": tally.text or ended.message} if subtype == "success" else {}
     if ended.is_error:
         fields["errors"] = [find_error(ended)]
-    is_aborted = ended.reason in ("aborted_streaming", "aborted_tools")
+    is_interrupted = tally.is_interrupted or ended.reason in ("aborted_streaming", "aborted_tools")
     # If the model was never asked, there is no end reason from the model.
     is_beside = ended.reason == "failed" and not tally.turns
     return {
@@ -211,7 +218,7 @@ def make_result(
         "subtype": subtype,
         "is_error": ended.is_error,
         **fields,
-        "num_turns": 0 if ended.is_blocked else tally.turns + is_aborted,
+        "num_turns": 0 if ended.is_blocked else tally.turns + is_interrupted,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
         "stop_reason": ended.stop_reason,
