@@ -139,6 +139,8 @@ class SessionRules:
         self._sources = sources
         self._session_id = ""
         self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
+        # Called with the new mode after each change of the mode.
+        self.mode_watchers: list[Callable[[Mode], object]] = []
         # Scopes whose changed settings a hook rejected.
         self._refused: set[Scope] = set()
         current = load_current_rules(
@@ -362,6 +364,9 @@ class SessionRules:
         if isinstance(mode, RefusedMode):
             raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
         self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
+        if mode != before.context.mode:
+            for tell in self.mode_watchers:
+                tell(mode)
         return mode
 
     def lend(self, allowed: Sequence[str], denied: Sequence[str] = ()) -> None:

@@ -542,6 +542,39 @@ def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
     assert any(e.get("customTitle") == "A name" for e in entries(tmp_path))
 
 
+def modes_told(host: Hosted) -> list[str]:
+    """Return the modes in status frames, up to each tool result."""
+    told = [f for f in host.frames if f["type"] == "user" or "permissionMode" in f]
+    return [f.get("permissionMode", "result") for f in told if f.get("subtype") != "init"]
+
+
+def test_a_mode_that_an_approval_sets_is_told(tmp_path: Path) -> None:
+    write = {"tool": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+    plan = {"scenario": 1, "answers": [{"content": [write]}, {"text": "done"}]}
+    update = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.answer(asked, behavior="allow", updatedPermissions=[update])
+        host.result()
+        assert host.ask("set_permission_mode", mode="plan")["response"] == {"mode": "plan"}
+        assert host.ask("set_permission_mode", mode="plan")["response"] == {"mode": "plan"}
+        assert host.end() == 0
+    assert modes_told(host) == ["acceptEdits", "result", "plan", "plan"]
+
+
+def test_the_mode_after_an_approved_plan_is_told(tmp_path: Path) -> None:
+    leave = {"tool": "ExitPlanMode", "input": {"plan": "# P"}}
+    plan = {"scenario": 1, "answers": [{"content": [leave]}, {"text": "done"}]}
+    flags = (*ASKED, "--permission-mode", "plan")
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url, *flags) as host:
+        host.say("go")
+        host.answer(host.request("can_use_tool"), behavior="allow")
+        host.result()
+        assert host.end() == 0
+    assert modes_told(host) == ["default", "result"]
+
+
 def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> None:
     plan = {
         "scenario": 1,

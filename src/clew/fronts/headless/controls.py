@@ -203,8 +203,10 @@ async def get_task_output(context: ControlContext, fields: Json) -> Json:
 
 
 async def set_permission_mode(context: ControlContext, fields: Json) -> Json:
+    before = context.session.mode
     entered = context.session.parts.planning.change_mode(text(fields, "mode"))
-    context.view.tell_mode(entered)
+    if entered == before:
+        context.view.tell_mode(entered)
     return {"mode": entered}
 
 

@@ -221,6 +221,7 @@ class HostView(FrontView):
             summarizes_calls=freeze(self._environ).switch("tool_summaries"),
         )
         session.parts.tasks.watchers.append(self._task)
+        session.rules.mode_watchers.append(self.tell_mode)
         for task in session.parts.tasks.running:
             # A task that the user kept running in an earlier session.
             self._task(task, "began")
@@ -232,9 +233,10 @@ class HostView(FrontView):
         if options.suggests:
             self._suggestions = Suggestions(session, self._channel.post)
 
-    def unwatch_tasks(self) -> None:
-        """Stop reporting the tasks of a session that continues without this view."""
+    def unwatch(self) -> None:
+        """Stop reporting tasks and modes of a session that continues without this view."""
         self.session.parts.tasks.watchers.remove(self._task)
+        self.session.rules.mode_watchers.remove(self.tell_mode)
 
     async def close(self) -> None:
         """Finish or drop a pending suggestion.

@@ -95,7 +95,7 @@ class SharedSession(BridgeEnd):
             self._host.end(request_id)
         for task in self._answering:
             task.cancel()
-        self.view.unwatch_tasks()
+        self.view.unwatch()
         await self.view.close()
         if not self._bridge.status.is_refused:
             self._bridge.status.note("closed", "off")
