@@ -274,7 +274,8 @@ try { for await (const _ of view(seen.session, once(), {}, { token: "wrong" }));
   for (const viewer of [mute, other]) (async () => { for await (const _ of viewer); })().catch(() => {});
   handle.sendControlRequest(ask("q5"));
   await allowed.promise;
-  seen.mute = heard;
+  // A viewer that reconnects sees the question again, and answers again.
+  seen.mute = [...new Set(heard)];
   handle.close();
 }
 process.stdout.write(JSON.stringify(seen) + "\n");
