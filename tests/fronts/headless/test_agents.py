@@ -826,7 +826,7 @@ def test_hooks_keep_a_task_off_the_list_and_from_being_done(tmp_path: Path) -> N
         ]
     }
     frames, _ = frames_of(tmp_path, by_prompt(asked), "--settings", json.dumps(settings))
-    assert "rejected completing this task" in frames[-1]["result"]
+    assert "blocked the completion of this task" in frames[-1]["result"]
     assert "untested" in frames[-1]["result"]
     asked = {"go": [uses(created), lambda body: {"text": f"{results(body)[0]}"}]}
     settings = {"hooks": {"TaskCreated": says("no more")}}

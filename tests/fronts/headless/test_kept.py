@@ -609,7 +609,7 @@ def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: 
             fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_EX)
         done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
-        assert told(server.requests[-1].body).count("it continued while clew") == MOST_RUNNING
+        assert told(server.requests[-1].body).count("this command continued to run") == MOST_RUNNING
 
 
 def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:
