@@ -238,7 +238,7 @@ class Conversation:
         The prompt is not recorded if a hook could still have blocked it, because the next request
         would send it.
         """
-        if any(self._deps.hooks.hears(event) for event in ("SessionStart", "UserPromptSubmit")):
+        if self._deps.hooks.hears("UserPromptSubmit"):
             return
         clock = self._deps.clock
         mark = factories.make_interruption(uuid=clock.new_id(), at=clock.now(), for_tool_use=False)

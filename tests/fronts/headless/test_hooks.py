@@ -671,7 +671,7 @@ def test_a_user_who_stops_the_run_stops_the_hook_it_waits_for(tmp_path: Path, ev
         for e in map(json.loads, path.read_text("utf-8").splitlines())
         if e["type"] == "user"
     ]
-    assert bool(asked) is (event in ("PreToolUse", "Stop"))
+    assert bool(asked) is (event != "UserPromptSubmit")
 
 
 # -- http
