@@ -270,7 +270,7 @@ def test_rules_apply_to_the_functions_of_a_part(tmp_path: Path, package: Path) -
         ({"answer": {"decision": "deny"}}, "its reply is invalid"),
         (
             {"answer": {"descision": "block"}},
-            'on_event returned an unknown field descision (did you mean \\"decision\\"?)',
+            "on_event returned the unknown key 'descision' (did you mean \\\"decision\\\"?)",
         ),
         ({"answer": {"hookSpecificOutput": {"hookEventName": "Stop"}}}, "its reply is for Stop"),
     ],

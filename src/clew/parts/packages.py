@@ -18,11 +18,10 @@ from msgspec.structs import replace
 
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CallbackHook, Hook
-from clew.agent.hooks.output import FIELDS
+from clew.agent.hooks.output import describe_unknown_field
 from clew.core.input import Show, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, UserError, describe_error
-from clew.core.nearest import suggest_nearest
 from clew.parts.context import HostParts
 from clew.parts.mcp.config import SERVER_NAME
 from clew.parts.mcp.functions import Function, answer_message
@@ -251,11 +250,8 @@ def hooks_of(name: str, part: PackagePart) -> Iterable[Hook]:
         if not isinstance(answer, dict):
             kind = type(answer).__name__
             raise FunctionError(f"parts.{name}: on_event must return a dict, got {kind}")
-        if unknown := [str(field) for field in answer if field not in FIELDS]:
-            near = suggest_nearest(unknown[0], FIELDS)
-            raise FunctionError(
-                f"parts.{name}: on_event returned an unknown field {unknown[0]}{near}"
-            )
+        if unknown := describe_unknown_field(answer):
+            raise FunctionError(f"parts.{name}: on_event returned the unknown key {unknown}")
         return answer
 
     for event in part.events:

@@ -13,6 +13,7 @@ from clew.agent.hooks.output import (
     HookReply,
     Ran,
     blocking_reason,
+    describe_unknown_field,
     make_verdict,
     read,
     read_async_s,
@@ -227,3 +228,12 @@ def test_the_first_line_may_ask_for_the_background(line: str, limit_s: float | N
     assert read_async_s(line) == limit_s
     rest = "{}\n" if limit_s is not None else f"{line}\n{{}}\n"
     assert without_async_line(f"{line}\n{{}}\n") == rest
+
+
+def test_unknown_fields_of_functions_are_named_with_the_nearest_one() -> None:
+    assert describe_unknown_field(["decision", "continue"]) == ""
+    near = describe_unknown_field(["decision", "descision"])
+    assert near == "'descision' (did you mean \"decision\"?)"
+    assert "'permissionDecision'; expected one of async, " in describe_unknown_field(
+        ["permissionDecision"]
+    )

@@ -5,6 +5,7 @@ An invalid reply is reported and otherwise ignored. Exit code 2 blocks, regardle
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import UNSET, Struct, field
 
 from clew.agent.hooks.events import Event
 from clew.core.json_object import Json
+from clew.core.nearest import suggest_nearest
 from clew.core.regex import lazy_pattern
 
 BLOCKS = 2
@@ -153,6 +155,18 @@ def is_log(text: str) -> bool:
         except (ValueError, RecursionError):
             return False
     return len(values) > 1 and not any(isinstance(v, dict) and v.keys() & FIELDS for v in values)
+
+
+def describe_unknown_field(names: Iterable[object]) -> str:
+    """Return the first name that is no field of a hook's output, and what to use instead, or "".
+
+    This is for functions. Unknown fields in the output of commands are ignored.
+    """
+    for name in names:
+        if name not in FIELDS:
+            near = suggest_nearest(str(name), FIELDS)
+            return f"{name!r}{near or '; expected one of ' + ', '.join(sorted(FIELDS))}"
+    return ""
 
 
 FIELDS = {f.encode_name for f in msgspec.structs.fields(HookOutput)} | {"suppressOutput", "async"}

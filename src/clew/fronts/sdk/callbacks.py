@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.agent.hooks.output import FIELDS, Specific
+from clew.agent.hooks.output import Specific, describe_unknown_field
 from clew.core.json_object import Json
 from clew.core.nearest import suggest_nearest
 from clew.fronts.sdk.options import Call, Defer, Deny, HookAt, Permission, Permit
@@ -27,11 +27,8 @@ async def call_hook(hook: HookAt, request: Json) -> Json:
         raise TypeError(
             f"a hook must return a dict, and {{}} for no decision, got {type(answer).__name__}"
         )
-    for key in answer:
-        if key not in FIELDS:
-            near = suggest_nearest(str(key), FIELDS)
-            expected = near or f"; expected one of {', '.join(sorted(FIELDS))}"
-            raise ValueError(f"a hook returned the unknown key {key!r}{expected}")
+    if unknown := describe_unknown_field(answer):
+        raise ValueError(f"a hook returned the unknown key {unknown}")
     specific = answer.get("hookSpecificOutput")
     for key in specific if isinstance(specific, Mapping) else ():
         if key not in SPECIFIC_FIELDS and (near := suggest_nearest(str(key), SPECIFIC_FIELDS)):
