@@ -14,7 +14,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,6 +236,13 @@ def test_claude_code_tools(begin: Callable[[str], Program]) -> None:
     program.enter("`aichat export` and `aichat info` of a session")
 
 
+def responds(client: httpx2.Client, path: str) -> bool:
+    try:
+        return client.get(path).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
 def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
     program = begin("sniffly")
     path, _ = program.hold_session()
@@ -246,7 +252,7 @@ def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
         running(program, words, log),
     ):
         ask = httpx2.Client(base_url="http://127.0.0.1:18199", trust_env=False)
-        until(lambda: is_up(ask), within_s=60)
+        until(lambda: responds(ask, "/api/health"), within_s=60)
         chosen = ask.post("/api/project-by-dir", json={"dir_name": path.parent.name})
         assert chosen.status_code == 200, chosen.text
         stats = ask.get("/api/stats").json()
@@ -255,14 +261,6 @@ def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
     assert stats["overview"]["total_tokens"]["input"] == 400
     assert stats["tools"]["usage_counts"] == {"Bash": 1}
     program.enter("its dashboard: tokens and tools of a project")
-
-
-def is_up(client: httpx2.Client) -> bool:
-    try:
-        return client.get("/api/health").status_code == 200
-    except httpx2.TransportError:
-        time.sleep(0.1)
-        return False
 
 
 @contextlib.contextmanager
@@ -737,7 +735,7 @@ def test_chat_completions(
             base_url=f"http://127.0.0.1:{port}/v1", trust_env=False, timeout=60
         ) as client,
     ):
-        until(lambda: has_models(client), within_s=60)
+        until(lambda: responds(client, "/models"), within_s=60)
         asked = {"model": "claude-sonnet-4", "messages": [{"role": "user", "content": "hi"}]}
         answer = client.post("/chat/completions", json=asked).json()
         stream = client.post("/chat/completions", json=asked | {"stream": True}).text
@@ -746,14 +744,6 @@ def test_chat_completions(
     assert '"Hello."' in stream
     assert stream.rstrip().endswith("data: [DONE]")
     program.enter("chat completions over clew, whole and as a stream")
-
-
-def has_models(client: httpx2.Client) -> bool:
-    try:
-        return client.get("/models").status_code == 200
-    except httpx2.TransportError:
-        time.sleep(0.1)
-        return False
 
 
 def test_the_earlier_acp_adapter(begin: Callable[[str], Program], tmp_path: Path) -> None:

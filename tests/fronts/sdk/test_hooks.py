@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -125,8 +125,8 @@ async def test_what_no_hook_can_prevent_continues(tmp_path: Path) -> None:
 
 
 async def test_functions_that_are_not_async_after_all_let_no_call_through(tmp_path: Path) -> None:
-    guard: Any = lambda given, tool_use_id: {}  # noqa: E731
-    ran = await run(tmp_path, clew.HookAt(event="PreToolUse", call=guard))
+    hook = clew.HookAt(event="PreToolUse", call=cast("Any", lambda given, tool_use_id: {}))
+    ran = await run(tmp_path, hook)
     assert not ran.is_made
     assert "a hook must be an async function; it returned dict" in ran.results[0]
 

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
@@ -323,7 +324,7 @@ class ToolSession(Struct, kw_only=True, eq=False):
 
 # The real paths on which permissions decided for the current call, by absolute path. A context
 # variable, because calls run at the same time, and because no tool may open a file past it.
-_DECIDED: ContextVar[Mapping[str, str]] = ContextVar("decided", default={})  # noqa: B039
+_DECIDED: ContextVar[Mapping[str, str]] = ContextVar("decided", default=MappingProxyType({}))
 
 
 @contextmanager

@@ -88,7 +88,7 @@ async def set_up(options: Options) -> int:
 def whole_prompt(options: Options) -> Raw:
     """Return the prompt given on the command line, followed by the piped input.
 
-    The prompt `-` stands for the piped input alone.
+    The prompt `-` means that only the piped input is used.
     """
     prompt = "" if options.prompt == "-" and not sys.stdin.isatty() else options.prompt
     room = MAX_PROMPT_CHARACTERS - len(prompt)
