@@ -39,7 +39,14 @@ HARMFUL = {
     "cat < /dev/tcp/192.0.2.1/80": "tried to connect",
     "sort -S 1b --compress-program=tripwire src/app.py": "ran tripwire",
 }
-HARMLESS = ("ls -la", "git status --short", "git diff HEAD~1", "find . -name '*.py' | xargs wc -l")
+HARMLESS = (
+    "ls -la",
+    "git status --short",
+    "git diff HEAD~1",
+    "find . -name '*.py' | xargs wc -l",
+    # It prints libc, which contains the words of a failed attempt to connect.
+    "grep -a 'Name or service' /lib/*/libc.so.6",
+)
 
 
 @pytest.mark.parametrize("line", HARMFUL)
