@@ -219,6 +219,16 @@ async def test_words_that_arrive_in_the_meantime_are_heard_between_two_rounds() 
     assert world.next_request_complaint() is None
 
 
+async def test_a_message_that_arrives_as_a_turn_starts_follows_its_prompt() -> None:
+    """It arrives after the turn is running, and before the first step of the turn's task."""
+    world = World({"text": "Yes."})
+    async with asyncio.TaskGroup() as group:
+        group.create_task(world.submit())
+        asyncio.get_running_loop().call_soon(world.conversation.say, "and hurry", PERSON)
+    prompts = [m["message"]["content"] for m in world.story.history if m["type"] == "user"]
+    assert prompts == ["go", "and hurry"]
+
+
 @requirement("R088", "R256")
 @pytest.mark.parametrize("runs", [1, 2])
 async def test_an_interrupt_while_tools_run_answers_every_call(runs: int) -> None:

@@ -147,7 +147,9 @@ class Conversation:
         """Run the turn that answers `prompt`, which is saved durably before any request is sent."""
         text, emit = words_of(prompt), self._watch(emit)
         before = self._deps.story.said
-        turn = self._prompted(prompt, text, emit, said_by, uuid, context)
+        # Listed here, because a message can arrive before the first step of the turn's task.
+        earlier = self._inbox.list_uuids()
+        turn = self._prompted(prompt, text, emit, said_by, uuid, context, earlier)
         ended = await self._run(turn, emit, title=title_of(prompt))
         if ended.reason == "aborted_streaming" and self._deps.story.said == before:
             # Interrupted before the prompt was recorded.
@@ -167,9 +169,13 @@ class Conversation:
         said_by: Speaker,
         uuid: str | None,
         context: Sequence[Json],
+        earlier: frozenset[str],
     ) -> TurnEnded:
-        """Add the prompt to the conversation and answer it, unless a hook blocks it."""
-        deps, earlier = self._deps, self._inbox.list_uuids()
+        """Add the prompt to the conversation and answer it, unless a hook blocks it.
+
+        `earlier` contains the IDs of the messages that were waiting before the prompt was sent.
+        """
+        deps = self._deps
         noticed = await deps.arrivals.refresh_settings()
         if noticed:
             await emit(Noticed(messages=noticed))
@@ -187,7 +193,7 @@ class Conversation:
             deps.story.add([message, *context])
             raise
         around = [*make_hook_entries(deps, outcome), *make_hook_entries(deps, hook_outcome)]
-        # Messages that arrived while hooks ran were sent after this prompt.
+        # Messages that arrived since then were sent after this prompt.
         newer = self._inbox.take_newer(earlier)
         before = deps.arrivals.take_messages()
         await self._keep([*before, message, *context, *around, *newer], emit)
