@@ -3,16 +3,20 @@
 Decision: docs/decisions/116-background-tasks.md
 """
 
+import asyncio
 from collections.abc import Callable, Container
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
-from clew.agent.tasks.registry import Tasks
-from clew.parts.background_tasks import keep_ends
+from clew.agent.tasks.registry import BackgroundTask, Tasks
+from clew.parts.background_tasks import COMMANDS, keep_ends
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
 from clew.record.kept_commands import RecordFolder
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.record import Recorder
+
+# How long to wait for tasks after the input has ended.
+MOST_WAIT_S = 600.0
 
 
 class BackgroundTasks(Tasks, Part):
@@ -31,6 +35,9 @@ class BackgroundTasks(Tasks, Part):
         self.shelf = RecordFolder(ground.began.places.own / "kept", thread.session_id)
         self._thread = thread
         self._secrets = ground.secrets
+        wait_ms = ground.environment.number("wait_for_agents_ms")
+        # How long `wait_for_news` waits; None without a limit.
+        self.most_wait_s = MOST_WAIT_S if wait_ms is None else (wait_ms / 1000 or None)
         self._recorder_of = recorder_of
         self._opened = ExitStack()
 
@@ -49,6 +56,45 @@ class BackgroundTasks(Tasks, Part):
             tidy_up(self, self.shelf)
         self._opened.close()
         await super().aclose()
+
+    @property
+    def awaited(self) -> list[BackgroundTask]:
+        """The conversation's running tasks that clew waits for after the input has ended.
+
+        Kept commands, persistent monitors and schedules are not among them: they are meant to run on.
+        """
+        return [
+            task
+            for kind in ("agent", *COMMANDS)
+            for task in self.working(kind)
+            if not (task.is_kept or task.is_persistent)
+        ]
+
+    async def wait_for_news(self, stopping: asyncio.Event) -> bool:
+        """Wait until a task has news for the model, for a conversation whose input has ended.
+
+        Subagents are awaited together, so that one turn receives all their results. Return whether
+        there is news; there is none if `stopping` was set, no awaited task is running, or the time
+        limit has passed.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.most_wait_s), asyncio.TaskGroup() as group:
+                waiting = group.create_task(self._news_arrived())
+                stopped = group.create_task(stopping.wait())
+                await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                stopped.cancel()
+        return not stopping.is_set() and self.has_news()
+
+    async def _news_arrived(self) -> None:
+        changed = asyncio.Event()
+        self.listeners.append(changed.set)
+        try:
+            while self.working("agent") or (self.awaited and not self.has_news()):
+                await changed.wait()
+                changed.clear()
+        finally:
+            self.listeners.remove(changed.set)
 
     def _recall(self, loaded: LoadedSession) -> None:
         """Restore the background tasks of earlier runs of the session."""

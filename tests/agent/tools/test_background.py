@@ -24,7 +24,7 @@ from clew.system.process.output import ProcessOutput
 from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop, call_of
 from tests.fronts.headless.agents_model import by_prompt, once_heard, uses
-from tests.fronts.headless.clew_process import clew, transcripts, until
+from tests.fronts.headless.clew_process import IMPATIENT, clew, transcripts, until
 from tests.fronts.headless.test_print import entries, scenario
 from tests.system.process.processes import lives, wait_ended
 
@@ -374,7 +374,7 @@ def test_the_end_of_the_program_is_the_end_of_its_background(tmp_path: Path) -> 
         {"text": "Bye."},
     )
     with serving(plan, strict=True) as server:
-        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
+        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash", environ=IMPATIENT)
     assert done.stdout == "Bye.\n"
     for pid in (tmp_path / "work" / "pid").read_text("ascii").split():
         wait_ended(int(pid))
@@ -395,9 +395,8 @@ def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: P
     heard = once_heard("Exit code 3", {"text": "It serves."})
     model = by_prompt({"go": [{"content": calls}, heard], "<task-notification>": [heard]})
     with serving(model, strict=True) as server:
-        assert (
-            clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Monitor").returncode == 0
-        )
+        args = ("-p", "go", "--allowedTools", "Bash,Monitor")
+        assert clew(tmp_path, server.url, *args, environ=IMPATIENT).returncode == 0
     polled = {"content": [{"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}]}
     with serving(scenario(polled, {"text": "I see."}), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "-c", "and now")

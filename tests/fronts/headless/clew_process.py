@@ -11,6 +11,9 @@ from typing import Any
 
 from tests.fronts.headless import forked
 
+# A run with this variable stops at its end what still runs, instead of waiting for it.
+IMPATIENT = {"CLEW_WAIT_FOR_AGENTS_MS": "1"}
+
 
 def environment(home: Path, url: str) -> dict[str, str]:
     return {

@@ -13,7 +13,7 @@ from clew.parts.past_commands import ENDED_WITH_CLEW as WITH_CLEW
 from clew.testing.server import serving
 from tests.agent.compaction.window import SUMMARY, is_summary_request
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
-from tests.fronts.headless.clew_process import clew, command, transcripts, until
+from tests.fronts.headless.clew_process import IMPATIENT, clew, command, transcripts, until
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.headless.test_agents import agent_files
 from tests.fronts.headless.test_agents_on_full_disks import ran
@@ -102,7 +102,7 @@ def test_what_ended_by_itself_is_told_by_the_session_that_continues_as_it_ended_
     assert {line["taskId"]: line["exitCode"] for line in ended(tmp_path)} == {"s1": 3, "s2": 0}
 
 
-def test_an_end_during_the_last_answer_of_a_program_is_told_with_the_next_prompt(
+def test_an_end_during_the_last_answer_of_a_program_is_reported_in_another_turn(
     tmp_path: Path,
 ) -> None:
     def last(body: Json) -> Json:
@@ -112,10 +112,11 @@ def test_an_end_during_the_last_answer_of_a_program_is_told_with_the_next_prompt
         until(lambda: len(ended(tmp_path)) == 2)
         return {"text": "begun"}
 
-    plan = {"go": [uses(BUILD, WATCH), last]}
+    plan = {"go": [uses(BUILD, WATCH), last], "<task-notification>": [{"text": "I know."}]}
     with serving(by_prompt(plan), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Monitor")
-    assert (done.returncode, done.stdout) == (0, "begun\n"), done.stderr
+        assert told(server.requests[-1].body).count(FAILED) == 1
+    assert (done.returncode, done.stdout) == (0, "I know.\n"), done.stderr
     heard = asked(tmp_path, "--continue")
     assert heard.count(FAILED) == 1
     assert heard.count("Background monitor “Watch it” completed") == 1
@@ -137,7 +138,8 @@ def test_a_copy_learns_of_the_end_and_is_not_misled_by_it(tmp_path: Path) -> Non
     # A command of the copy's own has the same name again.
     plan = answers()
     with serving(by_prompt(plan), strict=True) as server:
-        done = clew(tmp_path, server.url, "-p", "-r", fork.stem, "serve", "--allowedTools", "Bash")
+        args = ("-p", "-r", fork.stem, "serve", "--allowedTools", "Bash")
+        done = clew(tmp_path, server.url, *args, environ=IMPATIENT)
         assert done.stdout == "it serves\n", done.stderr
     own = asked(tmp_path, "-r", fork.stem)
     assert own.count(f"Background shell “Serve it” stopped: {WITH_CLEW}") == 1
@@ -191,7 +193,7 @@ def test_a_line_that_says_nothing_of_an_end_costs_the_end_and_not_the_session(
     tmp_path: Path, line: Json
 ) -> None:
     with serving(by_prompt(answers(SERVE)), strict=True) as server:
-        clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
+        clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash", environ=IMPATIENT)
     (log,) = transcripts(tmp_path)
     (call,) = [
         entry["message"]["content"][0]["tool_use_id"]
@@ -301,11 +303,11 @@ def test_an_end_that_only_the_recovery_file_knows_is_told_as_it_was(tmp_path: Pa
         pid_of(tmp_path, "a")
         let_through(tmp_path, "a")
         until(lambda: '"task-ended"' in copy_of(tmp_path).read_text("utf-8"))
-        return {"text": "begun"}
+        return {"status": 400}
 
     with serving(by_prompt({"go": [uses(BUILD), last]}), strict=True) as server:
         done = ran(tmp_path, server.url, command("-p", "--allowedTools=Bash", "go"), **nowhere)
-        assert (done.returncode, done.stdout) == (0, "begun\n"), done.stderr
+        assert done.returncode == 1, done.stderr
     with serving(by_prompt(answers()), strict=True) as server:
         done = ran(tmp_path, server.url, command("-p", "--continue", "and now"), **nowhere)
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.fronts.headless.clew_process import clew, environment
+from tests.fronts.headless.clew_process import IMPATIENT, clew, environment
 from tests.fronts.headless.test_agents_kept import git, repository
 from tests.fronts.headless.test_sandbox import bash, said, settings, trust, write
 
@@ -31,7 +31,7 @@ def run(home: Path, *answers: Json) -> str:
     fake.chmod(0o755)
     with serving(plan, strict=True) as server:
         path = f"{fake.parent}:{environment(home, server.url)['PATH']}"
-        done = clew(home, server.url, "-p", "go", environ={"PATH": path})
+        done = clew(home, server.url, "-p", "go", environ=IMPATIENT | {"PATH": path})
         assert done.returncode == 0, done.stderr
         messages = server.requests[-1].body["messages"]
     return said([

@@ -25,7 +25,7 @@ from clew.system.process.tree import read_parent
 from clew.testing.server import serving
 from tests.agent.compaction.window import SUMMARY, is_summary_request
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
-from tests.fronts.headless.clew_process import clew, environment, transcripts, until
+from tests.fronts.headless.clew_process import IMPATIENT, clew, environment, transcripts, until
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.screen import OnScreen
 from tests.system.process.processes import lives, wait_ended
@@ -93,7 +93,7 @@ def test_what_a_user_keeps_continues_and_its_end_is_reported_once(tmp_path: Path
     answers = {"go": [uses(*calls), {"text": "begun"}]}
     with (
         serving(by_prompt(answers), strict=True) as server,
-        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash", **IMPATIENT) as host,
     ):
         begun(host, *calls)
         kept, other = pid_of(tmp_path, "a"), pid_of(tmp_path, "b")

@@ -16,7 +16,7 @@ from clew.agent.tools.registry import make_builtin_tools
 from clew.system.files import NOT_REGULAR
 from clew.testing.server import serving
 from tests.agent.tools.pictures import png
-from tests.fronts.headless.clew_process import command, environment, transcripts
+from tests.fronts.headless.clew_process import IMPATIENT, command, environment, transcripts
 from tests.fronts.headless.test_print import entries, scenario
 
 NOTEBOOK = (
@@ -73,7 +73,7 @@ def played(
     with serving(scenario(*steps, {"text": "Done."}), strict=True) as server:
         done = subprocess.run(
             command("-p", "go", "--dangerously-skip-permissions"),
-            cwd=home / "work", env=environment(home, server.url) | {"IS_SANDBOX": "1"} | more,
+            cwd=home / "work", env=environment(home, server.url) | {"IS_SANDBOX": "1"} | IMPATIENT | more,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8",
             timeout=100, check=False,
         )  # fmt: skip
@@ -193,7 +193,8 @@ def test_a_full_disk_under_the_program_is_told_by_every_tool_that_writes(tmp_pat
         argv = command("-p", "go", "--dangerously-skip-permissions", "--no-session-persistence")
         done = subprocess.run(
             [argv[0], "-c", limited, *argv],
-            cwd=tmp_path / "work", env=environment(tmp_path, server.url) | {"IS_SANDBOX": "1"},
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url) | {"IS_SANDBOX": "1"} | IMPATIENT,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8",
             timeout=100, check=False,
         )  # fmt: skip

@@ -94,6 +94,8 @@ class BackgroundTask:
         self.is_of_before = False
         # Continues after clew exits, at the user's request.
         self.is_kept = False
+        # A monitor without a time limit, meant to run until clew exits.
+        self.is_persistent = False
         self.keeping: DetachedWork | None = None
         # Assigns an ID and a file when an unlisted task moves to the background.
         self.settle: Callable[[], str] | None = None

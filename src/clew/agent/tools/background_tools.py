@@ -180,6 +180,7 @@ class Monitor(Tool[MonitorInput]):
             tool_use_id=ctx.tool_use_id,
             owner=ctx.session.background.owner,
         )
+        task.is_persistent = arguments.persistent
         watched.append(task)
         await task.wait(FIRST_LOOK_S)
         return report_start(task, file_of(ctx, task_id), "", ctx)

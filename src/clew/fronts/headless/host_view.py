@@ -148,12 +148,12 @@ class HostInput(FrontInput):
     async def _is_due(self) -> bool:
         """Return whether background tasks have news that should start a turn.
 
-        After the end of the input, wait for subagents, and ignore news from other tasks.
+        After the end of the input, wait for running tasks.
         """
         assert self._session is not None
         if not self.is_unspoken:
             return self._session.parts.tasks.has_news()
-        return await self._session.parts.agents.settled(self._ended)
+        return await self._session.parts.tasks.wait_for_news(self._ended)
 
     def close(self) -> None:
         """Record that the host will send no more prompts."""

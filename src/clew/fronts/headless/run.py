@@ -55,6 +55,8 @@ from clew.session.session import Session
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
 # How long printing a result may take after a signal. Only a stuck reader takes longer.
 PRINT_GRACE_S = 3.0
+# How long clew waits for background tasks before it says so.
+SILENT_WAIT_S = 5.0
 # The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
 SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
@@ -139,7 +141,7 @@ async def run(options: Options, raw: Raw) -> int:
 
     def stop(number: int) -> None:
         is_heard = any(
-            view.session.conversation.interrupt() or view.session.parts.agents.are_working
+            view.session.conversation.interrupt() or view.session.parts.tasks.awaited
             for view in at_work
         )
         is_begun = any(view.is_begun for view in at_work)
@@ -186,7 +188,7 @@ async def run(options: Options, raw: Raw) -> int:
 
 
 class OnePrompt(FrontInput):
-    """The prompt given on the command line, followed by news from background subagents."""
+    """The prompt given on the command line, followed by news from background tasks."""
 
     def __init__(self, raw: Raw, view: "PrintView", stopping: asyncio.Event) -> None:
         self._lines = [Line(raw=raw)]
@@ -198,8 +200,26 @@ class OnePrompt(FrontInput):
             return self._lines.pop()
         view = self._view
         is_over = view.ended.is_error or not view.was_asked
-        has_news = not is_over and await view.session.parts.agents.settled(self._stopping)
-        return News() if has_news else None
+        return News() if not is_over and await self._has_news() else None
+
+    async def _has_news(self) -> bool:
+        """Wait for background tasks; tell the user if that takes a while, or too long."""
+        tasks = self._view.session.parts.tasks
+
+        def say(what: str) -> None:
+            titles = ", ".join(dict.fromkeys(task.title for task in tasks.awaited))
+            print(f"clew: {what}: {replace_unprintable(titles, mark='?')}", file=sys.stderr)
+
+        notice = asyncio.get_running_loop().call_later(
+            SILENT_WAIT_S, say, "waiting for background tasks"
+        )
+        try:
+            has_news = await tasks.wait_for_news(self._stopping)
+        finally:
+            notice.cancel()
+        if tasks.awaited and not has_news and not self._stopping.is_set():
+            say(f"stopping background tasks that still run after {tasks.most_wait_s:g} s")
+        return has_news
 
 
 def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None:

@@ -7,9 +7,7 @@ Decision: docs/decisions/170-agents.md
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from clew.agent.context.facts import Fact, find_listed_agents, make_agent_listing_fact
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from clew.parts.agents.all_agents import AllAgents
 
 KIND = "agent"
-MOST_WAIT_MS = 600_000
 
 
 async def ignore(_: EngineEvent) -> None:
@@ -217,23 +214,3 @@ class AgentsPart(Part):
     @property
     def are_working(self) -> bool:
         return bool(self.tasks.working(KIND))
-
-    async def settled(self, stopping: asyncio.Event) -> bool:
-        """Wait, with a time limit, until no background agent is running.
-
-        Return whether news is waiting and `stopping` was not set.
-        """
-        async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(self._all_ended())
-            stopped = group.create_task(stopping.wait())
-            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            stopped.cancel()
-        return not stopping.is_set() and self.has_news
-
-    async def _all_ended(self) -> None:
-        timeout_ms = self._context.ground.environment.number("wait_for_agents_ms")
-        most_ms = MOST_WAIT_MS if timeout_ms is None else timeout_ms
-        with suppress(TimeoutError):
-            async with asyncio.timeout(most_ms / 1000 if most_ms else None):
-                await self.tasks.ended(KIND)

@@ -148,7 +148,7 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "Keep retrying without limit while the server is overloaded", "0"),
     variable("wait_for_agents_ms", "number",
         "CLEW_WAIT_FOR_AGENTS_MS CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
-        "How long to wait for background agents after the input ends; 0: no limit", "600000"),
+        "How long to wait for background tasks after the input ends; 0: no limit", "600000"),
     variable("mcp_wait_ms", "number", "CLEW_MCP_WAIT_MS",
         "How long the first request waits for MCP servers to connect", "5000"),
     variable("mcp_timeout_ms", "number", "CLEW_MCP_TIMEOUT_MS MCP_TIMEOUT",
