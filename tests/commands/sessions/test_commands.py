@@ -246,7 +246,7 @@ def test_repair_of_a_session_that_runs_is_refused(place: Place) -> None:
 @pytest.mark.parametrize("word", ["show", "check", "repair"])
 def test_what_is_not_there_or_not_one_is_said(place: Place, word: str) -> None:
     assert "session 'nope' not found" in place.clew(word, "nope", code=2)
-    assert "no such file" in place.clew(word, "missing.jsonl", code=2)
+    assert "file not found" in place.clew(word, "missing.jsonl", code=2)
     write(place.home / "projects" / "-a", talk(1))
     write(place.home / "projects" / "-b", [*talk(1), summary("s", "a1")])
     assert "matches several sessions" in place.clew(word, SESSION, code=2)

@@ -85,7 +85,7 @@ def test_a_session_that_is_open_or_has_a_namesake_stays(place: Place) -> None:
     log.close()
     assert {one["sessionId"]: one["reason"] for one in kept} == {
         SESSION: f"it {OPEN_ELSEWHERE}",
-        OTHER: "its target already exists",
+        OTHER: "the target already exists",
     }
     assert path.exists()
     assert second.exists()

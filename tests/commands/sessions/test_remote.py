@@ -37,10 +37,10 @@ def test_what_fails_is_said_and_changes_nothing(place: Place, tmp_path: Path) ->
     assert "the remote is empty" in place.clew(
         "pull", SESSION, "--store", str(tmp_path / "none"), code=2
     )
-    assert "http store: no server answers at its address" in place.clew(
+    assert "http store: no server responds at its address" in place.clew(
         "pull", SESSION, "--store", "http://127.0.0.1:9/x", code=2
     )
-    assert "http store: no server answers at its address" in place.clew(
+    assert "http store: no server responds at its address" in place.clew(
         "push", SESSION, "--store", "http://127.0.0.1:9/x", code=2
     )
     assert path.read_bytes() == before

@@ -85,7 +85,7 @@ def test_a_place_that_is_not_there_is_an_error_and_changes_nothing(tmp_path: Pat
         at = ("--resume", SESSION, "--resume-session-at", "nowhere")
         done = clew(tmp_path, server.url, "-p", "else", *at)
     assert (done.returncode, path.read_bytes()) == (1, before)
-    assert "--resume-session-at nowhere: no such message" in done.stderr
+    assert "--resume-session-at nowhere: message not found" in done.stderr
 
 
 def mirrored(frames: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:

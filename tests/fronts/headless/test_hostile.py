@@ -221,10 +221,10 @@ def test_on_a_full_disk_a_session_and_its_copy_continue_and_are_whole_later(tmp_
         two = clew(tmp_path, server.url, "-p", "two", *go_on, preexec_fn=full)
         copy = clew(tmp_path, server.url, "-p", "three", *go_on, "--fork-session", preexec_fn=full)
         for run in (two, copy):
-            is_lost = "they are lost" in run.stderr
+            is_lost = "the data is lost" in run.stderr
             assert (run.returncode, run.stdout) == (int(is_lost), "Fine.\n")
             assert "not saved" in run.stderr
-        assert "they are lost" not in two.stderr
+        assert "the data is lost" not in two.stderr
         assert typed(server.requests[-1].body)[1:] == ["two", "three"]
         assert path.read_bytes() == before
         last = clew(tmp_path, server.url, "-p", "four", *go_on)
@@ -262,8 +262,8 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory_and_the_c
         seen = clew(tmp_path, server.url, "doctor", "--offline", preexec_fn=full)
     # The answer is there, but nothing of it will be.
     assert (done.returncode, done.stdout) == (1, "Fine.\n"), done.stderr
-    assert "not saved; they are kept in memory only" in done.stderr
-    assert "they are lost" in done.stderr
+    assert "not saved; kept in memory only" in done.stderr
+    assert "the data is lost" in done.stderr
     assert streamed.returncode == 1
     assert json.loads(streamed.stdout.splitlines()[-1])["result"] == "Fine."
     assert "no command will run: no temporary folder" in done.stderr

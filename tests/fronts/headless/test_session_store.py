@@ -189,7 +189,7 @@ async def test_a_session_that_is_nowhere_says_what_the_store_said(tmp_path: Path
     )
     home = settled(tmp_path, "http://127.0.0.1:9/x")
     done = await asyncio.to_thread(clew, home, "http://127.0.0.1:9", "-p", "x", "--resume", SESSION)
-    assert "the store: http store: no server answers at its address" in done.stderr
+    assert "the store: http store: no server responds at its address" in done.stderr
 
 
 def test_a_folder_that_depends_on_where_one_stands_is_no_store(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_what_a_full_disk_kept_out_of_a_session_is_there_at_each_resume(
         assert f"later messages are in {copy}" in told
     fork = full("-p", "four", "--resume", SESSION, "--fork-session")
     assert fork.returncode == 1
-    assert "they are lost" in fork.stderr
+    assert "the data is lost" in fork.stderr
     assert said(server) == ["one", "two", "three", "four"]
     clew(tmp_path, server.url, "-p", "four", "--resume", SESSION)
     assert said(server) == ["one", "two", "three", "four"]

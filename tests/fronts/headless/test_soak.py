@@ -106,7 +106,7 @@ def one(rng: random.Random, folder: Path, tally: Tally) -> None:
         elif code in allowed or (harm == "signal" and code in (0, 1, -number)):
             # Before the program knows signals, the system's own way to end is all there is.
             tally.documented += 1
-        elif harm == "disk" and code == 1 and "they are lost" in started.errors():
+        elif harm == "disk" and code == 1 and "the data is lost" in started.errors():
             tally.documented += 1
         else:
             tally.wrong.append(f"exit {code}: {told}: {out[-300:]!r} {started.errors()[-300:]!r}")

@@ -592,7 +592,7 @@ def test_the_folder_of_opencode_is_read_from_its_session_file(tmp_path: Path, pl
     assert (brought["kind"], brought["title"], brought["messages"]) == ("opencode", "A look", 6)
     single = storage / "message" / "ses_1" / "msg_1.json"
     refused = place.json("import", str(single), code=2)["refused"]
-    assert "a part of an opencode session" in refused[0]["reason"]
+    assert "part of an opencode session" in refused[0]["reason"]
 
 
 def test_the_history_of_aider_comes_in_chat_by_chat(tmp_path: Path, place: Place) -> None:

@@ -246,7 +246,7 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        AGENT: 2, "subagent: not an agent ID: '../x'": 1,
+        AGENT: 2, "subagent: invalid agent ID: '../x'": 1,
         "message of type progress": 1, "message of type none": 1, UNNAMED_CALL: 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
@@ -340,8 +340,8 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no line"),
-        (b"hello\n", "no line"),
+        (b"", "no JSON object"),
+        (b"hello\n", "no JSON object"),
         (b'{"a":1}\n{"b":2}\n', "not a session"),
         (b'{"messages":[]}', "no message"),
         (lines({"type": "session", "id": "x"}), "no message"),

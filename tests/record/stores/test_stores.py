@@ -232,7 +232,7 @@ async def test_a_service_that_is_not_there_is_false_and_said(place: SessionPlace
     done, notes = await brought(place, HttpStore("http://127.0.0.1:9", transport))
     assert not done
     assert [str(n) for n in notes] == [
-        "session: http store: no server answers at its address (local 0, remote 0, now 0 lines)"
+        "session: http store: no server responds at its address (local 0, remote 0, now 0 lines)"
     ]
     await transport.aclose()
 

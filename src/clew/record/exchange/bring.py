@@ -63,7 +63,10 @@ _BY_ID = frozenset({"codex", "pi", "one file"})
 _OF_LINE = ("type", "agentId", "isSidechain")
 # Formats for reading only, with too little information to import.
 PAGES = (".md", ".markdown", ".html", ".htm")
-PAGE = "this is a page for reading; import JSON or JSONL instead (see clew sessions export --help)"
+PAGE = (
+    "a page exported for reading can't be imported; import JSON or JSONL instead "
+    "(see clew sessions export --help)"
+)
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
@@ -250,7 +253,9 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
 EMPTY = "the file contains no messages"
 BAD_LINE = "invalid line (not a JSON object)"
 UNKNOWN = "not a session of clew, Claude Code or another known program"
-PROMPTS = "only a list of prompts, without the responses; import the program's session files"
+PROMPTS = (
+    "the file contains only prompts, without the responses; import the program's session files"
+)
 COMPRESSED = "the file is compressed; decompress it first (zstd -d)"
 _ZSTD = b"\x28\xb5\x2f\xfd".decode("utf-8", "replace")
 # The members of a line in the list of prompts that Claude Code and Codex keep.
@@ -265,7 +270,7 @@ def _explain(source: Source) -> str:
         return COMPRESSED
     if not source.lines and source.document is None:
         is_page = PurePath(source.name).suffix.lower() in PAGES
-        return PAGE if is_page else "contains no line with a JSON object"
+        return PAGE if is_page else "the file contains no JSON object"
     if any(names <= source.first.keys() for names in _PROMPT_LINES):
         return PROMPTS
     if source.lines and all(text_of(line.get("type")) in KINDS for line in source.lines):
@@ -496,7 +501,7 @@ def _copy(
                 write_file(get_sidecar(path), [encode(about[name])])
         give_agents(source, place)
         if not is_there(place.transcript):
-            raise SessionError(f"{source}: contains only subagents")
+            raise SessionError(f"{source}: contains only transcripts of subagents")
         return _settle(place, folder, converted, replaced=replaced)
 
 

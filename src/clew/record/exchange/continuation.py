@@ -57,7 +57,7 @@ def append_messages(path: Path, messages: Sequence[Json], now: Callable[[], str]
                 f"messages: cannot be converted: {describe_losses(converted.tally.losses)}"
             )
         if not converted.messages:
-            raise ValueError("messages: expected at least one message with text or a call")
+            raise ValueError("messages: expected at least one message with text or a tool call")
         recorder.record(converted.messages)
 
 
@@ -65,5 +65,7 @@ def go_back(path: Path, uuid: str | None, now: Callable[[], str]) -> None:
     """Rewind a session so that the message `uuid` is its last one; None means the beginning."""
     with open_to_write(path, now) as (recorder, loaded):
         if uuid is not None and uuid not in {entry.get("uuid") for entry in loaded.messages}:
-            raise SessionError(f"message {uuid} is not in the conversation of {path.stem}")
+            raise SessionError(
+                f"message {uuid} not found in the conversation of session {path.stem}"
+            )
         recorder.rewind(uuid)

@@ -44,7 +44,8 @@ def read_branch(path: Path, uuid: str | None = None) -> Branch:
         return Branch(nodes=nodes, messages=loaded.messages, loaded=loaded)
     if uuid not in loaded.chain.links.index:
         raise SessionError(
-            f"message {uuid} not found in {path.stem}; `clew sessions tree` lists the prompts"
+            f"message {uuid} not found in session {path.stem}; "
+            "`clew sessions tree` lists the prompts"
         )
     marker = Marker(leaf_uuid=uuid, is_explicit=True, at=loaded.size_bytes + 1)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -121,7 +121,7 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     space = uuids.UUID(target.stem)
     new_ids = {node.uuid: str(uuids.uuid5(space, node.uuid)) for node, _ in part}
     if not known_ids.isdisjoint(new_ids) or not known_ids.isdisjoint(new_ids.values()):
-        raise SessionError(f"session {target.stem} already contains this part")
+        raise SessionError(f"session {target.stem} already contains these messages")
     lines = []
     parent = into.loaded.leaf_uuid
     for node, message in part:
@@ -147,17 +147,18 @@ def _range(source_branch: Branch, source: Path, first: str) -> list[tuple[Node, 
     begin = next((n for n, (node, _) in enumerate(pairs) if node.uuid == first), None)
     if begin is None:
         raise SessionError(
-            f"message {first} does not lead to the last message of the range in {source.stem}"
+            f"message {first} is not an ancestor of the range's last message in session {source.stem}"
         )
     part = pairs[begin:]
     opening = part[0][1]
     if opening.get("type") != "user" or find_block_ids(opening, "tool_result", "tool_use_id"):
         raise SessionError(
-            "a range must begin with a prompt, so that no tool call loses its result"
+            "a range must begin with a prompt, so that no tool result loses its tool call"
         )
     if any(node.is_boundary for node, _ in part):
         raise SessionError(
-            "a range must not contain a compaction: it would close the history of the target"
+            "a range must not contain a compaction, which would cut off the earlier history of the "
+            "target session"
         )
     return part
 

@@ -280,7 +280,7 @@ def _let_go_of_kept(folder: Path, session_id: str) -> None:
     for record in kept_records:
         if record.is_running:
             raise SessionError(
-                f"{record.name} is still running; stop it with clew tasks stop {record.name}"
+                f"background task {record.name} is still running; stop it with clew tasks stop {record.name}"
             )
     for record in kept_records:
         forget_record(record)
@@ -419,7 +419,7 @@ def move_sessions(home: Path, moves: list[Move]) -> Relocated:
     for move in moves:
         beside = move.source.with_suffix("")
         if is_there(move.target) or is_there(move.target.with_suffix("")):
-            refusals.append((move, "its target already exists"))
+            refusals.append((move, "the target already exists"))
             continue
         fd = files.open(move.source)
         try:

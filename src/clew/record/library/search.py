@@ -280,7 +280,7 @@ def search(
     """
     files = list(list_transcripts(home))
     by_path = {file.path: file for file in files}
-    reason = "" if use_index else "disabled by option"
+    reason = "" if use_index else "disabled by --no-index"
     if use_index:
         try:
             result = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)

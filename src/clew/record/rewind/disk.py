@@ -99,7 +99,7 @@ def read_state(path: str, blobs: Blobs | None) -> FileState:
     except (FileNotFoundError, NotADirectoryError):
         return FileState(kind="absent", under=_first_missing(path))
     except (OSError, ValueError):
-        return FileState(kind="other", why="it can't be inspected")
+        return FileState(kind="other", why="its metadata can't be read")
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISLNK(status.st_mode):
         return FileState(kind="link", target=os.readlink(path))
@@ -108,7 +108,7 @@ def read_state(path: str, blobs: Blobs | None) -> FileState:
     if not stat.S_ISREG(status.st_mode):
         return FileState(kind="other", mode=mode, why=f"it {NOT_REGULAR}")
     if status.st_size > KEPT_MAX_BYTES:
-        return _unkept(status, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
+        return _unkept(status, f"it is larger than {KEPT_MAX_BYTES >> 20} MiB")
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:

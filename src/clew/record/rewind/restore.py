@@ -173,14 +173,15 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
         place, leaf = -1, None
     elif uuid not in story.places:
         raise SessionError(
-            f"message {uuid} not found in {path.stem}; `clew sessions tree` lists the prompts"
+            f"message {uuid} not found in session {path.stem}; "
+            "`clew sessions tree` lists the prompts"
         )
     else:
         place = story.places[uuid]
         leaf = _parent(loaded, uuid) if story.kinds[uuid] == "prompt" else uuid
     if conversation and uuid != START and uuid not in loaded.uuids:
         raise SessionError(
-            f"the conversation can't be rewound to {uuid}: that message is not part of it"
+            f"the conversation can't be rewound to message {uuid}, which is not part of it"
         )
     return RestorePlan(
         path=path,
@@ -223,7 +224,10 @@ def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
     omitted_count = sum(step.more for step in story.steps if step.since > place)
     if omitted_count:
         report["lost"] += (
-            (format_count(omitted_count, "more file"), "a call made too many changes to record"),
+            (
+                format_count(omitted_count, "more file"),
+                "a tool call made too many changes to record",
+            ),
         )
     return report
 
@@ -243,7 +247,7 @@ def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -
             lost.append((path, why))
             continue
         if now.kind == "other":
-            lost.append((path, "it is now neither a file, a link nor a folder"))
+            lost.append((path, "it is now something other than a file, link or folder"))
             continue
         if not any(now.same(state) for state in expected.get(path, ())):
             foreign.append((path, "it was changed outside clew"))

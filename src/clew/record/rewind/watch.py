@@ -116,7 +116,7 @@ class FolderSnapshot:
                 from_git.append(path)
             else:
                 states[path] = _unkept(
-                    look, "it was not stored: it is too large, or there are too many files"
+                    look, "it was not stored because it is too large or there are too many files"
                 )
         for path, data, is_link in self._repository.contents(from_git):
             state = self._from_git(before[path], data, is_link=is_link)
@@ -261,7 +261,9 @@ def _unseen(path: str, before: StateBefore) -> FileState:
             return ABSENT
     elif any(path.startswith(f"{folder}/") for folder in before.deep):
         return ABSENT  # The path is below a folder that was scanned.
-    return FileState(kind="unkept", size=look[0] if look else 0, why="no earlier call had named it")
+    return FileState(
+        kind="unkept", size=look[0] if look else 0, why="no earlier tool call had named it"
+    )
 
 
 def _with_targets(paths: Iterable[str]) -> set[str]:

@@ -96,7 +96,7 @@ class FolderStore:
         try:
             return await asyncio.to_thread(self._append, path, lines, at)
         except OSError as error:
-            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+            raise StoreError(f"folder store: {error.strerror or 'disk error'}") from None
 
     def _append(self, path: Path, lines: Sequence[bytes], at: int) -> int:
         files = self._files
@@ -112,7 +112,7 @@ class FolderStore:
                 complete_lines = _lines(files.read_at(fd, size, 0))
                 tail_lines = complete_lines[at:]
                 if at > len(complete_lines) or new[: len(tail_lines)] != tail_lines[: len(new)]:
-                    raise StoreError("folder store: its lines differ from those sent before")
+                    raise StoreError("folder store: the stored lines differ from the local lines")
                 lines_size = sum(map(len, complete_lines))
                 if lines_size < size:
                     os.ftruncate(fd, lines_size)  # An incomplete line, from an interrupted append.
@@ -142,13 +142,13 @@ class FolderStore:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+            raise StoreError(f"folder store: {error.strerror or 'disk error'}") from None
 
     async def list(self, session_id: str = "") -> Sequence[Listed]:
         try:
             return await asyncio.to_thread(self._list, session_id or "*")
         except OSError as error:
-            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+            raise StoreError(f"folder store: {error.strerror or 'disk error'}") from None
 
     def _list(self, sessions: str) -> Sequence[Listed]:
         return [
@@ -166,7 +166,7 @@ class FolderStore:
             if not is_file(path):
                 await asyncio.to_thread(write_file, path, data)
         except OSError as error:
-            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+            raise StoreError(f"folder store: {error.strerror or 'disk error'}") from None
 
     async def get_blob(self, name: str) -> bytes | None:
         try:
@@ -174,7 +174,7 @@ class FolderStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
+            raise StoreError(f"folder store: {error.strerror or 'disk error'}") from None
 
     def _blob(self, name: str) -> Path:
         if not _BLOB.fullmatch(name):
@@ -234,7 +234,7 @@ def describe_kind(kind: str) -> str:
 
     The address may contain a secret.
     """
-    return {"no_server": "no server answers at its address", "connect": "no connection"}.get(
+    return {"no_server": "no server responds at its address", "connect": "no connection"}.get(
         kind, kind.replace("_", " ")
     )
 
@@ -267,7 +267,7 @@ class HttpStore:
         if type(reply) is not dict or type(reply.get("lines")) is not int:
             raise StoreError("http store: the response to an append has no line count")
         if reply["lines"] < at + len(lines):
-            raise StoreError("http store: it accepted fewer lines than were sent")
+            raise StoreError("http store: the store accepted fewer lines than were sent")
         return int(reply["lines"])
 
     async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
@@ -350,9 +350,9 @@ class HttpStore:
 
 def _refuse(head: Head) -> None:
     if head.status == 409:
-        raise StoreError("http store: its lines differ from those sent before (409)")
+        raise StoreError("http store: the stored lines differ from the local lines (409)")
     if not 200 <= head.status < 300:
-        raise StoreError(f"http store: status {head.status}")
+        raise StoreError(f"http store: HTTP status {head.status}")
 
 
 # Open a store that the user names: a folder, or a URL with a token from the environment.

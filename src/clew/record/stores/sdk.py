@@ -72,7 +72,7 @@ class ServedSessions:
             if head.status == 404 and method == "GET":
                 return None
             if not 200 <= head.status < 300:
-                raise StoreError(f"session server: status {head.status}")
+                raise StoreError(f"session server: HTTP status {head.status}")
             data = bytearray()
             while piece := await exchange.read():
                 data += piece

@@ -19,7 +19,7 @@ from clew.system.config.settings import read_switch
 
 BEGIN, END = b'{"sealed":"', b'"}\n'
 BLOB = "sealed-"
-NO_KEY = "the session is sealed, and this machine has no key that opens it; use clew pair"
+NO_KEY = "the session is sealed, and this machine has no key that opens it; run clew pair"
 # The session whose key seals the files that several sessions share.
 SHARED = "files"
 
@@ -71,7 +71,7 @@ class SealedStore(SessionStore):
         try:
             return self._sealer.open(key.session_id, place_of(key, number), text)
         except SealError as error:
-            raise StoreError(f"line {number} is sealed: {error}") from None
+            raise StoreError(f"can't open sealed line {number}: {error}") from None
 
     async def list(self, session_id: str = "") -> Sequence[Listed]:
         return await self._store.list(session_id)
@@ -91,7 +91,7 @@ class SealedStore(SessionStore):
                 try:
                     return sealer.open(SHARED, name.encode(), sealed.decode("ascii", "replace"))
                 except SealError as error:
-                    raise StoreError(f"a file is sealed: {error}") from None
+                    raise StoreError(f"can't open a sealed file: {error}") from None
         return await self._store.get_blob(name)
 
 

@@ -63,7 +63,7 @@ class Sealer:
         except ValueError:
             data = b""
         if data[:1] != FORMAT:
-            raise SealError("the sealed text has an unknown format")
+            raise SealError("the sealed data has an unknown format")
         nonce, hidden = data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :]
         for key in self.keys:
             try:
@@ -111,7 +111,7 @@ def read_sealer(folder: Path) -> Sealer | None:
         keys = []
     if not keys or {len(key) for key in keys} != {KEY_BYTES}:
         # A new key could not open the data that the old one sealed.
-        raise UserError(f"{path}: the keys of sealed sessions can't be read; restore the file")
+        raise UserError(f"{path}: can't read the keys of sealed sessions; restore the file")
     return Sealer(keys)
 
 

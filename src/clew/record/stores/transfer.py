@@ -61,7 +61,7 @@ def agent_file(place: SessionPlace, agent_id: str) -> Path:
     try:
         own = place.agent(agent_id)
     except ValueError:
-        raise StoreError("the store lists an invalid agent") from None
+        raise StoreError("the store lists an invalid agent ID") from None
     return next((place.folder / "subagents").rglob(own.name), own)
 
 
@@ -86,7 +86,7 @@ class Sender:
             mark = await asyncio.to_thread(_behind, path, max(0, had - 1))
         if mark is None:
             raise StoreError(
-                "the store has lines that are missing here; run clew sessions pull first"
+                "the store has lines that are missing locally; run clew sessions pull first"
             )
         while (batch := await asyncio.to_thread(_batch, path, mark)).lines:
             async with answering():
@@ -174,9 +174,7 @@ def _lines(path: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StoreError(
-            f"the transcript is not readable: {os.strerror(error.errno or 0)}"
-        ) from None
+        raise StoreError(f"can't read the transcript: {os.strerror(error.errno or 0)}") from None
 
 
 TIMEOUT_S = 120.0
@@ -340,7 +338,7 @@ def _replace(
             os.fsync(file.fileno())
         missing = (uuids_of(local) | uuids_of(remote)) - load(beside, reads_all=True).uuids
         if missing or len(lines) < len(local):
-            raise StoreError("the merged file would lack lines; nothing was changed")
+            raise StoreError("the merged file would be missing lines; nothing was changed")
         if local:
             _back_up(path, backups)
         beside.rename(path)

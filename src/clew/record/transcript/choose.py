@@ -106,7 +106,7 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
         if not is_file(path):
-            raise SessionError(f"{name}: no such file")
+            raise SessionError(f"{name}: file not found")
         return path
     paths = _by_id(home, cwd, name) or _by_title(home, cwd, name) or _by_beginning(home, cwd, name)
     if len(paths) == 1:

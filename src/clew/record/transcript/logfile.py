@@ -33,14 +33,12 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
 
     def __str__(self) -> str:
-        return self._said(
-            "they are kept in memory only; free disk space or make the folder writable"
-        )
+        return self._said("kept in memory only; free disk space or make the folder writable")
 
     @property
     def at_the_end(self) -> str:
         """The message to show when the process ends."""
-        return self._said("they are lost")
+        return self._said("the data is lost")
 
     @property
     def in_short(self) -> str:

@@ -142,7 +142,7 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not is_uuid(self.session_id):
-            raise ValueError(f"not a session ID: {self.session_id!r}")
+            raise ValueError(f"invalid session ID: {self.session_id!r}")
 
     @property
     def transcript(self) -> Path:
@@ -160,10 +160,10 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
     def agent(self, agent_id: str, group: str = "") -> Path:
         """Return a subagent's transcript, in its group's folder if it has one."""
         if not _AGENT_ID.fullmatch(agent_id):
-            raise ValueError(f"not an agent ID: {agent_id!r}")
+            raise ValueError(f"invalid agent ID: {agent_id!r}")
         parts = group.split("/") if group else []
         if not all(_AGENT_ID.fullmatch(part) for part in parts):
-            raise ValueError(f"not a group of agents: {group!r}")
+            raise ValueError(f"invalid agent group: {group!r}")
         return self.folder.joinpath("subagents", *parts, f"{AGENT}{agent_id}.jsonl")
 
 

@@ -90,7 +90,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not re.match(r"\d+\.\d+\.\d", self.version):
             raise MisuseError(
-                f"invalid version {self.version!r}: must begin x.y.z, or readers ignore the line"
+                f"invalid version {self.version!r}: must begin with x.y.z, or other programs ignore "
+                "the line"
             )
 
     def place(self, parent_uuid: str | None) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def place_message(
     if problems := find_faults(message):
         raise MisuseError("; ".join(problems))
     if kind == "assistant" and len(message["message"]["content"]) != 1:
-        raise MisuseError("a response must be written with one block per line")
+        raise MisuseError("a response must be written with one content block per line")
     if message.get("subtype") == "compact_boundary":
         return writer.place(None) | {"logicalParentUuid": parent_uuid} | message
     return writer.place(parent_uuid) | message

@@ -161,7 +161,7 @@ def _salvage(lines: TranscriptLines, line: RejectedLine, number: int, at: int, r
             rule="spliced" if parts and not is_ahead else "not-an-entry",
             number=number,
             at=at,
-            detail=f"holds {format_count(len(parts), 'entry', 'entries')}"
+            detail=f"contains {format_count(len(parts), 'entry', 'entries')}"
             if parts
             else line.reason,
         )

@@ -110,7 +110,9 @@ class Recorder(SideLines):
                 last = strand.last = message["uuid"]
                 lines += self._replacements(message)
             elif not is_ephemeral_progress(message):
-                raise MisuseError(f"{message.get('type')!r} entries need their own method")
+                raise MisuseError(
+                    f"entries of type {message.get('type')!r} must be recorded with their own method"
+                )
         self._append(lines)
         return last
 

@@ -75,7 +75,7 @@ TRUTHS = {
     "nothing-live": "the file contains no conversation",
 }
 # The damage stays in the file itself, because nothing is rewritten.
-STAYS = "the file is never rewritten; for a repaired copy: clew sessions repair --warnings {}"
+STAYS = "the file is never rewritten; for a repaired copy, run clew sessions repair --warnings {}"
 MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRUTHS)
 
 
@@ -509,7 +509,9 @@ def _try(planned: RepairPlan, data: Iterable[bytes], folder: Path) -> None:
     beside = folder / planned.target.name
     write_file(beside, data)
     if not _says(beside, _live(planned.source)):
-        raise WouldLoseError(f"{planned.source} can't be repaired without loss; it loads as it is")
+        raise WouldLoseError(
+            f"{planned.source} can't be repaired without loss; it loads without a repair"
+        )
 
 
 def _says_all(path: Path, data: Iterable[bytes]) -> bool:

@@ -62,7 +62,7 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:
             raise SessionError(
-                f"--resume-session-at {self.to}: no such message in the conversation"
+                f"--resume-session-at {self.to}: message not found in the conversation"
             )
         end = uuids.index(self.to) + 1
         if self.only_turn is not None:

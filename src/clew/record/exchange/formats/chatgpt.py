@@ -145,7 +145,7 @@ class _Tree:
                 ]
                 build.answer([make_thinking("\n\n".join(words))], at, model=model)
             case "reasoning_recap":
-                build.lose("note on the time of thinking")
+                build.lose("note about the thinking time")
             case _ if recipient != "all":
                 call_id = text_of(message.get("id")) or name
                 arguments = read_arguments("\n".join(words))

@@ -200,7 +200,7 @@ def _answer(build: Builder, part: Json, at: str) -> None:
         blocks = list(read_response(build, part))
         build.result(call_id, plain(blocks), at, is_error="error" in body)
     else:
-        build.lose("result that the call's record also contains")
+        build.lose("tool result that the tool call also contains")
 
 
 def _thought(thought: Any) -> str:

@@ -125,7 +125,7 @@ def _said(build: Builder, part: Json) -> Json | None:
             value = object_of(tool_call.get("value")) or tool_call
             if name := text_of(value.get("name")):
                 return call(text_of(part.get("id")), name, value.get("arguments"))
-            build.lose("invalid tool call, with its error")
+            build.lose("invalid tool call and its error")
         case "thinking" | "reasoning":
             words = text_of(part.get("thinking")) or text_of(part.get("text"))
             return make_thinking(words, text_of(part.get("signature")))

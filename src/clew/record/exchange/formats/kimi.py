@@ -252,7 +252,7 @@ class _Wire:
                     self._pieces[self._last_call["id"]] += text_of(payload.get("arguments_part"))
                     build.keep()
                 else:
-                    build.lose("piece of a tool call without its beginning")
+                    build.lose("part of a tool call whose beginning is missing")
             case "ToolResult":
                 self.flush()
                 result = object_of(payload.get("return_value")) or object_of(payload.get("result"))

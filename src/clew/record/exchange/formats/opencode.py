@@ -71,7 +71,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         yield from _convert_folder(source, value, begin)
     else:
         raise SessionError(
-            f"{source.name}: only a part of an opencode session; import the session file"
+            f"{source.name}: contains only part of an opencode session; import the session file"
             f" (storage/session/*/ses_*.json)"
         )
 

@@ -23,7 +23,7 @@ _PART = re.compile(
 )
 _TAGS = re.compile(r"</?(?:details|summary)>")
 _RULE = re.compile(r"\n---\s*\Z")
-SHOWN = "tool call for display (its input and result are one text)"
+SHOWN = "tool call for display (its input and result are one string)"
 SIDE = "sidechain"
 
 
