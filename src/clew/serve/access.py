@@ -102,7 +102,7 @@ class DeviceRates:
         left, at_s = self._left.get(name, (self._burst, now_s))
         left = min(self._burst, left + (now_s - at_s) * self._per_second)
         if left < 1:
-            raise RefusedError(429, "too_many_requests", "too many requests; slow down")
+            raise RefusedError(429, "too_many_requests", "too many requests; try again later")
         self._left[name] = (left - 1, now_s)
 
 

@@ -294,7 +294,9 @@ class SessionServer:
         events = []
         for payload in payloads:
             if not isinstance(payload, dict):
-                raise RefusedError(400, "invalid_request", "an event has no payload")
+                raise RefusedError(
+                    400, "invalid_request", "the payload of an event must be a JSON object"
+                )
             device.require(scope_of(payload))
             payload.pop("ccr_event", None)
             events.append(sent_event(payload))

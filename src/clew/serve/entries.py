@@ -53,7 +53,7 @@ class EntryRoutes:
         after = parse_number(request, "after", 0)
         count, chain = await self._database.look(partial(transcripts.find_transcript, key=key))
         if not count:
-            raise RefusedError(404, "not_found", "no entries with this key")
+            raise RefusedError(404, "not_found", "transcript not found")
         headers = {"clew-lines": str(count), "clew-chain": chain.hex()}
         if "at" in request.query_params:
             # The hash of the first lines, with which a worker finds where copies diverge.

@@ -284,9 +284,8 @@ def append_events(
         if rows:
             is_echo = source == "worker" and rows[0][1] == "client"
             if not is_echo and not is_same(bytes(rows[0][2]), event.body):
-                raise RefusedError(
-                    422, "event_differs", f"another event has the ID {event.id}", event_id=event.id
-                )
+                message = f"another event already has the ID {event.id}"
+                raise RefusedError(422, "event_differs", message, event_id=event.id)
             stored.append(StoredEvent(id=event.id, seq=int(rows[0][0]), is_duplicate=True))
             continue
         if event.answers:

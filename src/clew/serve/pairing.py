@@ -129,7 +129,8 @@ class Pairings:
         body = await parse_object(request)
         claim, scopes = str(body.get("claim")), str(body.get("scopes")).split(",")
         if not CLAIM.fullmatch(claim) or not scopes or set(scopes) - set(SCOPES):
-            raise RefusedError(400, "invalid_request", "a pairing requires a claim and scopes")
+            message = "a pairing requires a valid claim and known scopes"
+            raise RefusedError(400, "invalid_request", message)
         for scope in scopes:
             device.require(scope)
         await self._database.write(
@@ -161,7 +162,7 @@ class Pairings:
         address, now_s = request.client.host if request.client else "", time.monotonic()
         name = str(body.get("name") or "")[:NAME_CHARACTERS]
         if not name.isprintable() or not name.strip():
-            raise RefusedError(400, "invalid_request", "a device must have a name")
+            raise RefusedError(400, "invalid_request", "a device must have a printable name")
         self._failures.check(claim, now_s)
         take = partial(claim_pairing, claim=claim, name=name, address=address, at=now_ms())
         try:

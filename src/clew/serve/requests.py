@@ -109,5 +109,5 @@ def entry_key(device: Device, request: Request) -> tuple[str, str, str]:
 def split_lines(body: bytes) -> list[bytes]:
     lines = [line + b"\n" for line in body.split(b"\n")]
     if lines.pop() != b"\n":
-        raise RefusedError(400, "invalid_request", "the last line is incomplete")
+        raise RefusedError(400, "invalid_request", "the last line must end with a newline")
     return lines

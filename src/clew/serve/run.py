@@ -48,7 +48,7 @@ def parser() -> Group:
     )
     group = Group(
         prog="clew serve",
-        description="Run a server for your sessions: a durable copy, viewers and remote answers.",
+        description="Run a server that keeps durable copies of your sessions, to view and answer remotely.",
     )
     runs = (
         argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"Default: {LISTEN}"),
@@ -57,10 +57,10 @@ def parser() -> Group:
             action="append",
             default=[],
             metavar="NAME",
-            help="Additional host name of the server",
+            help="Additional host name that the server accepts",
         ),
         argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="Certificate and key for HTTPS"),
-        switch("--behind-proxy", "A proxy in front of the server handles TLS"),
+        switch("--behind-proxy", "Let a proxy in front of the server handle TLS"),
         argument(
             "--proxy",
             action="append",
@@ -84,7 +84,7 @@ def parser() -> Group:
             "--public-url",
             default="",
             metavar="URL",
-            help="URL under which clients reach the server",
+            help="URL at which clients reach the server",
         ),
     )
     name, device = argument("name", metavar="NAME"), argument("device", metavar="DEVICE")
@@ -129,7 +129,7 @@ async def run(home: Path, options: argparse.Namespace) -> int:
         from clew.serve.listener import HttpListener
     except ModuleNotFoundError:
         raise UserError(
-            f"the packages of the server are not installed; {describe_extra('serve')}"
+            f"clew serve needs packages that are not installed; {describe_extra('serve')}"
         ) from None
     from clew.serve.access import LOOPBACK, ProxyUsers, is_loopback, split_address
 
@@ -201,14 +201,14 @@ def parse_scopes(option: str, text: str) -> tuple[str, ...]:
     scopes = tuple(filter(None, text.split(",")))
     unknown = [scope for scope in scopes if scope not in devices.SCOPES]
     if unknown or not scopes:
-        raise UserError(f"{option} {text!r}: expected some of {', '.join(devices.SCOPES)}")
+        raise UserError(f"{option} {text!r}: expected one or more of {', '.join(devices.SCOPES)}")
     return scopes
 
 
 async def add(home: Path, options: argparse.Namespace) -> int:
     scopes = parse_scopes("--scopes", options.scopes)
     if not NAME.fullmatch(options.owner):
-        raise UserError(f"--owner {options.owner!r}: expected letters, digits, - and _")
+        raise UserError(f"--owner {options.owner!r}: expected only letters, digits, - and _")
     async with opened(home, options) as database:
         token = await make_device(database, options.name, scopes, options.owner)
     show(f"token, shown only once: {token}")

@@ -73,7 +73,7 @@ class ViewerSockets:
         device.require("view")
         session = parse_uuid(str(socket.path_params["session"]).removeprefix(SESSION_PREFIX))
         if device.session not in ("", session):
-            raise RefusedError(403, "other_session", "this link opens only one session")
+            raise RefusedError(403, "other_session", "this link gives access to only one session")
         await self._database.look(partial(log.find_session, session=session, owner=device.owner))
         after = socket.query_params.get("from_sequence_num", "0")
         subscriber = self._feed.open(session, device.id)

@@ -108,7 +108,8 @@ class WorkerRoutes:
         for item in list_in(body, "events"):
             payload = item.get("payload")
             if not isinstance(payload, dict) or not isinstance(payload.get("type"), str):
-                raise RefusedError(400, "invalid_request", "an event has no payload with a type")
+                message = "the payload of an event must be a JSON object with a type"
+                raise RefusedError(400, "invalid_request", message)
             if item.get("ephemeral") is True:
                 passing.append(payload)
             elif payload["type"] != "keep_alive":

@@ -82,7 +82,7 @@ async def test_a_link_ends_when_it_expires_or_is_taken_back(tmp_path: Path) -> N
         assert (await server.ask("GET", "/v1/web/me", token=second["token"]))[0] == 401
         assert (await server.ask("GET", path))[1]["data"] == []
         _, page = await server.ask("GET", f"/v1/web/sessions/{session}/events")
-        assert "revoked the link of Ben" in page["events"][-1]["payload"]["content"]
+        assert "revoked the link shared with Ben" in page["events"][-1]["payload"]["content"]
 
 
 @pytest.mark.parametrize(

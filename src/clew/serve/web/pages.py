@@ -147,7 +147,7 @@ class WebPages:
         if (shelf := await self._find_shelf(session, device)) is not None:
             place = request.query_params.get("before", "")
             if not PLACE.fullmatch(place):
-                raise RefusedError(400, "invalid_request", f"before: invalid place {place!r}")
+                raise RefusedError(400, "invalid_request", f"before: invalid position {place!r}")
             return JSONResponse(await shelf.read_page(session, place, min(limit, PAGE)))
         before = parse_number(request, "before", 0)
 
@@ -183,7 +183,9 @@ class WebPages:
     def _require_shelf(self) -> Shelf:
         if self._shelf is None:
             raise RefusedError(
-                404, "not_found", "this server does not provide sessions stored on its machine"
+                404,
+                "not_found",
+                "this server does not give access to the sessions stored on its machine",
             )
         return self._shelf
 

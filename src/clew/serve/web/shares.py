@@ -42,7 +42,7 @@ def check_share(device: Device, request: Request) -> None:
     if not device.session or is_list or request.url.path in SHARED_PATHS:
         return
     if not session_id or parse_uuid(session_id.removeprefix(SESSION_PREFIX)) != device.session:
-        raise RefusedError(403, "other_session", "this link opens only one session")
+        raise RefusedError(403, "other_session", "this link gives access to only one session")
 
 
 def add_share(
@@ -98,7 +98,7 @@ def revoke_share(transaction: Transaction, session: str, share: str, device: Dev
     if not rows:
         raise RefusedError(404, "not_found", f"link not found: {share}")
     transaction.run("UPDATE share SET revoked_at=? WHERE id=?", now_ms(), share)
-    tell(transaction, session, f"{device.name} revoked the link of {rows[0][0]}")
+    tell(transaction, session, f"{device.name} revoked the link shared with {rows[0][0]}")
 
 
 class Shares:
@@ -126,7 +126,9 @@ class Shares:
         scopes, hours, name = body.get("scopes"), body.get("hours"), body.get("name")
         if not isinstance(scopes, list) or "view" not in scopes or set(scopes) - set(RIGHTS):
             raise RefusedError(
-                400, "invalid_request", f"scopes: expected view, and any of {', '.join(RIGHTS[1:])}"
+                400,
+                "invalid_request",
+                f"scopes: expected view and, optionally, {', '.join(RIGHTS[1:])}",
             )
         for scope in scopes:
             device.require(scope)
@@ -158,4 +160,4 @@ class Shares:
 
 def require_own(device: Device) -> None:
     if device.session:
-        raise RefusedError(403, "shared", "a link can't be used to create another link")
+        raise RefusedError(403, "shared", "a link can't be used to create or revoke links")
