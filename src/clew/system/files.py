@@ -295,7 +295,8 @@ def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[
         seen.add(place)
         if len(seen) > MAX_FOLDERS or files > MAX_FILES:
             faults.append(
-                f"{folder}: too many folders or files; {current_folder} and later ones are not read"
+                f"{folder}: too many folders or files; "
+                f"{current_folder} and later folders are not read"
             )
             return
         for name in list_names(Path(current_folder), faults):

@@ -35,7 +35,7 @@ class Installation(Struct, frozen=True, kw_only=True):
     def describe_extra(self, extra: str) -> str:
         """Return the command that adds the packages of an extra."""
         if not self.adding:
-            return f"install clew[{extra}] with pip, pipx or uv (this is {self.by})"
+            return f"install clew[{extra}] with pip, pipx or uv (this clew comes from {self.by})"
         return f"run: {shlex.join((*self.adding, f'{self.package}[{extra}]'))}"
 
 

@@ -72,7 +72,7 @@ def test_only_paired_devices_are_believed(tmp_path: Path) -> None:
         late = offer_again(yard)
         late.type("y")
         assert late.end() == 1
-        assert "a newer clew wrote this file" in late.lines[-1]
+        assert "a newer version of clew wrote this file" in late.lines[-1]
         stolen.type("/model other")
         stolen.event(
             lambda p: p["type"] == "control_response" and p["response"]["subtype"] == "error"

@@ -142,7 +142,7 @@ def test_an_edit_that_breaks_nothing_is_followed_by_nothing(tmp_path: Path) -> N
 def test_a_server_that_dies_or_says_nothing_holds_nothing_up_for_long(tmp_path: Path) -> None:
     for mode, words in (
         ("dies", "the server ended"),
-        ("silent", "no answer to initialize in time"),
+        ("silent", "no response to initialize in time"),
     ):
         home = tmp_path / mode
         home.mkdir()

@@ -347,7 +347,7 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
         (lines({"type": "session", "id": "x"}), "no message"),
         (
             lines(*(user(f"s{i}", None, isSidechain=True, agentId=f"a{i}") for i in range(2))),
-            "only subagents",
+            "only subagent transcripts",
         ),
         # Other programs use the same types of lines.
         (lines({"type": "user", "content": "hello"}, {"type": "tool_result"}), "not a session"),

@@ -261,7 +261,7 @@ def test_walls_that_do_not_stand_are_refused_and_nothing_runs(
     fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n', "utf-8")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(SandboxError, match="writing to a forbidden place"):
+    with pytest.raises(SandboxError, match="write to a forbidden path"):
         tried("bubblewrap", tmp_path, "touch ran")
     fake.write_text(
         "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n", "utf-8"
@@ -330,5 +330,5 @@ def test_a_bubblewrap_that_knows_less_is_used_and_said_to(
     monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
     done = tried("bubblewrap", tmp_path, "grep CapEff /proc/self/status; touch inside")
     assert done.output.split()[1] == "0" * 16
-    assert done.weakness == "bubblewrap only supports --unshare-user --cap-drop ALL here"
+    assert done.weakness == "bubblewrap supports only --unshare-user --cap-drop ALL on this machine"
     assert (tmp_path / "work" / "inside").exists()

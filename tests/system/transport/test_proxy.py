@@ -180,7 +180,7 @@ def test_a_secure_request_goes_through_a_tunnel_with_authorization(
         (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", "502"),
         (b"SSH-2.0-nothing\r\n\r\n", "sent an invalid response"),
         (b"", "sent an invalid response"),
-        (b"HTTP/1.1 200 OK\r\n\r\nwelcome", "broke the tunnel"),
+        (b"HTTP/1.1 200 OK\r\n\r\nwelcome", "closed the tunnel"),
     ],
 )
 def test_a_proxy_that_gives_no_tunnel_is_a_fault_of_the_proxy(reply: bytes, said: str) -> None:

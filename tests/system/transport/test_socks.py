@@ -176,7 +176,7 @@ async def test_a_whole_answer_streams_through_socks() -> None:
         ([b"\x05\x00", b"\x05\x02\x00\x01"], "not allowed by its rules"),
         ([b"\x05\x00", b"\x05\x63\x00\x01"], "error 99"),
         ([b"\x05\x00", b"\x05\x00\x00\x01\x7f"], "closed the connection"),
-        ([b"\x05\x00", b"\x05\x00\x00\x03\x01x\x00\x01welcome"], "broke the tunnel"),
+        ([b"\x05\x00", b"\x05\x00\x00\x03\x01x\x00\x01welcome"], "closed the tunnel"),
         ([b"\x05\x02", b"\x01\x01"], "rejected the user"),
     ],
 )

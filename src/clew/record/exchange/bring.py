@@ -501,7 +501,7 @@ def _copy(
                 write_file(get_sidecar(path), [encode(about[name])])
         give_agents(source, place)
         if not is_there(place.transcript):
-            raise SessionError(f"{source}: contains only transcripts of subagents")
+            raise SessionError(f"{source}: contains only subagent transcripts")
         return _settle(place, folder, converted, replaced=replaced)
 
 

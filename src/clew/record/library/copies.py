@@ -147,7 +147,8 @@ def _range(source_branch: Branch, source: Path, first: str) -> list[tuple[Node, 
     begin = next((n for n, (node, _) in enumerate(pairs) if node.uuid == first), None)
     if begin is None:
         raise SessionError(
-            f"message {first} is not an ancestor of the range's last message in session {source.stem}"
+            f"message {first} is not an ancestor of the range's last message "
+            f"in session {source.stem}"
         )
     part = pairs[begin:]
     opening = part[0][1]

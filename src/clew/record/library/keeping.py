@@ -280,7 +280,8 @@ def _let_go_of_kept(folder: Path, session_id: str) -> None:
     for record in kept_records:
         if record.is_running:
             raise SessionError(
-                f"background task {record.name} is still running; stop it with clew tasks stop {record.name}"
+                f"background task {record.name} is still running; "
+                f"stop it with clew tasks stop {record.name}"
             )
     for record in kept_records:
         forget_record(record)

@@ -90,8 +90,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not re.match(r"\d+\.\d+\.\d", self.version):
             raise MisuseError(
-                f"invalid version {self.version!r}: must begin with x.y.z, or other programs ignore "
-                "the line"
+                f"invalid version {self.version!r}: must begin with x.y.z, "
+                "or other programs ignore the line"
             )
 
     def place(self, parent_uuid: str | None) -> dict[str, Any]:

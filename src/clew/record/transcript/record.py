@@ -111,7 +111,8 @@ class Recorder(SideLines):
                 lines += self._replacements(message)
             elif not is_ephemeral_progress(message):
                 raise MisuseError(
-                    f"entries of type {message.get('type')!r} must be recorded with their own method"
+                    f"entries of type {message.get('type')!r} must be recorded "
+                    "with their own method"
                 )
         self._append(lines)
         return last

@@ -48,7 +48,7 @@ FLAGS: tuple[FeatureFlag, ...] = (
     flag("lsp", "Start language servers"),
     flag("mcp", "Start MCP servers"),
     flag("importers", "Import sessions of other programs"),
-    flag("remote", "Copy sessions to the store that sessionStore names"),
+    flag("remote", "Copy sessions to the store that sessionStore specifies"),
 )  # fmt: skip
 BY_NAME = {flag.name: flag for flag in FLAGS}
 

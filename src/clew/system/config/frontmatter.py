@@ -209,5 +209,5 @@ def _yaml(text: str) -> Any:
         raise ValueError(str(error).split("\n")[0]) from None
     except TypeError:
         raise ValueError(
-            "a date or another value that JSON cannot represent; put it in quotes"
+            "dates and other values that JSON cannot represent must be in quotes"
         ) from None

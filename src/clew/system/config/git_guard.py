@@ -421,7 +421,7 @@ def doubting() -> Iterator[None]:
     """Let clew's own git run no programs of any repository until the context ends.
 
     This is for commands whose sandbox can't protect git's settings. Programs that such a command
-    adds to the settings must not run outside of the sandbox.
+    adds to the settings must not run outside the sandbox.
     """
     doubt = object()
     _doubts.add(doubt)
@@ -437,7 +437,8 @@ def why_untrusted(folder: str, programs: Iterable[str]) -> str:
     if _doubts:
         return (
             f"a sandboxed command is running, and the repository of {folder} configures programs "
-            f"that git would run outside of the sandbox: {names}. Try again when it has ended"
+            f"that git would run outside the sandbox: {names}. "
+            "Try again after the command has ended"
         )
     return (
         f"{folder} is not trusted, and its repository configures programs that git would run: "

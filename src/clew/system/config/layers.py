@@ -140,7 +140,7 @@ class Inert(Struct, frozen=True, kw_only=True):
 
 
 NOT_TRUSTED = "the folder is not trusted"
-NOT_FROM_A_FOLDER = "a folder's own files cannot set this mode"
+NOT_FROM_A_FOLDER = "project settings cannot set this mode"
 NOT_STRICTER = "the folder is not trusted, and your own settings are at least as strict"
 
 ALLOW_RULES: Path = ("permissions", "allow")

@@ -148,8 +148,8 @@ DROP_INS = "managed-settings.d"
 HANDED = "--managed-settings"
 PARENT = "parentSettingsBehavior"
 NOT_BESIDE = (
-    "ignored because this machine has managed settings; to allow it, set parentSettingsBehavior: "
-    "merge in them"
+    "ignored because this machine has managed settings; to apply both, set "
+    "parentSettingsBehavior to merge in the managed settings"
 )
 ONLY_RESTRICTS = "ignored because the program that starts clew can only add restrictions"
 
@@ -342,7 +342,7 @@ def name_unsupported(layers: Sequence[Layer]) -> list[str]:
     """Return a line for each file with settings that clew does not support."""
     return [
         f"{layer.file or f'({layer.scope})'}: not supported by clew: "
-        f"{', '.join(key.name for key in keys)}; clew doctor says why"
+        f"{', '.join(key.name for key in keys)}; run clew doctor for the reasons"
         for layer in layers
         if (keys := find_unsupported(layer.data))
     ]

@@ -188,7 +188,7 @@ class Peer:
             if pending.due_at is None or pending.due_at > now_s:
                 continue
             del self._pending[identity]
-            words = f"no answer to {pending.method} in time"
+            words = f"no response to {pending.method} in time"
             events.append(Ended(id=identity, outcome=PeerFailure(kind="timeout", message=words)))
             events.append(OwedMessage(message=self._cancellation(identity, "timeout")))
         return events
@@ -229,7 +229,7 @@ class Peer:
     def _ended(self, identity: Id, outcome: Outcome) -> list[Event]:
         own_id = self._own(identity)
         if own_id is None:
-            return [Odd(why=f"an answer to an unknown request ({identity!r:.40})")]
+            return [Odd(why=f"a response to an unknown request ({identity!r:.40})")]
         del self._pending[own_id]
         return [Ended(id=own_id, outcome=outcome)]
 
@@ -272,7 +272,7 @@ class Peer:
 
     def _asked(self, message: wire.RpcRequest) -> list[Event]:
         if message.id in self._serving:
-            fault = RpcFault(code=wire.INVALID_REQUEST, message="this id is in use")
+            fault = RpcFault(code=wire.INVALID_REQUEST, message="this id is already in use")
             return [
                 OwedMessage(message=wire.make_refusal(message.id, fault)),
                 Odd(why="duplicate request id"),

@@ -71,7 +71,9 @@ class Box:
         try:
             self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
         except OSError as error:
-            raise SandboxError(f"no temporary folder for sandboxed commands: {error}") from None
+            raise SandboxError(
+                f"can't create a temporary folder for sandboxed commands: {error}"
+            ) from None
         # Each read-only command gets its own folder inside this one.
         own = () if policy.is_read_only else (self.temp,)
         self.policy = replace(policy, write=(*policy.write, *own))
@@ -89,7 +91,7 @@ class Box:
         """A restriction that the backend can't enforce on this machine, or an empty string."""
         if self._kind != "bubblewrap" or self._unprivileged == backends.UNPRIVILEGED[0]:
             return ""
-        return f"bubblewrap only supports {' '.join(self._unprivileged)} here"
+        return f"bubblewrap supports only {' '.join(self._unprivileged)} on this machine"
 
     # -- the choice of a backend
 
@@ -149,7 +151,7 @@ class Box:
             return str(error)
         if is_there(place):
             place.unlink()
-            return "it allowed writing to a forbidden place"
+            return "it allowed a test command to write to a forbidden path"
         if ended.exit.code:
             text = bytes(output.head).decode("utf-8", "replace").strip()
             return text.split("\n", 1)[0] or f"exit code {ended.exit.code}"

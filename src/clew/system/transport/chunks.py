@@ -149,7 +149,7 @@ class Chunked:
         """Return the size in a chunk's first line, or -1 if it is invalid."""
         match = _CHUNK.fullmatch(head)
         if match is None:
-            self.fault = f"invalid chunk size line {head[:100]!r}"
+            self.fault = f"invalid chunk size line: {head[:100]!r}"
             return -1
         size = int(match[1], 16)
         if len(self._sizes) < _SIZES_KEPT and len(head) <= _HEAD_KEPT_BYTES:
@@ -189,7 +189,7 @@ class Chunked:
         for line in _FOLD.sub(b" ", lines.replace(b"\r\n", b"\n")).removesuffix(b"\r").split(b"\n"):
             trailer = _TRAILER.fullmatch(line)
             if trailer is None or trailer[1].lower() in _OF_THE_HEAD:
-                self.fault = f"invalid line after the last chunk {line[:100]!r}"
+                self.fault = f"invalid line after the last chunk: {line[:100]!r}"
                 return
         self.ended = True
 

@@ -119,7 +119,7 @@ def _loaded(
         path = file or folder
         raise TransportError(
             "configuration",
-            f"{variable} names {path!r}, which cannot be read as certificates ({error})",
+            f"cannot read certificates from {path!r}, which {variable} specifies ({error})",
         ) from error
     return onto
 
@@ -227,7 +227,7 @@ async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
         addresses = [place for place in addresses if admits(host, port, str(place[1][0]))]
         if not addresses:
             raise TransportError(
-                "configuration", f"{host} has an address to which connections are not allowed"
+                "configuration", f"connections to the addresses of {host} are not allowed"
             )
     for address in addresses[:-1]:
         try:
@@ -297,7 +297,7 @@ async def _tunnel(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
         )
     if not open_and_silent:
         raise TransportError(
-            "proxy", f"the proxy {proxy.place} broke the tunnel that it had opened"
+            "proxy", f"the proxy {proxy.place} closed the tunnel or sent unexpected data through it"
         )
 
 

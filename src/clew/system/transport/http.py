@@ -71,7 +71,7 @@ def find_header_fault(request: HttpRequest) -> str | None:
         if not name or not name.isascii() or any(c <= " " or c in NOT_IN_NAMES for c in name):
             return f"{name!r} is not a valid header name"
         if value != value.strip() or any((c < " " and c != "\t") or c == "\x7f" for c in value):
-            return f"the value of {name} has a control character or a space at one end"
+            return f"the value of {name} contains a control character, or a space at either end"
     return None
 
 

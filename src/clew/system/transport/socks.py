@@ -46,7 +46,7 @@ async def open_by_socks(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
     length = ADDRESS_BYTES.get(kind) or (await talk.read(1))[0]
     await talk.read(length + 2)
     if not talk.is_silent:
-        raise talk.fault("broke the tunnel that it had opened")
+        raise talk.fault("closed the tunnel or sent unexpected data through it")
 
 
 async def _agree(talk: "_Talk", proxy: Proxy) -> None:
@@ -96,11 +96,11 @@ def _address(host: str) -> bytes:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return bytes((NAME,)) + _sized(host.encode("ascii"), "host's name")
+        return bytes((NAME,)) + _sized(host.encode("ascii"), "host name")
     return bytes((IPV4 if address.version == 4 else IPV6,)) + address.packed
 
 
 def _sized(data: bytes, what: str) -> bytes:
     if len(data) > LONGEST:
-        raise TransportError("configuration", f"a {what} is too long for a SOCKS proxy")
+        raise TransportError("configuration", f"the {what} is too long for a SOCKS proxy")
     return bytes((len(data),)) + data

@@ -165,7 +165,7 @@ class WebSocket:
             is_open = True
         except TimeoutError as error:
             raise TransportError(
-                "connect_timeout", f"no answer from {url.host_and_port} within {CONNECT_S:g} s"
+                "connect_timeout", f"no response from {url.host_and_port} within {CONNECT_S:g} s"
             ) from error
         except OSError as error:
             raise TransportError(
@@ -255,6 +255,6 @@ async def shake_hands(
     expected = b64encode(sha1(key + ACCEPT_SALT, usedforsecurity=False).digest())
     if event.status_code != 101 or accepted != expected:
         raise TransportError(
-            "protocol", f"{where} gave an invalid answer to the WebSocket handshake"
+            "protocol", f"{where} sent an invalid response to the WebSocket handshake"
         )
     return http.trailing_data[0]
