@@ -48,7 +48,7 @@ def parser() -> Group:
     )
     group = Group(
         prog="clew serve",
-        description="Run a server with durable copies of your sessions, to view and answer remotely.",
+        description="Run a server with durable copies of sessions, to view and answer remotely.",
     )
     runs = (
         argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"Default: {LISTEN}"),

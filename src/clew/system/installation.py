@@ -56,7 +56,7 @@ def find_installation() -> Installation:
     if source is not None and source.is_editable:
         return Installation(
             by=f"a checkout in {source.folder}",
-            advice=f"run: git -C {shlex.quote(source.folder)} pull, then install it again",
+            advice=f"run: git -C {shlex.quote(source.folder)} pull, then reinstall clew",
             adding=(sys.executable, "-m", "pip", "install", "-e"),
             package=source.folder,
         )

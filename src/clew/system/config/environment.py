@@ -104,7 +104,7 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("model", "text", "CLEW_MODEL ANTHROPIC_MODEL CLAUDE_MODEL", "Model ID or alias"),
     variable("small_model", "text",
         "CLEW_SMALL_MODEL ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_SMALL_FAST_MODEL",
-        "Model for small side tasks"),
+        "Model for small tasks, such as session titles"),
     variable("agent_model", "text", "CLEW_SUBAGENT_MODEL CLAUDE_CODE_SUBAGENT_MODEL",
         "Model for all subagents"),
     variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL",

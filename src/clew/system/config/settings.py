@@ -84,7 +84,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
     key("model", STRING, "Model ID or alias"),
     key("models", OBJECT, "Custom models and their properties", executes=True),
-    key("smallModel", STRING, "Model for small side tasks", executes=True),
+    key("smallModel", STRING, "Model for small tasks, such as session titles", executes=True),
     key("services", OBJECT, "Custom services and their properties", executes=True),
     key("fallbackModel", STRING,
         "Models, separated by commas, to try in order while the main model is overloaded",
@@ -133,7 +133,7 @@ KEYS: tuple[SettingKey, ...] = (
     # lists what it needs in its first call. The list helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",
         default=False),
-    key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", default=False,
+    key("includeCoAuthoredBy", BOOLEAN, "Credit clew at the end of commit messages", default=False,
         executes=True),
     key("attribution", OBJECT,
         "Last lines of commit messages (commit; {share}: the share of lines that clew wrote) "
@@ -246,7 +246,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("enforceAvailableModels", BOOLEAN, "Require the default model to be in availableModels too",
         default=False, managed_only=True),
     key("deniedModels", STRINGS,
-        "Models that must not be used, even if listed in availableModels: families, versions or IDs",
+        "Models that must not be used, even if in availableModels: families, versions or IDs",
         managed_only=True),
     key("disableSkillShellExecution", BOOLEAN,
         "Don't run the commands in skills, except in skills of clew and of managed settings",

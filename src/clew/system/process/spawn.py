@@ -161,7 +161,7 @@ class Launcher:
         except TimeoutError:
             child.close()
             self._drop_keeper()
-            raise OutsideError("the keeper of child processes did not respond") from None
+            raise OutsideError("the process that starts commands did not respond") from None
         except BaseException as error:
             if leaves > 0 and isinstance(error, asyncio.CancelledError):
                 child.close()  # It starts, and continues without clew.

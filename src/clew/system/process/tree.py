@@ -230,7 +230,9 @@ class Child:
         if not is_sound:
             self.sock.close()
         if not self._started.done():
-            self._started.set_exception(OutsideError("the watcher of child processes was killed"))
+            self._started.set_exception(
+                OutsideError("the process that watches the command was killed")
+            )
             self._started.exception()
         if not self._ended.done():
             self._ended.set_result(exit_of(signal.SIGKILL))

@@ -27,7 +27,7 @@ from clew.record.exchange.formats.messages import (
 )
 from clew.record.exchange.formats.reasons import SIGNATURE
 
-STEP = "program step that repeats the conversation"
+STEP = "step that repeats the conversation"
 
 
 def recognizes(source: Source) -> bool:
@@ -84,7 +84,7 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         build.item(message.get("message_id"))
         at = build.time(message.get("timestamp"))
         if message.get("images"):
-            build.lose("image in a file of the other program")
+            build.lose("image in a separate file of the other program")
         if message.get("reasoning_state") or message.get("reasoning_signature"):
             build.lose(SIGNATURE)
         if message.get("role") == "user" and message.get("injected") is True:
