@@ -38,7 +38,7 @@ from clew.system.files import (
 
 BUFFER_BYTES = 1 << 20
 LEADS_OUT = (
-    "{link} is a symlink. A session from another place must not contain links to other files: "
+    "{link} is a symlink. A session outside the config home must not contain links: "
     "replace the link with a copy, or delete it"
 )
 # The IDs of tool calls and of the agents and tasks they started, as entries spell them.
