@@ -30,6 +30,8 @@ BY_THEMSELVES = frozenset({"show", "diff", "stash"})
 IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
 # Subcommands that export stored contents as text, as an archive or as files in another folder.
 EXPORTS = frozenset({"archive", "bundle", "difftool", "fast-export", "format-patch"})
+ATTRIBUTIONS = frozenset({"blame", "annotate"})
+READ = BY_THEMSELVES | IF_TOLD | ATTRIBUTIONS | {"range-diff", "status", "cat-file"}
 PATCHES = frozenset(
     [
         "-p",
@@ -54,6 +56,10 @@ PATCHES = frozenset(
         # Repeated searches with these options reveal the contents of a file, guess by guess.
         "-S",
         "-G",
+        # So do these, with the similarity of a file to one whose content is guessed.
+        "-C",
+        "--find-copies",
+        "--find-copies-harder",
     ]
 )
 SUMMARIES = frozenset({
@@ -218,12 +224,15 @@ def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | N
         # `git stash list` is a log, `git stash show` a diff.
         name = "log" if rest[0].text != "show" or name == "reflog" else name
         rest = rest[1:]
-    if row is None or name not in BY_THEMSELVES | IF_TOLD | {"range-diff", "status", "cat-file"}:
+    if row is None or name not in READ:
         return None
     arguments = read_arguments(row, rest)
     if arguments is None:
         return Shown(below=(EVERYTHING,), has_trees=True)
     names = arguments.names
+    if name in ATTRIBUTIONS:
+        # With -C, git looks for the origin of each line in other files.
+        return Shown(below=(EVERYTHING,), has_trees=True) if "-C" in names else None
     shows_patch = not names.isdisjoint(PATCHES)
     if name == "status":
         shows_patch = not names.isdisjoint({"-v", "-vv", "--verbose"})
