@@ -143,7 +143,8 @@ ROWS: dict[str, str] = {
     " --multiline --multiline-dotall --no-config --no-filename --no-ignore --no-ignore-parent"
     " --no-ignore-vcs --no-messages --null --only-matching --passthru --path-separator: --pcre2"
     " --pretty --quiet --regexp: --replace: --smart-case --sort: --sortr: --stats --text"
-    " --threads: --trim --no-trim --type: --type-not: --type-list --unrestricted --vimgrep"
+    " --threads: --trim --no-trim --type: --type-add: --type-clear: --type-not: --type-list"
+    " --unrestricted --vimgrep"
     " --with-filename --word-regexp",
     **dict.fromkeys(
         ["fd", "fdfind"],

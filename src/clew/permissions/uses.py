@@ -205,10 +205,11 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
     _, operands = parted(command.words[1:])
     arguments = read_arguments(row, command.words[1:])
     follows = False
-    may_be_pattern = arguments is None
+    # Whether possibly no word is a file to search, so that the program searches the current folder.
+    searches_here = row.operands == "pattern" and arguments is None
     if arguments is None:
-        # An unknown option may read a complete tree or a file of names, or be the pattern itself,
-        # so every word may be a file.
+        # An unknown option may read a complete tree or a file of names, so every word may be a
+        # file. It may also take the next word as its value or be the pattern itself, so none may be.
         below = name not in LISTS_NAMES
         reads = list(operands)
     else:
@@ -221,8 +222,9 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
         if row.operands == "pattern" and not is_given:
             # A shell pattern can become several words, of which all but the first are files. It
             # can also match no file and be the regular expression itself: `rg /?`.
-            may_be_pattern = bool(reads) and reads[0].glob
-            reads = reads if may_be_pattern else reads[1:]
+            is_glob = bool(reads) and reads[0].glob
+            searches_here = is_glob and len(reads) == 1
+            reads = reads if is_glob else reads[1:]
     uses = [
         replace(
             touch(command, word, "read", below=below and name not in LISTS_NAMES), follows=follows
@@ -231,8 +233,7 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
     ]
     # `@file` names a file with further arguments.
     uses += [touch(command, part(w, w.text), "read") for w in reads if w.text[:1] == "@"]
-    is_pattern_alone = row.operands == "pattern" and may_be_pattern and len(reads) == 1
-    if below and (not reads or is_pattern_alone) and name not in LISTS_NAMES:
+    if below and (not reads or searches_here) and name not in LISTS_NAMES:
         uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
     flags, _ = parted(command.words[1:])
     if in_place(name, flags):
