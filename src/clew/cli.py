@@ -212,7 +212,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
     "host": (run_host, "Start remote sessions on this machine on request"),
     "import-config": (run_import_config, "Import servers, rules and more from other agents"),
     "keys": (run_keys, "List key bindings and check yours"),
-    "link": (run_link, "Let programs that look for claude start clew"),
+    "link": (run_link, "Create a claude command that starts clew"),
     "login": (run_login, "Save an API key in a file only you can read"),
     "logout": (run_logout, "Delete the stored API key"),
     "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
@@ -231,7 +231,7 @@ COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
 
 # Commands of other programs and slash commands, with the replacement to suggest. Sent to the model
 # as a prompt, such a word would cost money and do something else.
-_INSTALL = "clew is installed; clew doctor checks it"
+_INSTALL = "clew is already installed; run clew doctor to check it"
 _UNINSTALL = (
     "remove it with the tool that installed it: pip uninstall, pipx uninstall or uv tool uninstall"
 )
@@ -280,7 +280,7 @@ commands:
   import-config
                Import servers, rules and more from other agents
   keys         List key bindings and check yours
-  link         Let programs that look for claude start clew
+  link         Create a claude command that starts clew
   login        Save an API key in a file only you can read
   logout       Delete the stored API key
   mcp          Add, list, approve and log in to MCP servers
@@ -300,14 +300,14 @@ session:
   PROMPT                     First prompt; clew asks for one without it
   -p, --print                Print the answer to one prompt and exit
   --linear                   Line-by-line output, for screen readers
-  -c, --continue             Continue the newest session of this folder
+  -c, --continue             Continue the newest session in this folder
   -r, --resume [SESSION]     Resume a session by ID, title or file (no value:
                              pick from a list)
   --from-pr NUMBER|URL       Resume the session that created this pull request
   --fork-session             Fork: continue in a copy with a new session ID
   --resume-session-at UUID   Resume after this message and drop later ones
-  --resume-drops-turn UUID   Like --resume-session-at, if only this prompt's
-                             turn is dropped
+  --resume-drops-turn UUID   Fail if --resume-session-at drops more than this
+                             turn
   --session-id UUID          ID of the new session
   -n, --name TITLE           Title of the session
   -w, --worktree [NAME]      Run in a git worktree (created if missing)
@@ -327,7 +327,7 @@ model:
   --max-turns N              Stop after N model responses
   --max-budget-usd USD       Maximum cost of the session, including subagents
   --task-budget TOKENS       Token budget for the task, as stated to the model
-  --autocompact TOKENS       Compact to stay within a window of this size
+  --autocompact TOKENS       Compact to fit a context window of this size
 
 permissions:
   --permission-mode MODE     Permission mode (default, manual, acceptEdits,
@@ -335,7 +335,7 @@ permissions:
   --dangerously-skip-permissions
                              Same as --permission-mode bypassPermissions
   --allow-dangerously-skip-permissions
-                             Allow a later change to bypassPermissions
+                             Allow switching to bypassPermissions mode later
   --allowedTools, --allowed-tools RULES
                              Rules that allow tool calls, such as "Bash(git
                              log:*),Read"
@@ -353,9 +353,9 @@ system prompt:
   --system-prompt TEXT       Replace the system prompt
   --system-prompt-file FILE  Read the system prompt from a file
   --append-system-prompt TEXT
-                             Add to the system prompt
+                             Append text to the system prompt
   --append-system-prompt-file FILE
-                             Add to the system prompt from a file
+                             Append a file to the system prompt
   --system-prompt-snapshot [SWITCH]
                              off: rebuild the system prompt in each run of a
                              session

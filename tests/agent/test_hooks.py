@@ -324,7 +324,7 @@ async def test_a_stop_hook_that_never_gives_in_is_overruled_and_that_is_said() -
     ended = await world.submit()
     assert (ended.reason, ended.rounds) == ("completed", 9)
     said = [m for e in world.events if isinstance(e, Noticed) for m in e.messages]
-    assert said == ["a Stop hook kept asking for more; stopped after 8 times"]
+    assert said == ["a Stop hook continued the turn 8 times; the turn was ended anyway"]
 
 
 async def test_tools_between_two_stops_begin_the_count_again() -> None:

@@ -267,12 +267,12 @@ def test_rules_apply_to_the_functions_of_a_part(tmp_path: Path, package: Path) -
         ("broken", "no scales"),
         ({"answer": None}, "parts.audit: on_event must return a dict, got NoneType"),
         ({"answer": False}, "parts.audit: on_event must return a dict, got bool"),
-        ({"answer": {"decision": "deny"}}, "its reply is invalid"),
+        ({"answer": {"decision": "deny"}}, "the reply is invalid"),
         (
             {"answer": {"descision": "block"}},
             "on_event returned the unknown key 'descision' (did you mean \\\"decision\\\"?)",
         ),
-        ({"answer": {"hookSpecificOutput": {"hookEventName": "Stop"}}}, "its reply is for Stop"),
+        ({"answer": {"hookSpecificOutput": {"hookEventName": "Stop"}}}, "the reply is for Stop"),
     ],
 )
 def test_a_part_that_refuses_or_fails_blocks_the_call(

@@ -98,7 +98,9 @@ def convert(message: Any) -> Json:
     """Return a graph's message as a message of the Messages API, with its token usage."""
     converted = read(convert_to_openai_messages([message]))
     if not converted:
-        raise ValueError("a system message can't be stored; pass it to the model as its prompt")
+        raise ValueError(
+            "system messages can't be stored; pass the text as the model's system prompt"
+        )
     usage = getattr(message, "usage_metadata", None)
     if usage:
         counts = {key: usage[key] for key in ("input_tokens", "output_tokens")}

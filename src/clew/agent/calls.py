@@ -133,7 +133,7 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
             return make_failure(describe_error(error))
         return make_failure(
             f"{tool.name} timed out after {most_s:g} s and was stopped.",
-            hint="Part of its work may be done: check before you retry, and do less at once.",
+            hint="Some of its work may have been done: check before you retry, and do less per call.",
         )
     except ToolError as error:
         return make_failure(error.problem, hint=error.hint)
@@ -142,5 +142,5 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
     except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
         kind = type(error).__name__
         return make_failure(
-            f"{tool.name} failed because of a bug ({kind}: {error}).", hint="Try another way."
+            f"{tool.name} failed because of a bug ({kind}: {error}).", hint="Try another approach."
         )

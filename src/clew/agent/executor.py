@@ -55,7 +55,7 @@ from clew.permissions.decision import (
     describe_reason,
 )
 
-WITHOUT_WALL = "run the command without it?"
+WITHOUT_WALL = "run the command without the sandbox?"
 
 # The answer to calls after one that stopped the turn: no one denied them.
 NOT_ASKED = Refused(words=CANCELLED)

@@ -23,7 +23,7 @@ BLOCKED_PROMPT = "Prompt blocked by UserPromptSubmit hook: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
 PUT_OFF = "A hook deferred {tool}; resume the session to continue"
 PUT_OFF_BY_HOST = "The approval of {tool} was deferred; resume the session to continue"
-DEFERRED = "This call was deferred: it did not run yet."
+DEFERRED = "This call was deferred: it has not run yet."
 DEFERRED_KIND = "hook-deferred"
 BY_HOOK = "{event}:{tool} hook error: {why}"
 

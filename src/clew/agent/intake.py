@@ -56,7 +56,7 @@ from clew.system.config.settings import read_text
 from clew.system.files import find_way_out, is_folder, is_there
 
 AS_TEXT = "start the line with a space to send it as text"
-NO_FILE = "no such file or folder; sent as plain text"
+NO_FILE = "file or folder not found; sent as plain text"
 
 
 class Raw(Struct, frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ class Judging:
         decides instead.
         """
         if self._may_review_itself():
-            why = "the settings of this folder, which is not trusted, choose the model"
+            why = "the model was set by this folder, which is not trusted"
             return Reviewed(
                 decision=apply_review(needed, None, why), record={"verdict": "none", "why": why}
             )

@@ -67,7 +67,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         ):
             step = TurnEnd(
                 reason="max_turns",
-                message=f"reached the limit of {format_count(deps.limits.max_rounds, 'round')}",
+                message=f"reached the limit of {format_count(deps.limits.max_rounds, 'model response')}",
             )
         cap = deps.limits.cap
         is_over = cap is not None and cap.is_spent
@@ -176,7 +176,7 @@ async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries
         return step
     if not recoveries.has_left("hook"):
         times = format_count(recoveries.hook, "time")
-        spent = f"a Stop hook kept asking for more; stopped after {times}"
+        spent = f"a Stop hook continued the turn {times}; the turn was ended anyway"
         await emit(Noticed(messages=(spent,)))
         return step
     return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "continue"))

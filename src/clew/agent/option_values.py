@@ -126,7 +126,7 @@ def pull_request(text: str) -> str:
     if number.isdigit():
         return f"#{number}"
     if not text.startswith(("https://", "http://")):
-        raise ValueError("expected a number or a URL")
+        raise ValueError("expected the number or URL of a pull request")
     return text.rstrip("/")
 
 
@@ -144,7 +144,7 @@ def dollars(text: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount <= 0:
-        raise ValueError("expected an amount in dollars such as 2.50")
+        raise ValueError("expected an amount in dollars, such as 2.50")
     return amount
 
 
@@ -157,7 +157,7 @@ def file_text(text: str) -> str:
     except OSError as error:
         raise ValueError(error.strerror) from None
     except UnicodeDecodeError:
-        raise ValueError("is not UTF-8") from None
+        raise ValueError("the file is not valid UTF-8") from None
 
 
 def schema(text: str) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def agents(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"invalid JSON: {error}") from None
     if not isinstance(definitions, dict):
-        raise ValueError("expected an object that maps names to definitions")
+        raise ValueError("expected an object that maps agent names to definitions")
     return definitions
 
 

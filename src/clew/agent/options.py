@@ -84,7 +84,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("-p, --print", "Print the answer to one prompt and exit")] = False
     is_linear: Annotated[bool,
         Flag("--linear", "Line-by-line output, for screen readers")] = False
-    continues: Annotated[bool, Flag("-c, --continue", "Continue the newest session of this folder"),
+    continues: Annotated[bool, Flag("-c, --continue", "Continue the newest session in this folder"),
         Sdk("continue_conversation")] = False
     resume: Annotated[str | None,
         Flag("-r, --resume [SESSION]",
@@ -101,7 +101,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk()] = None
     drops_turn: Annotated[str | None,
         Flag("--resume-drops-turn UUID",
-            "Like --resume-session-at, if only this prompt's turn is dropped")] = None
+            "Fail if --resume-session-at drops more than this turn")] = None
     session_id: Annotated[str | None,
         Flag("--session-id UUID", "ID of the new session", values.uuid), Sdk()] = None
     name: Annotated[str | None, Flag("-n, --name TITLE", "Title of the session"), Sdk(),
@@ -146,7 +146,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk()] = None
     # The context window to keep conversations within, if the model's own window is larger.
     autocompact: Annotated[int | None,
-        Flag("--autocompact TOKENS", "Compact to stay within a window of this size",
+        Flag("--autocompact TOKENS", "Compact to fit a context window of this size",
             values.number(LEAST_WINDOW, " tokens")),
         Overrides(variable="auto_window")] = None
     mode: Annotated[Mode | None,
@@ -157,7 +157,7 @@ class Options(Struct, frozen=True, kw_only=True):
     # Whether the session may later switch to bypassPermissions.
     may_bypass: Annotated[bool,
         Flag("--allow-dangerously-skip-permissions",
-            "Allow a later change to bypassPermissions")] = False
+            "Allow switching to bypassPermissions mode later")] = False
     allow: Annotated[tuple[str, ...],
         Flag("--allowedTools, --allowed-tools RULES",
             'Rules that allow tool calls, such as "Bash(git log:*),Read"', values.rules, is_repeatable=True),
@@ -184,8 +184,8 @@ class Options(Struct, frozen=True, kw_only=True):
             values.file_text), Sdk(),
         HostMember("systemPrompt", values.paragraphs)] = None
     append_system_prompt: Annotated[str | None,
-        Flag("--append-system-prompt TEXT", "Add to the system prompt"),
-        Flag("--append-system-prompt-file FILE", "Add to the system prompt from a file",
+        Flag("--append-system-prompt TEXT", "Append text to the system prompt"),
+        Flag("--append-system-prompt-file FILE", "Append a file to the system prompt",
             values.file_text), Sdk(),
         HostMember("appendSystemPrompt", values.text)] = None
     # Whether requests begin exactly like those of the session's earlier runs.

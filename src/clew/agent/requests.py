@@ -376,6 +376,6 @@ def edit_messages(edit: PrepareFunction, messages: list[Json]) -> list[Json]:
         if not isinstance(edited, list) or not all(isinstance(one, dict) for one in edited):
             raise TypeError(f"expected a list of messages, got {type(edited).__name__}")
     except Exception as error:
-        error.add_note("(in the program's `prepare`)")
+        error.add_note("(in the program's `prepare` function)")
         raise
     return edited

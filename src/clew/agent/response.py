@@ -66,8 +66,8 @@ from clew.providers.retry import final
 TOO_LONG = "the conversation no longer fits into the context window"
 
 
-NOT_SENT = "Not sent, because the API would reject it"
-ASK_AGAIN = "Nothing is lost; submit it again to send it anyway"
+NOT_SENT = "Request not sent, because the API would reject it"
+ASK_AGAIN = "Nothing is lost; submit the prompt again to send it anyway"
 SHOWN_VIOLATIONS = 3
 # The newest images and documents are omitted first, then all.
 MEDIA_TRIES = 2

@@ -179,8 +179,8 @@ class Service(Struct, frozen=True, kw_only=True):
             return MODEL_ADVICE
         if failure.kind == "no_server":
             row = self.catalog.services.get(endpoint.service)
-            server = row.title if row is not None and row.is_local else "it"
-            return f"No server is running there: start {server}. {MODEL_OTHERWISE}"
+            server = row.title if row is not None and row.is_local else "the server"
+            return f"No server is running there. Start {server}. {MODEL_OTHERWISE}"
         is_elsewhere = failure.kind == "content" or failure.status == HTTPStatus.NOT_FOUND
         if endpoint.is_default or not is_elsewhere:
             return ""
@@ -353,7 +353,7 @@ async def open_service(
     permitted = model_limits.choose_default(catalog, default)
     if permitted is None:
         raise UserError(
-            "the settings allow no model: availableModels and deniedModels exclude every known one"
+            "the settings allow no model: availableModels and deniedModels exclude every known model"
         )
     return Service(
         provider=router,

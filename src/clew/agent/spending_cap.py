@@ -124,7 +124,7 @@ class SpendingCap:
         return (
             f"Reached maximum budget (${self.usd}): the session has cost ${self._spent():.4f}, and "
             f"the next request could cost ${next_usd:.4f} or more. To continue, raise "
-            "--max-budget-usd or the setting maxBudgetUsd"
+            "--max-budget-usd or the maxBudgetUsd setting"
         )
 
     def _entry(self, model: str) -> Model:

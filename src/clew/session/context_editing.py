@@ -80,7 +80,7 @@ class Editing:
         begin, end = widen_range(entries, begin, end)
         uuids = [e["uuid"] for e in entries[begin : end + 1] if _is_editable(e)]
         if not uuids:
-            raise UserError("nothing in that range can be edited")
+            raise UserError("no message in this range can be edited")
         return uuids
 
     def edits_with(self, kind: Kind, uuids: Sequence[str], words: str = "") -> Edits:
@@ -132,7 +132,7 @@ class Editing:
             make_excerpt(entries), system=SYSTEM, purpose="compaction"
         )
         if isinstance(answer, Failure):
-            raise UserError(f"nothing was changed: {answer.message}")
+            raise UserError(f"the summary failed, so nothing was changed: {answer.message}")
         return answer
 
 
@@ -154,9 +154,11 @@ def _place(entries: Sequence[Json], name: str) -> int:
     positions = [n for n, entry in enumerate(entries) if str(entry.get("uuid")).startswith(name)]
     if len(positions) != 1 or not name:
         many = (
-            f"{len(positions)} messages begin" if positions else "no message in the context begins"
+            f"{len(positions)} message IDs begin"
+            if positions
+            else "no message ID in the context begins"
         )
-        raise UserError(f'{many} with "{name}"; /context messages lists them')
+        raise UserError(f'{many} with "{name}"; run /context messages to list the messages')
     return positions[0]
 
 

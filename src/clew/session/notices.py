@@ -35,7 +35,7 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
     if not isinstance(path, str) or ground.cwd.startswith(path) or not is_folder(path):
         return ()
     name = Path(path).name
-    return (f"this session worked in {path}; resume it there with clew --worktree {name} --resume",)
+    return (f"this session ran in {path}; to resume it there, run clew --worktree {name} --resume",)
 
 
 def choose_announcement(session: Session) -> str | None:
@@ -51,8 +51,8 @@ def describe_gaps(thread: Thread) -> tuple[str, ...]:
         return ()
     where = f"before line {lost[0].number}" if len(lost) == 1 else f"in {len(lost)} places"
     return (
-        f"part of this conversation was lost {where} of its file; "
-        f"for details run clew sessions check {thread.session_id}",
+        f"part of this conversation is missing {where} of its transcript; "
+        f"for details, run clew sessions check {thread.session_id}",
     )
 
 
@@ -75,7 +75,7 @@ def find_unused_names(
     options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
     """Return notices about names that match nothing. `is_new` means that no session is resumed."""
-    nothing_before = ("--continue: no session to continue in this folder; starting the first one",)
+    nothing_before = ("--continue: no session to continue in this folder; starting a new session",)
     return (
         *options.ignored,
         *(nothing_before if options.continues and is_new else ()),

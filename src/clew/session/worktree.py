@@ -47,8 +47,8 @@ T = TypeVar("T")
 # Valid as the last component of a git branch name, and as a folder name on every file system.
 NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 TAKES = (
-    "a name consists of letters, digits, dots, dashes and underscores (64 at most); it begins with a letter "
-    "or digit, has no two dots in a row, and does not end in a dot or .lock"
+    "the name must consist of at most 64 letters, digits, dots, dashes and underscores, begin with a letter "
+    "or digit, contain no two dots in a row, and not end in a dot or .lock"
 )
 
 
@@ -140,7 +140,7 @@ class Making:
         except ClewError as error:
             is_kept, why = True, f" ({error})"
         if is_kept:
-            tell(f"kept the worktree {tree.path}, made by a hook{why}")
+            tell(f"kept the worktree {tree.path}, created by a hook{why}")
 
     async def _with_git(self, operation: Callable[[Git], Awaitable[T]]) -> T:
         launcher = Launcher()

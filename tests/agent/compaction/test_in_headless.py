@@ -151,7 +151,7 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
     window = Window(
         lambda body: answered("Hello!", body), summary=lambda body: answered("no", body)
     )
-    why = f"the summary failed: {NO_SUMMARY}"
+    why = f"summarizing failed: {NO_SUMMARY}"
     with serving(window, strict=True) as server:
         assert clew(tmp_path, server.url, "-p", PARAGRAPH, *ARGS).returncode == 0
         once = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)

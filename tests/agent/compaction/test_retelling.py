@@ -22,7 +22,7 @@ def message(role: str, *texts: str) -> Json:
 def test_the_question_says_what_is_kept_and_what_matters() -> None:
     plain = retelling.compose_instruction("", keeps=False)
     assert "word for word" not in plain
-    assert "last messages verbatim" in retelling.compose_instruction("", keeps=True)
+    assert "last messages, which are kept verbatim" in retelling.compose_instruction("", keeps=True)
     assert retelling.compose_instruction(" the north ", keeps=False).endswith(
         "focus on this: the north"
     )

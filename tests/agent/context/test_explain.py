@@ -57,7 +57,7 @@ def test_it_shows_who_speaks_in_which_order_and_why_others_do_not(project: Path)
         "4 tokens in total",
         "",
         "Skipped:",
-        f"{project.parent}/elsewhere.md: imported by P/CLAUDE.md from outside the project and not approved",
+        f"{project.parent}/elsewhere.md: imported by P/CLAUDE.md, but outside the project and not approved",
         "",
     ]
 

@@ -211,7 +211,7 @@ def test_limits_are_named_and_hold(place: Place) -> None:
     assert len(memory.files) == MAX_RULES
     whys = sorted({s.why.split(" in ")[0] for s in memory.skipped})
     assert whys == [
-        f"over the limit of {MAX_RULES} rules",
+        f"exceeds the limit of {MAX_RULES} rule files",
         f"too large ({MAX_FILE_BYTES + 1} bytes)",
     ]
 

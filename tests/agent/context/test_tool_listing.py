@@ -34,4 +34,4 @@ def test_a_hundred_tools_of_five_servers_cost_less_than_a_thousand_tokens() -> N
     fact = make_tool_listing_fact((), names)
     assert fact is not None
     assert estimate_text_tokens(fact.rendered[0]) < 1000
-    assert grouped(["x", "mcp__a__b", "mcp__a__c"]) == ["x", "mcp__a__* with * one of: b, c"]
+    assert grouped(["x", "mcp__a__b", "mcp__a__c"]) == ["x", "mcp__a__* where * is one of: b, c"]

@@ -117,8 +117,8 @@ def test_a_hook_that_needs_a_model_or_a_server_says_that_there_is_none(tmp_path:
     settings(tmp_path, {"hooks": {"Stop": [{"hooks": handlers}]}})
     said = json.loads(hooks(tmp_path, "test", "Stop", "--json").stdout)
     assert [h["trouble"] for h in said["hooks"]] == [
-        "no model is available here",
-        "no agent is available here",
+        "prompt hooks can't run here: no model is available",
+        "agent hooks can't run here: no agent is available",
         'MCP server "s" is not connected',
     ]
     assert said["outcome"].keys() == {"people read"}

@@ -72,7 +72,7 @@ def test_a_yes_lifts_no_rule_and_no_guard(before: Decision, after: type[Decision
 def test_a_yes_is_among_the_reasons() -> None:
     assert describe_reason(
         with_hooks(decision("ask"), HookOutcome(permission="allow", reason="known"))
-    ) == ("it: a hook allows it: known")
+    ) == ("it: allowed by a hook: known")
     assert describe_reason(with_hooks(decision("ask"), HookOutcome(permission="allow"))) == (
-        "it: a hook allows it"
+        "it: allowed by a hook"
     )

@@ -84,7 +84,7 @@ def test_a_valid_object_counts_whatever_the_exit_code(exit_code: int) -> None:
         ({"decision": "perhaps"}, "Invalid enum value 'perhaps' - at `decision`"),
         ({"continue": "no"}, "Expected `bool | null`, got `str` - at `continue`"),
         ({"hookSpecificOutput": {}}, "missing required field `hookEventName`"),
-        (deny("Stop"), "its reply is for Stop, not for PreToolUse"),
+        (deny("Stop"), "the reply is for Stop, not for PreToolUse"),
         ('{"a": ' * 200_000 + "1" + "}" * 200_000, "not"),
     ],
 )

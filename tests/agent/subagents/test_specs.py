@@ -118,7 +118,8 @@ def test_nothing_that_a_plugins_agent_would_start_or_widen_counts() -> None:
     (one,) = found.specs
     assert (one.mode, one.hooks, one.servers) == (None, {}, {})
     assert found.faults == [
-        f"agent it: {key}: ignored in a plugin" for key in ("permissionMode", "hooks", "mcpServers")
+        f"agent it: {key}: ignored in plugin agents"
+        for key in ("permissionMode", "hooks", "mcpServers")
     ]
 
 

@@ -233,7 +233,7 @@ async def test_what_runs_on_since_an_earlier_run_says_so_once() -> None:
     task.say("it continued")
     assert not tasks.has_news()
     (told,) = tasks.news()
-    assert "“a title” is still running, kept by the user</summary>" in in_words(told)
+    assert "“a title” is still running, because the user kept it</summary>" in in_words(told)
     tasks.say(task, "more")
     assert tasks.has_news()
     (told,) = tasks.news()

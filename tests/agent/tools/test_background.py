@@ -207,7 +207,7 @@ def test_an_unknown_task_is_an_error_that_names_the_known(yard: Yard) -> None:
         earlier = yard.session.spill_folder / "task-x1.txt"
         earlier.write_text("was", "utf-8")
         said = await yard.text(TaskOutput(), task_id="x1")
-        assert f"The output of an earlier one is in {earlier}." in said
+        assert f"The output of this earlier task is in {earlier}." in said
 
     yard.shop.use_later(go)
 

@@ -109,7 +109,7 @@ def test_a_command_that_takes_too_long_is_ended_with_its_tree(workshop: Workshop
     )
     assert result.is_error
     first, pid = str(result.content).split("\n")
-    assert first == "Timed out after 2 s; the command and all it started were killed."
+    assert first == "Timed out after 2 s; the command and all its processes were killed."
     assert not lives(int(pid))
 
 
@@ -157,7 +157,7 @@ def test_long_output_shows_both_ends_and_the_whole_is_in_a_file(workshop: Worksh
     head, _, tail = text.partition("\n\n[")
     assert whole.startswith(head)
     assert whole.rstrip().endswith(tail.partition("]\n\n")[2])
-    assert f"of 588,895 bytes is omitted; {IN_FILE} {path}" in text
+    assert f"omitted, 588,895 bytes in total; {IN_FILE} {path}" in text
     assert 29_000 < len(text) < 30_300
     assert path.read_text("utf-8") == whole
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -175,7 +175,7 @@ def test_output_between_the_limit_and_what_memory_keeps_is_saved_too(tmp_path: P
     assert bash(shop, "printf 'ä%.0s' $(seq 100)") == "ä" * 100
     said = bash(shop, "printf 'ä%.0s' $(seq 101)")
     assert said.startswith(
-        "ä" * 50 + "\n\n[... the middle of 202 bytes is omitted; the full output"
+        "ä" * 50 + "\n\n[... middle omitted, 202 bytes in total; the full output"
     )
     assert said.endswith("ä" * 50)
     (file,) = shop.session.spill_folder.iterdir()

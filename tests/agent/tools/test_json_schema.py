@@ -33,7 +33,7 @@ def test_what_fits_is_told_nothing(value: Any, schema: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "schema", "said"),
     [
-        (1, False, "root: nothing is allowed here"),
+        (1, False, "root: no value is allowed"),
         (True, {"type": "integer"}, "root: must be integer"),
         (1.5, {"type": "integer"}, "root: must be integer"),
         (1, {"type": ["null", "string"]}, "root: must be null or string"),
@@ -52,7 +52,7 @@ def test_what_fits_is_told_nothing(value: Any, schema: Any) -> None:
         ([1, 1], {"uniqueItems": True}, "root: contains duplicates"),
         ({}, {"required": ["a", "b"]}, "root: must have a, b"),
         ({"x": 1}, {"additionalProperties": False}, "root: must not have x"),
-        ({"x": 1}, {"properties": {"x": False}}, "root.x: nothing is allowed here"),
+        ({"x": 1}, {"properties": {"x": False}}, "root.x: no value is allowed"),
         (1, {"anyOf": [{"type": "string"}]}, "root: matches none of the 1 allowed forms"),
         (1, {"oneOf": [{}, {}]}, "root: must match exactly one of 2 forms"),
         (1, {"allOf": [{"minimum": 2}]}, "root: violates minimum 2"),

@@ -115,7 +115,7 @@ def test_a_broken_picture_and_too_large_a_file_are_said(
     workshop.write("broken.png", b"\x89PNG\r\n\x1a\n" + b"x" * 100)
     said = workshop.use(Read(), file_path="broken.png")
     assert said.is_error
-    assert "can't read it: " in str(said.content)
+    assert "can't read the file: " in str(said.content)
     workshop.write("cut.png", png(3000, 50)[:-40])
     assert workshop.use(Read(), file_path="cut.png").is_error
     monkeypatch.setattr(read, "FILE_MAX_BYTES", 50)
@@ -199,7 +199,7 @@ def test_a_document_goes_whole_or_by_its_pages(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("pages", "says"),
     [
-        ("46", "it has 45 pages; page 46 does not exist"),
+        ("46", "the file has 45 pages; page 46 does not exist"),
         ("0", "pages must be"),
         ("5-3", "pages must be"),
         ("all", "got 'all'"),
@@ -238,7 +238,7 @@ def test_broken_locked_and_too_large_documents_are_said(
     workshop.write("broken.pdf", b"%PDF-1.7\nnothing")
     workshop.write("locked.pdf", pdf(2, password="secret"))
     workshop.write("a.pdf", pdf(2))
-    assert "can't read it" in str(workshop.use(Read(), file_path="broken.pdf").content)
+    assert "can't read the file" in str(workshop.use(Read(), file_path="broken.pdf").content)
     assert "requires a password" in str(workshop.use(Read(), file_path="locked.pdf").content)
     monkeypatch.setattr("clew.agent.tools.read_media.DOCUMENT_MAX_BYTES", 10)
     assert "Read fewer pages" in str(workshop.use(Read(), file_path="a.pdf").content)
@@ -415,7 +415,7 @@ def test_a_notebook_from_before_there_were_ids_gets_none(workshop: Workshop) -> 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"cell_id": "nope", "new_source": "x"}, "has no cell nope. Its cells: intro, plot, end"),
+        ({"cell_id": "nope", "new_source": "x"}, "n.ipynb. Its cells: intro, plot, end"),
         ({"new_source": "x"}, "replace requires cell_id"),
         ({"edit_mode": "delete"}, "delete requires cell_id"),
         ({"edit_mode": "insert", "new_source": "x"}, "insert requires cell_type"),

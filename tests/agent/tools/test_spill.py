@@ -41,7 +41,7 @@ def test_a_long_one_keeps_its_ends_and_names_the_file_of_the_whole(tmp_path: Pat
     text = str(result.content)
     assert text.startswith("line 00000\n")
     assert text.endswith("line 09999")
-    assert f"the middle of {len(LONG):,} bytes is omitted; {IN_FILE} {file}" in text
+    assert f"middle omitted, {len(LONG):,} bytes in total; {IN_FILE} {file}" in text
     assert len(text) < spill.SHOWN_CHARS + 300
     assert file.read_text("utf-8") == LONG
     assert file.stem == sha256(LONG.encode()).hexdigest()[:32]

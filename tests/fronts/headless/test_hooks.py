@@ -338,11 +338,11 @@ def test_a_hook_can_end_the_run(tmp_path: Path) -> None:
     ("body", "told"),
     [
         ("echo broken >&2; exit 1", "Failed with non-blocking status code: broken"),
-        ("echo '{\"decision\": '; echo '}'", "its output is not valid JSON"),
-        ('echo \'{"decision": "perhaps"}\'', "its reply is invalid"),
+        ("echo '{\"decision\": '; echo '}'", "the output is not valid JSON"),
+        ('echo \'{"decision": "perhaps"}\'', "the reply is invalid"),
         (
             'echo \'{"hookSpecificOutput": {"hookEventName": "Stop"}}\'',
-            "its reply is for Stop, not for PreToolUse",
+            "the reply is for Stop, not for PreToolUse",
         ),
         ("kill -9 $$", "exit code 137"),
         ("/nowhere/at-all", "not found"),
@@ -529,7 +529,10 @@ def test_an_agent_may_look_before_it_judges_and_asks_no_hook_itself(tmp_path: Pa
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ({"text": "I think so."}, "the model's answer is not a verdict: I think so."),
+        (
+            {"text": "I think so."},
+            'the model\'s answer is not a JSON object with a boolean "ok": I think so.',
+        ),
         ({"status": 400}, "the agent could not answer"),
     ],
 )
@@ -644,7 +647,7 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
     assert 'MCP server "other"' in done.stderr
     assert 'has no tool "none"' in done.stderr
     assert "memo: fail failed: " in done.stderr
-    assert "MCP servers are not available yet at SessionStart" in done.stderr
+    assert "MCP servers are not available yet during SessionStart" in done.stderr
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"])
@@ -741,8 +744,8 @@ def test_an_address_is_posted_to_and_its_answer_counts(tmp_path: Path) -> None:
     ("answer", "told"),
     [
         ((500, b"{}"), "HTTP status 500"),
-        ((200, b"fine"), "its reply is not a JSON object"),
-        ((200, b'{"decision": 1}'), "its reply is invalid"),
+        ((200, b"fine"), "the reply is not a JSON object"),
+        ((200, b'{"decision": 1}'), "the reply is invalid"),
     ],
 )
 def test_an_address_that_answers_otherwise_blocks_nothing(

@@ -162,7 +162,7 @@ def test_what_a_user_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, w
         assert last.count(said) == 1
         assert "failed" not in last
         if when == "while it goes on":
-            assert "Background shell “Serve it” is still running, kept by the user" in last
+            assert "Background shell “Serve it” is still running, because the user kept it" in last
             assert HAS_WORDS not in last
     assert listed(tmp_path) == []
 

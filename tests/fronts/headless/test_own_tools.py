@@ -106,7 +106,7 @@ def test_nobody_permitted_a_change_of_settings(tmp_path: Path) -> None:
 def test_a_brief_message_is_recorded_and_continues(tmp_path: Path) -> None:
     done, _, results = run(tmp_path, [call("Brief", message="Half of it is done.")])
     assert done.returncode == 0
-    assert results[0]["content"] == "The user sees it. Continue."
+    assert results[0]["content"] == "The user sees the message. Continue."
     assert "Half of it is done." in transcripts(tmp_path)[0].read_text("utf-8")
 
 

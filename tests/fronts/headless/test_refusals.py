@@ -315,7 +315,10 @@ def test_a_local_server_that_is_not_running_is_said_soon_with_what_to_do(tmp_pat
         place = url.removeprefix("http://")
         assert done.returncode == 1
         assert done.stderr.count("retrying in") == 2
-        assert f"{place} (Connection refused). No server is running there: start it" in done.stdout
+        assert (
+            f"{place} (Connection refused). No server is running there. Start the server"
+            in done.stdout
+        )
         done = clew(tmp_path, "", "-p", "hi", "--model", "ollama/x", environ={"OLLAMA_HOST": place})
         assert "start Ollama" in done.stdout
         # Someone who set a number of retries gets them.

@@ -270,7 +270,7 @@ def test_what_a_change_costs_in_cache_is_said_before_it_is_sent(tmp_path: Path) 
         as_before = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION, *words)
         models = [request.body["model"] for request in server.requests]
     assert other.stderr.startswith(
-        "clew: the model changed since the last request, so its cache can't be used: about 10,010 "
+        "clew: the model changed since the last request, so the prompt cache can't be used: about 10,010 "
     )
     assert "instead of $" in other.stderr
     assert rhymed.stderr.startswith("clew: the instructions changed since the last request")

@@ -336,8 +336,8 @@ def test_a_prompt_that_a_damaged_file_lost_is_said_to_who_continues(
     done = clew(tmp_path, server.url, "-p", "third", "--continue")
     assert done.returncode == 0
     assert done.stderr == (
-        f"clew: part of this conversation was lost before line {at + 2} of its file; "
-        f"for details run clew sessions check {file.stem}\n"
+        f"clew: part of this conversation is missing before line {at + 2} of its transcript; "
+        f"for details, run clew sessions check {file.stem}\n"
     )
     checked = clew(tmp_path, server.url, "sessions", "check", file.stem)
     assert "C01" in checked.stdout

@@ -159,7 +159,7 @@ def test_a_reader_that_fails_leaves_the_page_itself(tmp_path: Path) -> None:
             *ALLOWED,
             *settings(here.port),
         )
-    assert "could not ask a model" in results[0]["content"]
+    assert "can't ask a model" in results[0]["content"]
     assert "It is **blue**." in results[0]["content"]
 
 

@@ -87,7 +87,7 @@ async def test_a_hook_that_only_watches_can_say_so(tmp_path: Path) -> None:
     ("answer", "words"),
     [
         (None, "a hook must return a dict, and {} for no decision, got NoneType"),
-        ({"decision": "blok"}, "its reply is invalid: Invalid enum value 'blok'"),
+        ({"decision": "blok"}, "the reply is invalid: Invalid enum value 'blok'"),
         ({"decison": "block"}, "the unknown key 'decison' (did you mean"),
         ({"permissionDecision": "deny"}, "unknown key 'permissionDecision'; expected one of"),
         (
@@ -96,7 +96,7 @@ async def test_a_hook_that_only_watches_can_say_so(tmp_path: Path) -> None:
         ),
         (
             {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "Deny"}},
-            "its reply is invalid",
+            "the reply is invalid",
         ),
         ({"reason": object()}, "TypeError: "),
     ],

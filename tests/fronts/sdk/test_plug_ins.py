@@ -374,7 +374,10 @@ async def test_messages_that_the_service_would_refuse_are_held_back(tmp_path: Pa
     with pytest.raises(clew.HostError, match="the session failed: LookupError: no rule for this"):
         await collect(broken, results)
     assert isinstance(results[-1], clew.Result)
-    assert "LookupError: no rule for this (in the program's `prepare`)" in results[-1].errors[0]
+    assert (
+        "LookupError: no rule for this (in the program's `prepare` function)"
+        in results[-1].errors[0]
+    )
 
     def forget(messages: list[dict[str, Any]]) -> Any:
         return None

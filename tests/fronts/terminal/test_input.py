@@ -140,7 +140,7 @@ def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:
         screen.expect("Seen.")
         prompt, _, below = screen.text.partition("> read @nofile.txt")
         assert "no such file" not in prompt
-        assert "! @nofile.txt: no such file or folder" in below.partition("Seen.")[0]
+        assert "! @nofile.txt: file or folder not found" in below.partition("Seen.")[0]
 
 
 def test_the_menu_says_what_a_command_does_and_its_arguments_once_it_is_named(

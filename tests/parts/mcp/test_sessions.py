@@ -38,7 +38,7 @@ def test_a_server_of_the_command_line_is_used_and_its_result_recorded(tmp_path: 
         assert (done.returncode, done.stdout, done.stderr) == (0, "Done.\n", "")
         assert results(server) == ["you said hey"]
         first = server.requests[0].body
-    assert "mcp__memo__* with * one of" in json.dumps(first["messages"])
+    assert "mcp__memo__* where * is one of" in json.dumps(first["messages"])
     deferred = [tool["name"] for tool in first["tools"] if tool.get("defer_loading")]
     assert "mcp__memo__echo" in deferred
     (path,) = transcripts(tmp_path)

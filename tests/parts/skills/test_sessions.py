@@ -162,7 +162,7 @@ def test_a_file_that_a_command_names_in_vain_is_told_of(home: Path) -> None:
     (home / "config" / "commands" / "vain.md").write_text(text, "utf-8")
     done, bodies = run(home, "/vain")
     assert len(bodies) == 1
-    assert done.stderr == ("clew: @docs/gone.md: no such file or folder; sent as plain text\n")
+    assert done.stderr == ("clew: @docs/gone.md: file or folder not found; sent as plain text\n")
 
 
 def test_a_skill_tells_where_its_files_are(home: Path) -> None:

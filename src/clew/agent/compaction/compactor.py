@@ -52,11 +52,11 @@ GROWTH = 1.1
 NEVER = 1 << 62
 WARNING = (
     "{part} % of the context window is used. The conversation will be compacted at {auto:,} tokens. "
-    "Run /compact to do it now, or /clear to start over."
+    "Run /compact to compact it now, or /clear to start over."
 )
 WITHOUT_TALK = (
     "the fixed part of every request takes about {standing:,} of {window:,} tokens: system prompt "
-    "{system:,}, {count} tools {tools:,}. Compacting can't reduce it. Use a model with a larger window "
+    "{system:,}, {count} tools {tools:,}. Compacting can't reduce this part. Use a model with a larger window "
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
 TOO_SHORT = "nothing was compacted: the conversation would not become smaller"
@@ -291,7 +291,7 @@ class Compactor:
             deps, emit, "PreCompact", trigger=trigger, custom_instructions=focus or None
         )
         if outcome.block is not None or outcome.halt is not None:
-            why = f"a hook prevented the compaction: {outcome.block or outcome.halt}"
+            why = f"a hook blocked the compaction: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
         if not work.must and is_brief(selection.covered):
@@ -356,10 +356,12 @@ class Compactor:
                     duration_ms=(deps.clock.monotonic_s() - begin_s) * 1000,
                 )
                 return boundary.with_edits(chosen, deps.story.edits, keeps_pins=True), result
-            answer = ValueError(f"keep_from: nothing precedes {answer.keep_from!r}")
+            answer = ValueError(
+                f"keep_from: message {answer.keep_from!r} not found, or no messages precede it"
+            )
         if answer is not None:
             failure = f"{type(answer).__name__}: {answer}"
-            words = f"the program's compaction failed, so clew's own is used: {failure}"
+            words = f"the program's compaction failed, so clew uses its own: {failure}"
             await emit(Noticed(messages=(words,)))
         return None
 
@@ -379,7 +381,7 @@ class Compactor:
             )
         if isinstance(result, str):
             if not work.must or (work.is_unsent and result != NO_SUMMARY):
-                return Prevented(why=f"the summary failed: {result}")
+                return Prevented(why=f"summarizing failed: {result}")
             words = retelling.without_model(selection.covered)
             result = SummaryResult(
                 words=words, by="record", left_out=(f"{receipt.NO_MODEL}{result}",)
@@ -537,7 +539,7 @@ def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
         else boundary.select_since(entries, place)
     )
     if not selection.covered or not (selection.kept or order.up_to):
-        return "nothing would be left to summarize, or nothing to keep before it"
+        return "there would be no messages to summarize, or no earlier messages to keep"
     return selection
 
 

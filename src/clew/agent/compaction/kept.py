@@ -73,8 +73,8 @@ def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], lis
                 fact, rendered=tuple(cut_middle(words, limit) for words in fact.rendered)
             )
             shortened.append(
-                f"the middle of {fact.payload.get('type')}, about {size:,} tokens, too much for "
-                "this window"
+                f"the middle of {fact.payload.get('type')} (about {size:,} tokens, too long for "
+                "the context window)"
             )
         fitting_facts.append(fact)
     return fitting_facts, shortened

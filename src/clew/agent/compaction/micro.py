@@ -123,7 +123,7 @@ def make_entry(
     references: dict[str, str], *, uuid: str, at: str, trigger: str, pre_tokens: int, saved: int
 ) -> Json:
     """Return the entry that records which results later requests omit."""
-    words = f"{len(references)} old tool results were removed"
+    words = f"old tool results removed: {len(references)}"
     metadata = {
         "trigger": trigger,
         "preTokens": pre_tokens,

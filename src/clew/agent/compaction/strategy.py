@@ -69,4 +69,4 @@ async def ask_strategy(
     answer = task.result()
     if answer is None or (isinstance(answer, CompactionSummary) and answer.text.strip()):
         return answer
-    return TypeError(f"expected a CompactionSummary with text or None, got {answer!r:.80}")
+    return TypeError(f"expected None or a CompactionSummary with text, got {answer!r:.80}")

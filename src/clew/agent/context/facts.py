@@ -339,4 +339,6 @@ def grouped(names: Iterable[str]) -> list[str]:
         else:
             alone.append(name)
     lines = [", ".join(alone)] if alone else []
-    return lines + [f"{group}* with * one of: {', '.join(rest)}" for group, rest in groups.items()]
+    return lines + [
+        f"{group}* where * is one of: {', '.join(rest)}" for group, rest in groups.items()
+    ]

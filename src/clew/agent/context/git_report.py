@@ -294,7 +294,7 @@ def format_report(report: Report) -> str:
         lines += _listed(name.capitalize(), getattr(report, name))
     if not any(getattr(report, name) for name in parts):
         lines.append(
-            "Working tree: unknown, git did not finish" if report.is_cut else "Working tree: clean"
+            "Working tree: unknown (git did not finish)" if report.is_cut else "Working tree: clean"
         )
     elif report.is_cut:
         lines.append("(incomplete: git was stopped)")

@@ -64,7 +64,7 @@ class MemoryGate:
             return None
         standing = self._standing()
         if layer not in standing.sources:
-            return f"--setting-sources leaves out {layer}"
+            return f"--setting-sources does not include {layer}"
         resolved = standing.resolve(str(path))
         rule = _restraint(standing.rules, resolved, own=layer == "user")
         if rule is not None:
@@ -93,7 +93,9 @@ class MemoryGate:
         if not new_lines:
             return ()
         suffix = (
-            f" (and {len(new_lines) - 1} more: clew memory explain)" if len(new_lines) > 1 else ""
+            f" (and {len(new_lines) - 1} more; run clew memory explain)"
+            if len(new_lines) > 1
+            else ""
         )
         return (new_lines[0] + suffix,)
 
@@ -128,7 +130,7 @@ def _is_of_another_user(path: Path, root: Path) -> str | None:
     """Return why a file above the project is not sent if it is another user's, else None."""
     if path.is_relative_to(root) or is_of_user(path):
         return None
-    return f"it belongs to another user and is outside of {root}"
+    return f"it belongs to another user and is outside {root}"
 
 
 def _home_of(path: Path, root: Path) -> Path:
@@ -372,7 +374,7 @@ class _Loader:
         for path in paths[:MAX_RULES]:
             self._take(path, layer)
         for path in paths[MAX_RULES:]:
-            self._skip(path, f"over the limit of {MAX_RULES} rules in {folder}")
+            self._skip(path, f"exceeds the limit of {MAX_RULES} rule files in {folder}")
 
     def _take(
         self,
@@ -458,7 +460,7 @@ class _Loader:
             self._take(path, layer, by=by, depth=depth, paths=paths)
         elif is_file(path):
             self._to_approve[str(path)] = None
-            self._skip(path, f"imported by {by} from outside the project and not approved")
+            self._skip(path, f"imported by {by}, but outside the project and not approved")
 
     def _is_inside(self, path: Path) -> bool:
         """Return whether a path and its symlink target are both in the project."""

@@ -109,7 +109,7 @@ class MemoryNotebook:
 
     def propose(self, memo: Memo) -> Path:
         if len(self.proposals()) >= PROPOSALS:
-            raise UserError(f"{PROPOSALS} memories are waiting for review; run /memory review")
+            raise UserError(f"too many proposed memories ({PROPOSALS}); run /memory review first")
         return self._write(self.folder / PROPOSED, memo)
 
     def accept(self, name: str) -> Path:

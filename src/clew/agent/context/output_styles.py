@@ -105,7 +105,7 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
 # The session's output style, selected by the settings.
 
 
-WAITS = "not loaded until you trust this folder: clew config trust"
+WAITS = "not loaded until you trust this folder (run clew config trust)"
 CREDIT, CREDIT_CHARACTERS = "Assisted-by: clew", 1000
 # In the credit of a commit: the share of the changed lines that the session's calls wrote.
 SHARE = "{share}"

@@ -285,4 +285,4 @@ def describe_cache_loss(
     if cost.extra_usd is not None and cost.extra_usd <= LEAST_NEWS_USD:
         return ()
     what = " and ".join(changed)
-    return (f"{what} changed since the last request, so its cache can't be used: {cost}",)
+    return (f"{what} changed since the last request, so the prompt cache can't be used: {cost}",)

@@ -160,7 +160,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     tool_event(
         "PermissionRequest",
-        "the user is about to be asked about a tool call",
+        "the user is about to be asked to approve a tool call",
         kinds=JUDGING - {"agent"},
         example={k: v for k, v in CALL.items() if k != "tool_use_id"},
     ),

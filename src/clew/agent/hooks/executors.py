@@ -78,7 +78,9 @@ async def run_command(
 
     async def look() -> None:
         if stdout.size + stderr.size > FLOOD_BYTES:
-            raise HookError(f"stopped after printing more than {FLOOD_BYTES >> 20} MiB")
+            raise HookError(
+                f"the hook was stopped after printing more than {FLOOD_BYTES >> 20} MiB"
+            )
 
     with hold_data(json.encode(hook_input)) as source:
         finished = await run(
@@ -146,7 +148,7 @@ VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]
 
 async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.transport is None:
-        raise HookError("no network access here")
+        raise HookError("HTTP hooks can't run here: no network access")
     allowed = reach.allowed_urls()
     if allowed is not None and not any(
         fnmatch.fnmatchcase(handler.url, pattern) for pattern in allowed
@@ -166,11 +168,11 @@ async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
         while data := await exchange.read():
             body += data
             if len(body) > MOST_BYTES:
-                raise HookError(f"sent a response larger than {MOST_BYTES >> 20} MiB")
+                raise HookError(f"the response is larger than {MOST_BYTES >> 20} MiB")
     finally:
         await exchange.close()
     if not 200 <= head.status < 300:
-        raise HookError(f"returned HTTP status {head.status}")
+        raise HookError(f"the server returned HTTP status {head.status}")
     return Ran(stdout=body.decode("utf-8", "replace"), is_structured=True)
 
 
@@ -204,7 +206,7 @@ OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.ask_model is None:
-        raise HookError("no model is available here")
+        raise HookError("prompt hooks can't run here: no model is available")
     prompt = asked(handler.prompt, hook_input, f"{FORM} {NEVER}")
     words = await reach.ask_model(prompt, handler.model)
     answer = make_verdict(hook.event.name, verdict(words), continues=handler.continues)
@@ -214,7 +216,7 @@ async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -
 async def look(hook: Hook, handler: AgentHook, hook_input: Json, reach: Reach) -> Ran:
     """Ask an agent, which may use tools before it answers; a "no" never ends the turn."""
     if reach.ask_agent is None:
-        raise HookError("no agent is available here")
+        raise HookError("agent hooks can't run here: no agent is available")
     words = await reach.ask_agent(asked(handler.prompt, hook_input, FORM), handler.model)
     reply = {name: value for name, value in verdict(words).items() if name != "impossible"}
     answer = make_verdict(hook.event.name, reply, continues=True)
@@ -240,7 +242,9 @@ def verdict(words: str) -> Json:
     except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
-        raise HookError(f"the model's answer is not a verdict: {words[:200]}")
+        raise HookError(
+            f'the model\'s answer is not a JSON object with a boolean "ok": {words[:200]}'
+        )
     return value
 
 
@@ -256,7 +260,7 @@ PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 async def call_tool(handler: McpToolHook, hook_input: Json, reach: Reach) -> Ran:
     event = hook_input["hook_event_name"]
     if event in BEFORE_SERVERS:
-        raise HookError(f"MCP servers are not available yet at {event}")
+        raise HookError(f"MCP servers are not available yet during {event}")
     if reach.call_tool is None:
         raise HookError(f'MCP server "{handler.server}" is not connected')
     words, is_error = await reach.call_tool(

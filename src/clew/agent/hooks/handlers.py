@@ -268,7 +268,7 @@ def each_handler(
         for i, group in enumerate(groups):
             path: Path = ("hooks", name, i)
             if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-                faults.append(fault(layer, path, "expected an object with an array `hooks`"))
+                faults.append(fault(layer, path, "expected an object with a `hooks` array"))
                 continue
             matcher = group.get("matcher")
             if matcher is not None and not isinstance(matcher, str):
@@ -293,7 +293,7 @@ def why_never(hook: Hook) -> str:
         return f'the matcher "{hook.matcher}" is not a valid regular expression'
     if hook.kind not in hook.event.kinds:
         able = ", ".join(sorted(hook.event.kinds - {"callback"}))
-        return f"a {hook.kind} hook can't run at {hook.event.name} (expected one of {able})"
+        return f"{hook.event.name} does not support {hook.kind} hooks (expected one of {able})"
     if hook.handler.condition and not hook.event.has_tool:
         return f"`if` requires a tool call, and {hook.event.name} has none"
     if hook.handler.condition and isinstance(
@@ -301,9 +301,9 @@ def why_never(hook: Hook) -> str:
     ):
         return f"if: {rule.text}: {rule.what}"
     if hook.handler.timeout is not None and hook.handler.timeout <= 0:
-        return "the timeout must be more than 0 seconds"
+        return "the timeout must be greater than 0 seconds"
     if isinstance(hook.handler, CommandHook) and hook.handler.shell == "powershell":
-        return "PowerShell is not supported"
+        return "PowerShell is not supported for hooks"
     return ""
 
 

@@ -201,7 +201,7 @@ def said_by_hook(verdict: Literal["ask", "deny"], reason: str) -> Finding:
 def granted(decision: Decision, reason: str) -> Decision:
     if not isinstance(decision, Ask | NeedsReview):
         return decision
-    why = f"a hook allows it{f': {reason}' if reason else ''}"
+    why = f"allowed by a hook{f': {reason}' if reason else ''}"
     return make_decision(
         [
             replace(finding, verdict="allow", reason=why, effect="unknown")

@@ -134,14 +134,14 @@ def parsed(event: Event, ran: Ran) -> HookOutput | Wrong | str:
     text = ran.stdout.strip()
     if not (text.startswith("{") and text.endswith("}")):
         if ran.is_structured and text:
-            return Wrong("its reply is not a JSON object")
+            return Wrong("the reply is not a JSON object")
         return text
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         if is_log(text):
             return text
-        return Wrong(f"its output is not valid JSON: {error}")
+        return Wrong(f"the output is not valid JSON: {error}")
     return validated(event, value)
 
 
@@ -176,10 +176,10 @@ def validated(event: Event, value: Json) -> HookOutput | Wrong:
     try:
         output = msgspec.convert(value, HookOutput)
     except msgspec.ValidationError as error:
-        return Wrong(f"its reply is invalid: {str(error).replace('$.', '')}")
+        return Wrong(f"the reply is invalid: {str(error).replace('$.', '')}")
     specific = output.specific
     if specific is not None and specific.event != event.name:
-        return Wrong(f"its reply is for {specific.event}, not for {event.name}")
+        return Wrong(f"the reply is for {specific.event}, not for {event.name}")
     return output
 
 

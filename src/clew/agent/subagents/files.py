@@ -111,7 +111,9 @@ def _take(
             # A plugin's author must not decide what is allowed to run here.
             values = (spec.mode, spec.hooks, spec.servers)
             keys = ("permissionMode", "hooks", "mcpServers")
-            faults += [f"{k}: ignored in a plugin" for k, v in zip(keys, values, strict=True) if v]
+            faults += [
+                f"{k}: ignored in plugin agents" for k, v in zip(keys, values, strict=True) if v
+            ]
             spec = replace(spec, mode=None, hooks={}, servers={})
         agents.specs.append(replace(spec, name=f"{prefix}{spec.name}"))
         agents.faults.extend(f"{place}: {fault}" for fault in faults)

@@ -161,7 +161,7 @@ class SpecReader:
     def count(self, key: str) -> int | None:
         number = self._head.number(key)
         if self._head.text(key) and not number:
-            self._faults.append(f"{key}: expected a number of at least 1")
+            self._faults.append(f"{key}: expected an integer of at least 1")
         return number or None
 
     def table(self, key: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class SpecReader:
         names = tuple(item for item in value if isinstance(item, str))
         tables = [item for item in value if isinstance(item, dict)]
         if len(names) + len(tables) < len(value):
-            self._faults.append(f"{key}: expected names and objects")
+            self._faults.append(f"{key}: expected server names and objects")
         return names, {name: value for table in tables for name, value in table.items()}
 
     def switch(self, key: str) -> bool:

@@ -97,7 +97,7 @@ def is_own(tree: Worktree, name: str) -> bool:
 
 
 def ensure_inside(git: Git, root: str, cwd: str) -> None:
-    """Raise `UserError` if worktrees of an untrusted repository would be outside of it.
+    """Raise `UserError` if worktrees of an untrusted repository would be outside it.
 
     The repository's settings may name another working tree, and the folder for worktrees may be a
     link.
@@ -107,7 +107,7 @@ def ensure_inside(git: Git, root: str, cwd: str) -> None:
     is_inside = Path(os.path.realpath(cwd)).is_relative_to(real) and folder == str(real / FOLDER)
     if not is_inside and not git.trusts(root):
         raise UserError(
-            f"worktrees of {root} would be created outside of it, in {folder}, and the folder is not "
+            f"can't use worktrees of {root}: they would be outside it, in {folder}, and {root} is not "
             "trusted. Trust it first (clew config trust)"
         )
 

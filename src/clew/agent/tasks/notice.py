@@ -64,7 +64,7 @@ def in_words(notice: Notice) -> str:
 
 def about(notice: Notice) -> str:
     if notice.status == "running" and notice.is_of_before:
-        return f"{named(notice.kind, notice.title)} is still running, kept by the user"
+        return f"{named(notice.kind, notice.title)} is still running, because the user kept it"
     return read_summary(notice.kind, notice.title, notice.status, notice.words)
 
 

@@ -282,7 +282,9 @@ def left_running(left: int) -> str:
     if not left:
         return ""
     who = "1 process is" if left == 1 else f"{left} processes are"
-    return f"{who} still running; the output is discarded, and clew stops it on exit."
+    return (
+        f"{who} still running; further output is discarded. clew stops remaining processes on exit."
+    )
 
 
 # PowerShell, where it is installed.

@@ -162,7 +162,7 @@ class RunningCommand:
     async def keep(self, task: BackgroundTask) -> None:
         session = self._ctx.session
         if session.background.shelf is None:
-            raise UserError("commands of this session can't run without clew")
+            raise UserError("this session's commands can't continue after clew exits")
         await session.background.shelf.put(
             task.id,
             self._hold,
@@ -232,7 +232,11 @@ async def in_background(
         owner=session.background.owner,
     )
     await task.wait(FIRST_LOOK_S)
-    note = f"\n(The folder {gone} no longer exists; it started in another folder.)" if gone else ""
+    note = (
+        f"\n(The folder {gone} no longer exists; the command started in another folder.)"
+        if gone
+        else ""
+    )
     return report_start(task, file_of(ctx, task_id), note, ctx)
 
 
@@ -256,7 +260,7 @@ def report_start(
         if by_person:
             output = read_new_output(task, ctx)
             raw |= {"stdout": output if task.output.size else "", "backgroundedByUser": True}
-            so_far = f"\nThe user moved it to the background, without a time limit.{SO_FAR}{output}"
+            so_far = f"\nThe user moved the command to the background, without a time limit.{SO_FAR}{output}"
         return ToolOutcome(
             content=f"{RUNS.format(id=task.id)}; its output goes to {file}. TaskOutput shows what"
             " is new, TaskStop ends it, and you are notified when it ends. It ends when "
@@ -276,7 +280,7 @@ def find_task(ctx: ToolContext, task_id: str) -> BackgroundTask:
         ids = ", ".join(task.id for task in ctx.session.background.tasks.all()) or "none"
         raise ToolError(
             f"Task {task_id} not found; tasks of this run: {ids}. Tasks end with the run of clew "
-            f"that started them. The output of an earlier one is in {file_of(ctx, task_id)}."
+            f"that started them. The output of this earlier task is in {file_of(ctx, task_id)}."
             if is_there(file_of(ctx, task_id))
             else f"Task {task_id} not found; tasks of this run: {ids}."
         )

@@ -119,7 +119,7 @@ def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Pl
     snapshot = files.take_known(path, session)
     text = decode(snapshot.data)
     if text is None:
-        raise ToolError(f"{path} {NO_TEXT_FILE}.", "Change it with a program.")
+        raise ToolError(f"{path} {NO_TEXT_FILE}.", "Change it with a command or a script.")
     done = apply_steps(path, text.text, steps)
     return Planned(known=snapshot, done=done, data=encode_text(text, done.after, path))
 

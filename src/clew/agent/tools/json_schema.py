@@ -46,7 +46,7 @@ def find_mismatch(value: Any, schema: Any) -> str:
 
 def _mismatch(value: Any, schema: Any, root: Any, where: str, depth: int) -> str:
     if schema is False:
-        return f"{where}: nothing is allowed here"
+        return f"{where}: no value is allowed"
     if not isinstance(schema, dict):
         return ""
     if depth > MAX_DEPTH:
@@ -174,13 +174,13 @@ def find_schema_fault(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "expected a JSON object"
     if schema.get("type", "object") != "object":
-        return 'its type must be "object"'
+        return '"type" must be "object"'
     return _unreadable(schema, 0)
 
 
 def _unreadable(node: Any, depth: int) -> str:
     if depth > MAX_DEPTH:
-        return "it is nested too deeply"
+        return "nested too deeply"
     if isinstance(node, dict):
         pattern = node.get("pattern")
         if isinstance(pattern, str):

@@ -125,7 +125,7 @@ async def extract_pages(
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
     info, document = await run_media_program(session, job, data, "pypdf")
     if info["first"] > info["total"]:
-        raise ToolError(f"it has {info['total']} pages; page {first} does not exist")
+        raise ToolError(f"the file has {info['total']} pages; page {first} does not exist")
     return Pages(
         data=document if document or as_text else data,
         first=info["first"],
@@ -157,7 +157,7 @@ async def run_media_program(
         last = (bytes(err.head) + err.tail).decode("utf-8", "replace").strip().rpartition("\n")[2]
         message = last.partition(": ")[2] or last
         raise ToolError(
-            f"can't read it: {message.rstrip('.') or 'the program that reads it exited unexpectedly'}"
+            f"can't read the file: {message.rstrip('.') or 'the program that reads it exited unexpectedly'}"
         )
     reply = bytes(out.head)
     begin = 4 + int.from_bytes(reply[:4], "little")

@@ -138,7 +138,9 @@ def find_cell(notebook: "Notebook", cell_id: str, path: Path) -> "Cell":
         if cell_id == f"cell-{cell.place}":
             return cell
     known_ids = ", ".join(cell.id for cell in cells[:50])
-    raise ToolError(f"{path} has no cell {cell_id}.", f"Its cells: {known_ids}. Read it again.")
+    raise ToolError(
+        f"Cell {cell_id} not found in {path}.", f"Its cells: {known_ids}. Read it again."
+    )
 
 
 def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:

@@ -262,7 +262,7 @@ def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> lis
         with open(read_end, "rb") as file:
             outputs.append(os.fsdecode(file.read()))
         if os.waitpid(child, 0)[1]:
-            raise ValueError("a part of the search ended early")
+            raise ValueError("a search process exited unexpectedly")
     return [*outputs, last]
 
 

@@ -204,7 +204,7 @@ class GrepInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(description="File or folder; default: the working folder")] | None = (
         None
     )
-    glob: Annotated[str, Meta(description="Only such file names: *.{ts,tsx}")] | None = None
+    glob: Annotated[str, Meta(description="Only matching file names: *.{ts,tsx}")] | None = None
     type: Annotated[str, Meta(description="Only this file type: py, js, rust")] | None = None
     output_mode: Annotated[
         Mode, Meta(description="File names (default), lines, or line counts per file")

@@ -70,7 +70,9 @@ class Config(Tool[ConfigInput]):
             raise ToolError("This session has no settings.")
         places = ctx.session.own.places
         if arguments.setting not in BY_NAME:
-            raise ToolError(f"Unknown setting {arguments.setting}; `clew config keys` lists all.")
+            raise ToolError(
+                f"Unknown setting {arguments.setting}; `clew config keys` lists all settings."
+            )
         if arguments.value is UNSET:
             present, value = find_value(in_force_now(places), split_path(arguments.setting))
             result = {"success": True, "operation": "get", "setting": arguments.setting}
@@ -220,7 +222,7 @@ class StructuredOutput(Tool[StructuredOutputInput]):
 
     async def call(self, arguments: StructuredOutputInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
-            content="The answer is valid and is the result.",
+            content="The answer is valid and was accepted as the result.",
             tool_use_result=arguments.values,
             display="valid answer",
         )

@@ -152,9 +152,7 @@ def describe_end(finished: FinishedCommand, timeout_ms: int | None) -> str:
     """Describe how a command failed; return an empty string if it succeeded."""
     ended = finished.exit
     if finished.timed_out and timeout_ms:
-        return (
-            f"Timed out after {timeout_ms / 1000:g} s; the command and all it started were killed."
-        )
+        return f"Timed out after {timeout_ms / 1000:g} s; the command and all its processes were killed."
     if ended.signal:
         return f"Exit code {ended.code} (the shell was killed by {ended.signal})"
     if ended.code > SIGNALLED and not (name := name_signal(ended.code - SIGNALLED)).startswith(

@@ -22,7 +22,7 @@ from clew.system.config.mask import LEAST_CHARS
 from clew.system.files import make_private
 
 IN_FILE = "the full output is in"
-NOT_SAVED = "it could not be saved to a file"
+NOT_SAVED = "the full output could not be saved to a file"
 
 # The length of a result that was saved to a file; a slightly longer result is shown in full. About
 # 5,000 tokens show what the result is, and ten such results don't fill a context window.
@@ -108,7 +108,7 @@ def ends(head: str, note: str, tail: str) -> str:
 
 
 def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
-    cut = f"the middle of {size:,} bytes is omitted"
+    cut = f"middle omitted, {size:,} bytes in total"
     if path is None:
         return f"{cut}; {NOT_SAVED}"
     if kept_bytes < size:

@@ -378,7 +378,7 @@ def link_tasks(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) ->
         known(tasks, after)
         if before == after or comes_before(tasks, after, before):
             raise ToolError(
-                f"#{before} can't come before #{after}: #{after} already comes before it."
+                f"#{before} can't come before #{after}: #{after} already comes before #{before}."
             )
         tasks.link(before, after)
     fields = (("blocks", arguments.add_blocks), ("blockedBy", arguments.add_blocked_by))

@@ -130,7 +130,7 @@ class Brief(Tool[BriefInput]):
 
     async def call(self, arguments: BriefInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
-            content="The user sees it. Continue.",
+            content="The user sees the message. Continue.",
             tool_use_result={"message": arguments.message},
             display="shown",
         )

@@ -151,7 +151,7 @@ def save_response(response: Fetched, ctx: ToolContext) -> str:
     make_private(path.parent)
     path.write_bytes(response.body)
     path.chmod(0o600)
-    what = response.media_type or "of unknown type"
+    what = response.media_type or "unknown type"
     return f"({what}, {len(response.body):,} bytes, saved to {path})"
 
 
@@ -166,7 +166,7 @@ async def ask_about_page(question: str, page: CachedPage, ctx: ToolContext) -> s
         f"<page url={page.url!r}>\n{text}{cut}\n</page>\n\n{question}", system=SYSTEM, purpose="web"
     )
     if isinstance(answer, Failure):
-        return f"(could not ask a model: {answer.message}; here is the page)\n\n{page.text}"
+        return f"(can't ask a model: {answer.message}; here is the page)\n\n{page.text}"
     return answer
 
 

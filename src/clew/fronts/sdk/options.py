@@ -149,7 +149,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         session_store: Receives every entry of the transcript, and provides the sessions to resume.
             The protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host
             selects a store that an installed package provides.
-        continue_conversation: Continue the newest session of this folder.
+        continue_conversation: Continue the newest session in this folder.
         resume: Resume a session by ID, title or file.
         fork_session: Fork: continue in a copy with a new session ID.
         resume_at: Resume after this message and drop later ones.
@@ -169,7 +169,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         disallowed_tools: Rules that deny tool calls.
         tools: Built-in tools to offer; an empty list for none.
         system_prompt: Replace the system prompt.
-        append_system_prompt: Add to the system prompt.
+        append_system_prompt: Append text to the system prompt.
         settings: Extra settings that override the settings files: JSON or a file.
         setting_sources: Where settings, memory, skills and servers are read from; an empty list for
             nowhere.
