@@ -396,7 +396,7 @@ setup and debugging:
 output and hosts:
   --output-format FORMAT     Output format of --print; stream-json requires
                              --verbose (text, json, stream-json)
-  --json-schema JSON|FILE    Schema of the answer
+  --json-schema JSON|FILE    JSON Schema for the answer
   --verbose                  Show full tool output; required by stream-json
   --input-format FORMAT      stream-json: read JSON lines from standard input
                              (text, stream-json)

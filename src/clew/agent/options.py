@@ -266,7 +266,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--output-format FORMAT", "Output format of --print; stream-json requires --verbose",
             choices=("text", "json", "stream-json"))] = "text"
     json_schema: Annotated[dict[str, Any] | None,
-        Flag("--json-schema JSON|FILE", "Schema of the answer", values.schema),
+        Flag("--json-schema JSON|FILE", "JSON Schema for the answer", values.schema),
         Sdk(type="Mapping[str, Any] | None"),
         HostMember("jsonSchema", values.answer_schema, yields=True)] = None
     verbose: Annotated[bool, Flag("--verbose", "Show full tool output; required by stream-json")] = False

@@ -308,7 +308,7 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
             return _unless_spent(
                 Continue(cause="max_tokens", words=AFTER_MAX_TOKENS),
                 recoveries,
-                TurnEnd(reason="api_error", message="the response was cut at its length limit"),
+                TurnEnd(reason="api_error", message="the response was cut off at its length limit"),
             )
         case "cut_by_context":
             return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)
@@ -347,7 +347,7 @@ ENOUGH = 0.9
 FEW_TOKENS = 500
 FEW_TIMES = 2
 GO_ON = (
-    "You have used {used:,} of the {wished:,} tokens set aside for this ({part} %). Keep "
+    "You have used {used:,} of the {wished:,} tokens set aside for this ({part}%). Keep "
     "working: find what is unfinished, unchecked or could be better, and continue. Don't "
     "summarize. If nothing is left, say so in one sentence."
 )

@@ -111,4 +111,4 @@ def find_unused_folders(options: Options, cwd: str) -> Iterator[str]:
         folder = Path(cwd, Path(name).expanduser())
         if not is_folder(folder):
             what = "is not a folder" if is_there(folder) else "does not exist"
-            yield f"--add-dir {name}: {folder} {what}; it will be used once it is a folder"
+            yield f"--add-dir {name}: {folder} {what}; clew will use it once the folder exists"

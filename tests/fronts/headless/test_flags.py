@@ -272,7 +272,7 @@ def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path
         'clew: --allowedTools bash(git log *): unknown tool "bash" (did you mean "Bash"?)',
         'clew: --disallowedTools Nonsense: unknown tool "Nonsense"',
         f"clew: --add-dir ../lbi: {tmp_path}/work/../lbi does not exist; "
-        "it will be used once it is a folder",
+        "clew will use it once the folder exists",
     ]
 
 

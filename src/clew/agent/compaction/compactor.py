@@ -51,7 +51,7 @@ COLD_AFTER_S = 300.0
 GROWTH = 1.1
 NEVER = 1 << 62
 WARNING = (
-    "{part} % of the context window is used. The conversation will be compacted at {auto:,} tokens. "
+    "{part}% of the context window is used. The conversation will be compacted at {auto:,} tokens. "
     "Run /compact to compact it now, or /clear to start over."
 )
 WITHOUT_TALK = (
@@ -59,7 +59,7 @@ WITHOUT_TALK = (
     "{system:,}, {count} tools {tools:,}. Compacting can't reduce this part. Use a model with a larger window "
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
-TOO_SHORT = "nothing was compacted: the conversation would not become smaller"
+TOO_SHORT = "nothing was compacted: the summary would not be shorter than the conversation"
 BRIEF = "the conversation is too short"
 SHORTENED = (
     "not sent to the model: {what}. To send everything, use shorter files or a model with a larger "

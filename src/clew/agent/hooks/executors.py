@@ -135,7 +135,7 @@ def folder(reach: Reach) -> str:
 def text(output: ProcessOutput) -> str:
     if output.left_out:
         # A truncated reply must not be parsed as a complete one.
-        return f"[printed {output.size:,} bytes]"
+        return f"[{output.size:,} bytes of output omitted]"
     return (bytes(output.head) + output.tail).decode("utf-8", "replace")
 
 

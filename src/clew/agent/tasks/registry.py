@@ -30,7 +30,7 @@ TASK_KEEP_BYTES = 60_000
 MOST_RUNNING = 32
 # The number of finished tasks to remember.
 MOST_ENDED = 200
-GOES_ON = "it continues without clew"
+GOES_ON = "the command keeps running without clew"
 # The maximum number of undelivered lines; further ones are counted and are in the task's file.
 MOST_LINES = 100
 
@@ -348,7 +348,7 @@ class Tasks:
             raise UserError(f"task {task.id} has already ended")
         if task.keeping is None:
             raise UserError(
-                f"task {task.id} runs inside clew and ends with it; only commands and monitors can be kept"
+                f"task {task.id} runs inside clew and ends when clew exits; only commands and monitors can be kept"
             )
         if not task.is_kept:
             await task.keeping.keep(task)

@@ -196,7 +196,7 @@ def why_not(text: str, old: str) -> str:
     """Return a hint that tells the model why `old_string` was not found."""
     bare = LINE_NUMBERS.sub("", old)
     if bare != old and bare.strip() and bare in text:
-        return "It contains the line numbers that Read adds; leave them out."
+        return "old_string contains the line numbers that Read adds; leave them out."
     words = re.escape(" ".join(old.split())).replace(r"\ ", r"\s+")
     if len(words) < 20_000 and words and (match := re.search(words, text)):
         line = text.count("\n", 0, match.start()) + 1

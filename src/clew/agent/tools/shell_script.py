@@ -76,7 +76,7 @@ def start_folder(ctx: ToolContext) -> str | None:
 def find_shell() -> str:
     path = find_own_program("bash") or find_own_program("sh")
     if path is None:
-        raise ToolError("bash or sh is required; neither is installed.")
+        raise ToolError("Can't run commands: neither bash nor sh is installed.")
     return path
 
 

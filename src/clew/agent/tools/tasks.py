@@ -93,9 +93,7 @@ class TaskList:
                 last = 0
             numbers = self.numbers()
             if len(numbers) >= MAX_TASKS:
-                raise ToolError(
-                    f"The list already has {MAX_TASKS:,} tasks; complete or delete some first."
-                )
+                raise ToolError(f"The list already has {MAX_TASKS:,} tasks; delete some first.")
             task.id = str(max([last, *numbers]) + 1)
             self.put(task)
             replace(mark, task.id, mode=0o600)

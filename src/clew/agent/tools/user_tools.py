@@ -214,7 +214,7 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
             return ""
 
     def title(self, arguments: ExitPlanModeInput) -> str:
-        return "begin with the plan"
+        return "carry out the plan"
 
     async def call(self, arguments: ExitPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)

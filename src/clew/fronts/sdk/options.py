@@ -177,7 +177,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         plugin_dirs: Plugins to load and trust for this session.
         agents: Agents by name, with their description, prompt, tools and so on.
         agent: Run the session as this agent.
-        json_schema: Schema of the answer.
+        json_schema: JSON Schema for the answer.
         partial_messages: Include the streaming events of responses.
         agent_text: Include the text of subagents, not only their tool calls.
     """
