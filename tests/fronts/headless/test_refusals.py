@@ -320,7 +320,7 @@ def test_a_local_server_that_is_not_running_is_said_soon_with_what_to_do(tmp_pat
             in done.stdout
         )
         done = clew(tmp_path, "", "-p", "hi", "--model", "ollama/x", environ={"OLLAMA_HOST": place})
-        assert "start Ollama" in done.stdout
+        assert "Start Ollama" in done.stdout
         # Someone who set a number of retries gets them.
         done = clew(tmp_path, url, "-p", "hi", environ={"CLEW_MAX_RETRIES": "3"})
         assert done.stderr.count("retrying in") == 3

@@ -188,7 +188,7 @@ def test_every_kind_of_async_function_can_decide() -> None:
         ({"matcher": "("}, 'the matcher "\\(" is not a valid regular expression'),
         ({"matcher": 3}, "matcher: expected str, got 3"),
         ({"event": "Stop", "matcher": "Bash"}, "matcher: Stop has nothing to match"),
-        ({"timeout_s": -1}, "the timeout must be more than 0 seconds"),
+        ({"timeout_s": -1}, "the timeout must be greater than 0 seconds"),
         ({"timeout_s": "1"}, "timeout_s: expected a number of seconds, got '1'"),
         ({"on_failure": "blok"}, 'on_failure: expected one of block, continue .*"block"'),
         ({"event": 3}, "event: unknown hook event 3"),
