@@ -150,7 +150,7 @@ UNREAD = [
 def test_everything_else_is_not_read_and_asks(world: World, line: str) -> None:
     read = read_line(line)
     assert isinstance(read, Unread)
-    assert read.why.endswith(("clew always asks", "so clew asks"))
+    assert read.why.endswith(("which always requires approval", "so it requires approval"))
     assert "\n" not in read.text
     if "\udc80" not in line:
         assert world.bash(line, world.rules(allow=["Bash(ls *)", "Bash(echo *)"])) == "ask"

@@ -196,7 +196,7 @@ def test_an_allow_rule_allows_what_it_says_and_no_more(
             )
         ),
         ("Read(!x)", "deny", "cannot begin with !"),
-        ("Bash(command:rm *)", "deny", "command has its own rules"),
+        ("Bash(command:rm *)", "deny", "command can't be used as a parameter"),
         ("mcp__a__b(x)", "deny", "cannot have content"),
     ],
 )

@@ -92,7 +92,7 @@ def judge_command_line(
             and not line.is_sure
             and not is_same_reading(strict, line.tree)
         ):
-            all_findings += unread(bench, text, "can be read in two ways", line_rule)
+            all_findings += unread(bench, text, "can be parsed in two ways", line_rule)
             all_findings += judge_script(bench, line.tree_parts, line_rule)
         findings += all_findings
     return findings or [
@@ -253,7 +253,7 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
         index = bench.rules.commands[behavior]
         entry = index.find(texts, untrusted=bench.untrusted) if index.size else None
         if entry is not None:
-            why = f"could start a command that {entry.rule.text} restrains"
+            why = f"could start a command that {entry.rule.text} restricts"
             return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
@@ -292,7 +292,7 @@ def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
             for entry in bench.rules.commands[behavior].candidates(head):
                 after = entry.head[len(head) :].split()
                 if entry.head.startswith(head) and after and could_be(words[place], after[0]):
-                    why = f"could expand to a command that {entry.rule.text} restrains"
+                    why = f"could expand to a command that {entry.rule.text} restricts"
                     return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
@@ -387,7 +387,7 @@ def judge_itself(
         return Finding(
             subject=text,
             verdict="allow",
-            reason="runs only the command that it names",
+            reason="runs only the command in its arguments",
             effect="look",
         )
     if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(bench, command):
@@ -409,7 +409,7 @@ OF_THE_SHELL = frozenset(
 )
 
 
-OF_THE_PROJECT = "is a program of this project, found in a PATH folder"
+OF_THE_PROJECT = "is a program of this project in a folder on PATH"
 
 
 def is_of_project(bench: Bench, command: Simple) -> bool:
@@ -514,7 +514,10 @@ def starts_programs_of_repository(
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
     names = ", ".join(programs)
-    why = f"this untrusted repository makes git start programs or show other folders: {names}"
+    why = (
+        "settings of this untrusted repository make git start programs or show other folders: "
+        f"{names}"
+    )
     return Finding(subject=command.text, verdict="ask", reason=why)
 
 

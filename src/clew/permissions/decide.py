@@ -42,7 +42,8 @@ def decide(
         careful = Finding(
             subject="settings",
             verdict="deny" if context.mode == "dontAsk" else "ask",
-            reason=f"a rule may be missing from the settings: {rules.unreadable[0]}",
+            reason="the settings may contain a deny or ask rule that clew can't read: "
+            f"{rules.unreadable[0]}",
             nature="guard",
         )
         return make_decision([*findings, careful])

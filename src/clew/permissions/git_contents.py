@@ -123,7 +123,9 @@ def shows_held(bench: Bench, command: Simple) -> Finding | None:
         if reached is not None:
             return reached
         if any(oid.startswith(text) for text in view.objects for oid in holdings.blobs):
-            return guard(command.text, "names the contents of a denied file", "read")
+            return guard(
+                command.text, "refers to the contents of a denied file by their object ID", "read"
+            )
         met = [path for path in holdings.paths if is_shown(view, path, holdings, folder)]
         if met:
             return guard(command.text, why_met(rules, holdings, met, command, folder), "read")
@@ -157,7 +159,7 @@ def why_met(
     rule = find_restraining_rule(rules, f"{holdings.top}/{met[0]}")
     rule_text = rule.text if rule is not None else "a rule"
     verb = "asks about" if rule is not None and rule.behavior == "ask" else "denies"
-    why = f"could show {met[0]}, which {rule_text} {verb} and git stores"
+    why = f"could show {met[0]}, which {rule_text} {verb}, because git stores it"
     is_said = folder == holdings.top and not any(word.text == "--" for word in command.words)
     if not is_said or len(met) > MOST_NAMED or not all(map(PLAIN.fullmatch, met)):
         return why

@@ -89,7 +89,7 @@ NAMES = (
     ("&", "a background job"),
     ("<<", "a here-document that is not literal"),
 )
-UNJUDGED = "uses {what}, for which clew always asks"
+UNJUDGED = "uses {what}, which always requires approval"
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -110,7 +110,8 @@ def read_line(text: str) -> Script | Unread:
     """Return the simple commands, redirections and assignments of a line, or why it is refused."""
     if len(text) > MAX_CHARACTERS:
         return Unread(
-            text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"
+            text=text[:60],
+            why=f"is longer than {MAX_CHARACTERS} characters, so it requires approval",
         )
     odd = ODD.search(text) or SURROGATE.search(text)
     if odd is not None:
@@ -181,7 +182,7 @@ class LineReader:
             self.at = match.end()
             waits = match[0] in CONTINUES
         if waits:
-            self.refuse("an incomplete list")
+            self.refuse("an incomplete command list")
         if self.here is not None:
             self.refuse("an unterminated here-document")
 
@@ -305,7 +306,7 @@ class LineReader:
     def assignment(self, name: str, word: Word, begin: int) -> Assignment:
         if word.dynamic or word.glob or word.tilde:
             self.at = begin
-            self.refuse("an assignment of an unknown value")
+            self.refuse("an assignment with a value that is only known at run time")
         return Assignment(name=name, raw=word.raw)
 
     def redirection(self) -> bool:
@@ -376,7 +377,7 @@ class LineReader:
                 break
             if in_brackets and sign in "'\"\\$":
                 # What a bracket expression matches depends on the quoted characters in it.
-                self.refuse("a bracket expression with quotes in it")
+                self.refuse("a bracket expression that contains quotes")
             match = PLAIN.match(text, self.at)
             if match is not None:
                 pieces.append(match[0])

@@ -339,7 +339,7 @@ class SessionRules:
             )
         self.standing = current
         news = () if len(refused) == len(changes) else (READ_AGAIN,)
-        refusals = tuple(f"a hook blocked a change of {scope} settings" for scope in refused)
+        refusals = tuple(f"a hook blocked a change to {scope} settings" for scope in refused)
         return (*news, *refusals, *notes)
 
     def _stand(self, mode: Mode) -> CurrentRules:
@@ -485,7 +485,8 @@ class SessionRules:
             leads_to = find_way_out(path, places.root)
             if leads_to:
                 raise SettingsError(
-                    f"{path} is a link to {leads_to}, and this folder is not trusted"
+                    f"can't write {path}: it is a link to {leads_to}, "
+                    "and this folder is not trusted"
                 )
         is_new = not is_there(path)
         with hold_lock(places.config_home):

@@ -175,7 +175,7 @@ def why_written(name: str, context: Context) -> str | None:
     if any(name == folded(file) for file in context.startup_files):
         return "runs whenever a shell or program of this session starts"
     if any(name.rpartition("/")[0] == folded(folder) for folder in context.program_folders):
-        return "is in a directory on PATH"
+        return "is in a folder on PATH"
     parts = name.split("/")
     if parts[-1] in FILES:
         return f"{parts[-1]} controls which programs run"

@@ -184,7 +184,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
     if kind == "parameter":
         field = content.partition(":")[0].strip()
         if field in JUDGED_FIELDS:
-            return f"{field} has its own rules: write {tool}(...) without {field}:"
+            return f"{field} can't be used as a parameter: write {tool}(...) without {field}:"
     if kind == "domain":
         head, _, host = content.partition("domain:")
         if head or spell_host(host) is None:

@@ -215,7 +215,7 @@ class Walk:
         if kind == "heredoc_start":
             self.literal_heredoc = any(sign in source(node) for sign in "'\"\\")
         elif self.may_hide and node.is_named and HIDDEN.search(node.text or b""):
-            why = "contains a substitution that the parser did not split"
+            why = "contains a substitution that the parser missed"
             self.problem(source(node), why, syntax=True)
 
     def gap(self, until: int) -> None:
@@ -412,7 +412,7 @@ def raw_word(node: "Node") -> Word:
 def on_expansion(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if not PLAIN_EXPANSION.fullmatch(raw):
-        walk.problem(raw, "this expansion may run or compute something")
+        walk.problem(raw, "this expansion may run a command or evaluate an expression")
 
 
 def on_arithmetic(walk: Walk, node: "Node") -> None:

@@ -84,7 +84,7 @@ def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
     for place, item in enumerate(value):
         kind = KINDS.get(str(item.get("type"))) if isinstance(item, dict) else None
         if kind is None:
-            return UnreadableUpdates(why=f"updatedPermissions[{place}]: unknown type of update")
+            return UnreadableUpdates(why=f"updatedPermissions[{place}]: unknown update type")
         try:
             updates.append(msgspec.convert(item, kind))
         except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ def with_update(settings: Json, update: Update) -> Json:
 
 EXPECTED = (
     'expected {"behavior": "allow", "updatedInput": object} or '
-    '{"behavior": "deny", "message": text}'
+    '{"behavior": "deny", "message": string}'
 )
 
 

@@ -395,7 +395,7 @@ def test_what_a_variable_has_run_before_each_command_is_not_edited_unasked(tmp_p
         ("Bash", {"command": "ls"}),
     )
     path, free, setup, look = results(tmp_path, plan, "--permission-mode", "acceptEdits")
-    assert "is in a directory on PATH" in path["content"]
+    assert "is in a folder on PATH" in path["content"]
     assert "runs whenever a shell" in setup["content"]
     assert not free.get("is_error")
     assert look["content"].split() == ["free.txt", "setup.sh"]
