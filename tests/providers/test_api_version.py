@@ -211,7 +211,7 @@ def test_sampling_is_left_out_of_a_request_in_the_later_version() -> None:
     assert {"temperature", "top_k"} & set(later.body) == set()
     assert later.body["speed"] == "fast"
     assert later.adjusted == (
-        "API version 2026-10-21 does not support temperature, top_k; left out",
+        "left out temperature, top_k, which API version 2026-10-21 does not support",
     )
     earlier = build(warm, model, api_version=EARLIER)
     assert (earlier.body["temperature"], earlier.adjusted) == (1.0, ())

@@ -53,7 +53,7 @@ def test_a_redirection_says_where_it_leads_and_is_not_followed() -> None:
     failure = make_response_failure(307, led, b"<title>Moved</title>", wall_s=0)
     assert failure.message == (
         "HTTP 307: redirects to https://gate .example/v1/messages; "
-        "if that is the service, use it as the base URL"
+        "if this is the service's address, use it as the base URL"
     )
     assert make_response_failure(307, {}, b"", wall_s=0).message == "HTTP 307 without a message"
     assert make_response_failure(400, led, b"", wall_s=0).message == "HTTP 400 without a message"

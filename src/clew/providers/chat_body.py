@@ -31,7 +31,9 @@ def build_chat(request: ModelRequest, model: Model, quirks: Quirks = DEFAULT_QUI
     if most is not None:
         body[quirks.limit] = min(most, model.max_output or most)
     if request.task_budget_tokens is not None:
-        adjusted.append("chat completions do not support task budgets; left out")
+        adjusted.append(
+            "chat completions do not support task budgets, so the task budget was left out"
+        )
     body |= _effort(request, quirks, adjusted)
     if request.tool_choice is not None and request.tools:
         body["tool_choice"] = _choice(request.tool_choice, quirks)
@@ -67,7 +69,9 @@ def _effort(request: ModelRequest, quirks: Quirks, adjusted: list[str]) -> Json:
             return {"chat_template_kwargs": {"enable_thinking": not is_off}} if is_asked else {}
         case "none":
             if is_asked:
-                adjusted.append("this service supports no effort or thinking mode; left out")
+                adjusted.append(
+                    "this service supports neither effort nor thinking modes, so they were left out"
+                )
             return {}
     if request.thinking is not None:
         adjusted.append("chat completions support only effort; the thinking mode was left out")
@@ -80,7 +84,9 @@ def _word(effort: str, quirks: Quirks) -> str:
 
 def _format(output_format: Json, quirks: Quirks, adjusted: list[str]) -> Json:
     if not quirks.schema:
-        adjusted.append("this service supports no schema; the response is only required to be JSON")
+        adjusted.append(
+            "this service does not support schemas, so the response is only required to be JSON"
+        )
         return {"response_format": {"type": "json_object"}}
     schema = {"name": "answer", "schema": output_format.get("schema", {})}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}

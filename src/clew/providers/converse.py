@@ -47,9 +47,13 @@ class ConverseProvider(ForeignProvider):
         if request.effort is not None and model.effort:
             body["outputConfig"] = {"effort": request.effort}
         if request.task_budget_tokens is not None:
-            adjusted.append("Converse does not support task budgets; left out")
+            adjusted.append(
+                "Converse does not support task budgets, so the task budget was left out"
+            )
         if request.output_format is not None:
-            adjusted.append("Converse does not support a schema for the answer; left out")
+            adjusted.append(
+                "Converse does not support response schemas, so the schema was left out"
+            )
         return Built(body=body | (request.extra or {}), betas=(), adjusted=tuple(adjusted))
 
     def names(self, request: ModelRequest) -> dict[str, str]:

@@ -127,7 +127,7 @@ class FunctionAttempt:
         if isinstance(piece, Failure):
             self._fail(piece)
         elif self.bytes_received > (limit := self._provider.max_stream_bytes):
-            self._fail(Failure(kind="content", message=f"an answer larger than {limit} bytes"))
+            self._fail(Failure(kind="content", message=f"the answer is larger than {limit} bytes"))
         else:
             try:
                 self._ready.extend(self._writer.feed(piece))

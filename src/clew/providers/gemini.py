@@ -67,7 +67,7 @@ class GeminiProvider(ForeignProvider):
         if self.with_thinking and model.thinking != ():
             settings["thinkingConfig"] = _thinking(request, model)
         if request.task_budget_tokens is not None:
-            adjusted.append("Gemini does not support task budgets; left out")
+            adjusted.append("Gemini does not support task budgets, so the task budget was left out")
         if request.output_format is not None:
             settings["responseMimeType"] = "application/json"
             settings["responseJsonSchema"] = to_schema(request.output_format.get("schema", {}))

@@ -192,7 +192,7 @@ def make_response_failure(
     text = text.removeprefix(str(status)).lstrip()
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
         # A key is only ever sent to the address that the user configured.
-        text = f"redirects to {elsewhere}; if that is the service, use it as the base URL"
+        text = f"redirects to {elsewhere}; if this is the service's address, use it as the base URL"
     failure = Failure(
         kind="status",
         message=f"HTTP {status}: {text}" if text else f"HTTP {status} without a message",

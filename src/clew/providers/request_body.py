@@ -130,7 +130,7 @@ def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
     removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
     if removed:
         fields = ", ".join(removed)
-        adjusted.append(f"API version {api_version} does not support {fields}; left out")
+        adjusted.append(f"left out {fields}, which API version {api_version} does not support")
     return {name: value for name, value in extra.items() if name not in removed}
 
 
@@ -167,10 +167,12 @@ def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: li
             return _budget(
                 ThinkingBudget(tokens=max_tokens, display=thinking.display), max_tokens, []
             )
-        adjusted.append(f"{model.name} does not support thinking; left out")
+        adjusted.append(f"{model.name} does not support thinking, so thinking was left out")
         return {}
     if isinstance(thinking, ThinkingBudget):
-        adjusted.append(f"{model.name} does not support a thinking budget; left out")
+        adjusted.append(
+            f"{model.name} does not support a thinking budget, so the budget was left out"
+        )
     return {"thinking": _shown({"type": "adaptive"}, thinking)}
 
 

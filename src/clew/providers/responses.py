@@ -60,9 +60,13 @@ class ResponsesProvider(ForeignProvider):
         if self.with_reasoning and (reasoning := _reasoning(request, model)):
             body["reasoning"] = reasoning
         if request.task_budget_tokens is not None:
-            adjusted.append("the Responses API does not support task budgets; left out")
+            adjusted.append(
+                "the Responses API does not support task budgets, so the task budget was left out"
+            )
         if request.stop_sequences:
-            adjusted.append("the Responses API does not support stop sequences; left out")
+            adjusted.append(
+                "the Responses API does not support stop sequences, so they were left out"
+            )
         if request.tool_choice is not None and request.tools:
             body["tool_choice"] = _choice(request.tool_choice)
         if request.output_format is not None:
