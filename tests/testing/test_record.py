@@ -267,7 +267,7 @@ def test_as_a_program_it_says_its_url_and_what_it_kept(tmp_path: Path) -> None:
                 assert client.messages.create(**ask("x")).content[0].text == "hi"
             program.send_signal(signal.SIGINT)
             assert program.wait(20) == 0
-            assert program.stderr.read() == f"1 answer in {to}\n"
+            assert program.stderr.read() == f"recorded 1 answer in {to}\n"
     assert len(read_scenario(to).answers) == 1
 
 

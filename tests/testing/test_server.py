@@ -152,7 +152,7 @@ def test_a_client_that_asks_first_is_told_to_continue() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/v1/other", ASK, 404, "no such endpoint: POST /v1/other"),
+        ("/v1/other", ASK, 404, "endpoint not found: POST /v1/other"),
         ("/v1/messages", [1], 400, "not valid JSON"),
         ("/v1/messages?beta=true", {**ASK, "uuid": "x"}, 400, "uuid: Extra inputs"),
         ("/v1/messages/count_tokens", {"model": "m", "messages": []}, 400, "at least one message"),

@@ -125,7 +125,7 @@ async def _case(make: Make, case: Case) -> AttemptOutcome:
         )
         return outcome
     if failure is None:
-        raise ConformanceError(f"{case.name}: the attempt failed without a Failure")
+        raise ConformanceError(f"{case.name}: expected a Failure, got none")
     _hold(
         failure.kind in case.kinds,
         case.name,
@@ -201,7 +201,7 @@ async def _several_at_once(make: Make) -> None:
         _hold(
             content == [{"type": "text", "text": f"answer {i} " * 20}],
             name,
-            f"answer {i} is {content}",
+            f"answer {i} has the wrong content: {content}",
         )
 
 
@@ -232,7 +232,11 @@ async def _left_early(make: Make) -> None:
         await attempt.aclose()
         outcome = await _outcome(provider, name)
         content = (outcome.message or {}).get("content")
-        _hold(content == [{"type": "text", "text": "after"}], name, f"the next answer is {content}")
+        _hold(
+            content == [{"type": "text", "text": "after"}],
+            name,
+            f"the next answer has the wrong content: {content}",
+        )
 
 
 async def _counted(make: Make) -> None:

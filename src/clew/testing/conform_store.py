@@ -62,7 +62,11 @@ async def _again(store: SessionStore) -> None:
         await store.append(key, LINES[:3], at=0) == 3,
         "existing lines are not appended again",
     )
-    _must("again", await store.append(key, LINES[1:], at=1) == 4, "lines after them are appended")
+    _must(
+        "again",
+        await store.append(key, LINES[1:], at=1) == 4,
+        "new lines after existing ones are appended",
+    )
     _must(
         "again", await store.append(key, LINES[1:2], at=1) == 4, "a shorter append removes nothing"
     )
@@ -73,7 +77,7 @@ async def _refused(store: SessionStore) -> None:
     key = TranscriptKey(session_id=SESSION)
     await store.append(key, LINES[:2], at=0)
     for at, lines, promise in (
-        (1, [LINES[0]], "a different line in the place of another is refused"),
+        (1, [LINES[0]], "a line that differs from the stored one is refused"),
         (3, [LINES[3]], "a gap is refused"),
     ):
         try:

@@ -68,7 +68,7 @@ PROJECT = {
 ALLOWED = ("Bash(python3 -m unittest:*)", "Read", "Edit")
 HEAD = (
     "clew demo: clew fixes a failing test.\n"
-    "The model is scripted, on a local HTTP server; everything else is real."
+    "A script on a local HTTP server plays the model; everything else is real."
 )
 
 NEXT = "Next: save an API key with clew login, and run clew in your own project."
@@ -388,7 +388,7 @@ def main(argv: list[str]) -> int:
         type=_speed,
         default=1.0,
         metavar="N",
-        help="Speed up N times; max: no pauses",
+        help="Play N times as fast; max: no pauses",
     )
     options = parser.parse_args(argv)
     talks = options.what == "talk" or options.scenario is not None

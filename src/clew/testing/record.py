@@ -157,7 +157,7 @@ async def _record(options: argparse.Namespace) -> None:
             sys.stdout.flush()
             await asyncio.Event().wait()
         finally:
-            _say(f"{format_count(len(recording.heard), 'answer')} in {options.to}")
+            _say(f"recorded {format_count(len(recording.heard), 'answer')} in {options.to}")
 
 
 def _json_file(text: str) -> Path:
@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m clew.testing.record",
         description="Record the answers of the Messages API to a client as a scenario. "
-        "Prints the URL to configure in the client; stop with Ctrl-C.",
+        "Print the URL to configure in the client; stop with Ctrl-C.",
     )
     parser.add_argument(
         "--upstream", required=True, metavar="URL", type=base_url, help="Base URL of the service"
@@ -182,7 +182,7 @@ def main(argv: list[str] | None = None) -> int:
         "--match",
         choices=("order", "body"),
         default="order",
-        help="Replay in order (default), or by request body",
+        help="Match answers by order (default) or by request body",
     )
     parser.add_argument("--chunks", action="store_true", help="Record the chunk boundaries")
     parser.add_argument("--port", type=parse_port, default=0, help="Port (default: any free port)")

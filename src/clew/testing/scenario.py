@@ -379,7 +379,7 @@ def _check_fault(fault: ScriptedFault, place: str) -> None:
         if len(given(fault, names)) != 1:
             raise ScenarioError(f"{place}: a fault must have exactly {what}: {', '.join(names)}")
     if fault.at is not None and not given(fault, ("stall_s", "cut")):
-        raise ScenarioError(f"{place}: before the headers, only stall_s and cut are possible")
+        raise ScenarioError(f"{place}: only stall_s and cut are allowed before the headers")
     if fault.insert_base64 is not None:
         _check_base64(fault.insert_base64, f"{place}.insert_base64")
 

@@ -139,7 +139,7 @@ class ScriptedExchange:
             elif isinstance(step, Cut):
                 self._steps = iter(())
                 if step.how == "reset":
-                    raise TransportError("reset", "the connection broke (scripted reset)")
+                    raise TransportError("reset", "the connection was reset (scripted)")
                 if step.how == "close":
                     raise TransportError("truncated", "the connection ended too early (scripted)")
                 break

@@ -205,7 +205,7 @@ class LoopbackServer:
         if request.method == "GET" and request.path == "/v1/models":
             return _whole(200, msgspec.json.encode(_models()))
         if endpoint is None or request.method != "POST":
-            return _error(404, f"no such endpoint: {request.method} {request.target}")
+            return _error(404, f"endpoint not found: {request.method} {request.target}")
         if not isinstance(body, dict):
             return _error(400, "The request body is not valid JSON")
         version = request.header("anthropic-version")
@@ -260,7 +260,7 @@ def serving(
     started.wait()
     try:
         if not stop:
-            raise RuntimeError("the loopback server did not start; see the error of its thread")
+            raise RuntimeError("the loopback server did not start; see the error from its thread")
         yield server
     finally:
         for end in stop:
@@ -351,7 +351,8 @@ async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m clew.testing.server",
-        description="Serve a scenario as the Messages API on 127.0.0.1 and print its URL; stop with Ctrl-C.",
+        description="Serve a scenario as the Messages API on 127.0.0.1 and print the URL; "
+        "stop with Ctrl-C.",
     )
     parser.add_argument("scenario", help="Scenario file, JSON or YAML")
     parser.add_argument("--port", type=parse_port, default=0, help="Port (default: any free port)")

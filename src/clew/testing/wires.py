@@ -56,7 +56,7 @@ def serving_wire(wire: str, *answers: Any) -> Iterator[WireService]:
             service.requests.append(body)
             service.paths.append(self.path)
             service.headers.append({k.lower(): v for k, v in self.headers.items()})
-            nothing = (400, {"error": {"message": "no answer is left", "type": "invalid_request"}})
+            nothing = (400, {"error": {"message": "no answers left", "type": "invalid_request"}})
             answer = service.answers.pop(0) if service.answers else nothing
             if callable(answer):
                 answer = answer(body)
