@@ -320,7 +320,7 @@ def test_a_part_may_have_slash_commands(tmp_path: Path, package: Path) -> None:
         ({"late": True}, "parts.late: can't start: too late"),
         ({"odd": True}, "parts.odd: unknown event Lunch"),
         ({"stranger": True}, "parts.stranger: dict is not a clew.PackagePart"),
-        ({"a/b": True}, "parts.a/b: use up to 64 letters"),
+        ({"a/b": True}, "parts.a/b: invalid name; use up to 64 letters"),
         ({"blocks": True}, "parts.blocks: on_event must be an async function"),
         ({"wrong": {"functions": ["weigh"]}}, "functions made with clew.tool, got ['weigh']"),
         ({"wrong": {"functions": None}}, "parts.wrong: functions: 'NoneType' object"),

@@ -50,10 +50,11 @@ def _stood(
     changed = _by_others(loaded.path)
     if changed:
         suffix = f" and {len(changed) - SHOWN_NAMES} more" if len(changed) > SHOWN_NAMES else ""
-        yield f"changed since then outside this session: {', '.join(changed[:SHOWN_NAMES])}{suffix}"
+        names = ", ".join(changed[:SHOWN_NAMES])
+        yield f"files changed since then outside this session: {names}{suffix}"
     waiting = len(notebook.proposals())
     if waiting:
-        yield f"{format_count(waiting, 'memory is', 'memories are')} proposed; run /memory review"
+        yield f"{format_count(waiting, 'proposed memory', 'proposed memories')}; run /memory review"
 
 
 def _by_others(path: Path) -> list[str]:

@@ -190,8 +190,9 @@ class SessionCompaction(Part):
         if size < min(self.room(model, None).cold, LARGE_TOKENS):
             return None
         text = (
-            f"This session has about {size:,} tokens and is no longer cached, so the next request pays for "
-            "all of them. A summary costs one such request and makes later ones small."
+            f"This session has about {size:,} tokens and is no longer cached, so the next request "
+            "pays full price for all of them. Compacting takes one such request and makes later "
+            "ones small."
         )
         rows = (
             PickRow(line="", label="Resume the full session"),

@@ -92,7 +92,7 @@ class Goal(Part):
             return {
                 "systemMessage": "the goal could not be checked: the small model returned no "
                 f"readable answer {self._unreadable} times in a row, so the turn ends here. The "
-                "goal stays; /goal clear removes it"
+                "goal remains set; /goal clear removes it"
             }
         if not hook_input.get("stop_hook_active"):
             self._sent_on = 0

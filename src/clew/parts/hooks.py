@@ -266,7 +266,7 @@ class HooksPart(SessionHooks, Part):
                 call = bind(offered, {"name": offered.name, "input": arguments})
                 result = await run_tool(call, context)
                 return plain(result.content), result.is_error
-        why = mcp_server.problem or f'it has no tool "{tool}"'
+        why = mcp_server.problem or f'tool "{tool}" not found'
         raise HookError(f"MCP server {server}: {why}")
 
 

@@ -83,7 +83,7 @@ ENDS_WITHIN_S = 5.0
 WENT_ON = "(At the user's request, this command continued to run after clew exited, and is still running.)"
 UNWATCHED = (
     "(At the user's request, this command continued to run after clew exited, and is still running. Its watcher was "
-    "killed, so further output is lost and its end will not be noticed.)"
+    "killed, so further output is lost, and clew will not notice when it ends.)"
 )
 
 

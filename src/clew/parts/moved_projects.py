@@ -44,11 +44,9 @@ def offer_moved_sessions(home: Path, cwd: str, identity: str) -> Pick | None:
     count = format_count(moved.sessions, "session")
     rows = (
         PickRow(line=f"/relocate {moved.cwd}", label=f"Move {count} to this folder"),
-        PickRow(line=f"/relocate --leave {moved.cwd}", label="Leave them, and don't ask again"),
+        PickRow(line=f"/relocate --leave {moved.cwd}", label="Don't move, and don't ask again"),
     )
-    text = (
-        f"This repository was in {moved.cwd}, which no longer exists. The old folder has {count}."
-    )
+    text = f"This repository was in {moved.cwd}, which no longer exists. clew has {count} from it."
     return Pick(title="Sessions of a moved project", rows=rows, text=text)
 
 

@@ -190,9 +190,11 @@ def load_package_parts(settings: Json) -> PackageParts:
 def load_part(name: str, options: Any) -> PackagePart:
     """Make one part. Raise `UserError` if it can't be made: a missing part may be a safeguard."""
     if SERVER_NAME.fullmatch(name) is None:
-        raise UserError(f"parts.{name}: use up to 64 letters, digits, spaces and _ . -")
+        raise UserError(
+            f"parts.{name}: invalid name; use up to 64 letters, digits, spaces and _ . -"
+        )
     if options is not True and not isinstance(options, dict):
-        raise UserError(f"parts.{name}: expected true, false or an object of options")
+        raise UserError(f"parts.{name}: expected true, false or an object with options")
     make = load_plug_in(PARTS, name)
     if make is None:
         raise UserError(

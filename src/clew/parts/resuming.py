@@ -63,8 +63,10 @@ def gone_on(
 def id_of(path: Path) -> str:
     """Return the session ID in a transcript's file name. Raise `SessionError` if there is none."""
     if not is_uuid(path.stem):
-        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` continues in a copy"
-        raise SessionError(f"{path}: the file name is not a session ID; {copying}")
+        command = f"clew --resume {shlex.quote(str(path))} --fork-session"
+        raise SessionError(
+            f"{path}: the file name is not a session ID; to continue in a copy, run `{command}`"
+        )
     return path.stem
 
 
@@ -72,8 +74,8 @@ def in_hold(lock: LockedSession, home: Path) -> str:
     """Return an error message that names the process using the session, and the alternatives."""
     is_known = find_session(home, lock.path.stem) == [lock.path]
     name = lock.path.stem if is_known else shlex.quote(str(lock.path))
-    copying = f"`clew --resume {name} --fork-session` continues in a copy"
-    return f"{lock}; {copying}, `clew sessions show {name}` displays it"
+    copying = f"to continue in a copy, run `clew --resume {name} --fork-session`"
+    return f"{lock}; {copying}; to display it, run `clew sessions show {name}`"
 
 
 def ensure_free(path: Path, home: Path, cwd: str) -> None:

@@ -256,7 +256,7 @@ class SessionSandbox(Part):
         """Return the state of the sandbox for display, as rows."""
         await self.can_confine()
         kind = await self.read_only.kind() if self.has_walls else ""
-        why = self.why_no_walls or "no Landlock (Linux 6.2), no bubblewrap"
+        why = self.why_no_walls or "no Landlock (requires Linux 6.2) and no bubblewrap"
         rows = [("read-only sandbox", f"available ({kind})" if kind else f"not available: {why}")]
         try:
             kind, weakness = await self.box.kind(), self.box.weakness
@@ -280,7 +280,7 @@ class SessionSandbox(Part):
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
             return f"{state} in mode {self._rules.mode} (turned on automatically in {' and '.join(OWN_MODES)})"
-        return f"{state} by the settings"
+        return f"{state} (set in settings)"
 
     def opens(self, tree: str) -> None:
         """Allow commands to write to an agent's worktree."""

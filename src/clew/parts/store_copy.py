@@ -134,7 +134,7 @@ class ConfiguredStore(StoreCopy):
         if why:
             self._failed(why)
         if not is_here and not is_there(place.transcript):
-            reason = why or "it has no such session"
+            reason = why or "the store does not contain it"
             raise SessionError(
                 f"session {place.session_id} not found here, and can't be pulled from the store: {reason}"
             )

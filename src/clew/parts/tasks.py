@@ -108,7 +108,7 @@ class BackgroundTasks(Tasks, Part):
             """Return a note if another session kept or started a command, else an empty string."""
             record = self.shelf.of_call(call_id)
             if record is not None:
-                return f"the user kept it in session {record.about.session_id}"
+                return f"the user kept it running in session {record.about.session_id}"
             return COPIED.format(original) if call_id in copied else ""
 
         if self.shelf.is_used:

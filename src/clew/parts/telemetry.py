@@ -102,7 +102,8 @@ def plan_telemetry(environ: Mapping[str, str], environment: Environment) -> Tele
         if own(environ, "PROTOCOL", signal) == "grpc":
             problems.append(
                 f"telemetry: no {signal} are sent, because gRPC is not supported; set "
-                "OTEL_EXPORTER_OTLP_PROTOCOL=http/json and the collector's HTTP address"
+                "OTEL_EXPORTER_OTLP_PROTOCOL=http/json, and OTEL_EXPORTER_OTLP_ENDPOINT to the "
+                "collector's HTTP address"
             )
             continue
         base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or USUAL_ENDPOINT
@@ -401,7 +402,7 @@ class Telemetry(Part):
             self._failure = self._failure or f"{self._plan.targets[signal].shown}: HTTP {status}"
             return  # It is sent with the next attempt.
         self._failure = (
-            f"{self._plan.targets[signal].shown} refused {signal} (HTTP {status})"
+            f"{self._plan.targets[signal].shown} rejected {signal} (HTTP {status})"
             if status >= 400
             else ""
         )
@@ -442,7 +443,7 @@ class Telemetry(Part):
             )
             self._helper_headers = read_headers(out)
             if not self._helper_headers:
-                self._failure = "otelHeadersHelper printed no JSON object of strings"
+                self._failure = "otelHeadersHelper did not print a JSON object of strings"
         return self._helper_headers
 
 

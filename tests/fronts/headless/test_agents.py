@@ -772,7 +772,9 @@ def test_agents_reach_each_other_by_name_and_hear_whose_words_they_are(tmp_path:
     said = '<teammate-message teammate_id=\\"mouth\\">\\n'
     assert f"{said}gold &lt;/teammate-message> here" in heard
     assert f"{said}all hear" in heard
-    told = next(b for b in bodies if "These agents will receive it before their next step" in b)
+    told = next(
+        b for b in bodies if "These agents will receive the message before their next step" in b
+    )
     assert "Can't resume agent ?" in told
 
 

@@ -206,7 +206,9 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
         with serving(by_prompt(then), strict=True) as other:
             ran = clew(tmp_path, other.url, "-p", "-r", session.stem, "--fork-session", "hello")
             assert ran.stdout == "hello\n", ran.stderr
-            assert "running when this copy was made, but not here: 1 subagent" in ran.stderr
+            assert (
+                "1 subagent was running when this copy was made, but not in the copy" in ran.stderr
+            )
             said = told(other.requests[0].body)
             assert f"it was working in session {session.stem} when this copy" in said
             assert COPIED.format(session.stem) in said

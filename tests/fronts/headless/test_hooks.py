@@ -645,7 +645,7 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
     ]
     assert f"you said {(tmp_path / 'work').resolve()}/a.txt by Write" in said
     assert 'MCP server "other"' in done.stderr
-    assert 'has no tool "none"' in done.stderr
+    assert 'tool "none" not found' in done.stderr
     assert "memo: fail failed: " in done.stderr
     assert "MCP servers are not available yet during SessionStart" in done.stderr
 

@@ -443,7 +443,9 @@ def test_a_copy_of_the_session_is_told_where_a_kept_command_continues(tmp_path: 
         assert host.end() == 0
         (session,) = transcripts(tmp_path)
         clew(tmp_path, server.url, "-p", "-r", session.stem, "--fork-session", "and now")
-        assert f"the user kept it in session {session.stem}" in told(server.requests[-1].body)
+        assert f"the user kept it running in session {session.stem}" in told(
+            server.requests[-1].body
+        )
     assert lives(pid)
     clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
     wait_ended(pid)

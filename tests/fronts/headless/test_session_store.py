@@ -184,7 +184,7 @@ async def test_a_session_that_is_nowhere_says_what_the_store_said(tmp_path: Path
     done = await asyncio.to_thread(clew, home, "http://127.0.0.1:9", "-p", "x", "--resume", SESSION)
     assert done.returncode == 1
     assert (
-        f"session {SESSION} not found here, and can't be pulled from the store: it has no such session"
+        f"session {SESSION} not found here, and can't be pulled from the store: the store does not contain it"
         in done.stderr
     )
     home = settled(tmp_path, "http://127.0.0.1:9/x")

@@ -106,7 +106,7 @@ def test_a_file_without_an_id_for_a_name_continues_in_a_copy_alone(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"clew: {named}: the file name is not a session ID; "
-        f"`clew --resume '{named}' --fork-session` continues in a copy\n"
+        f"to continue in a copy, run `clew --resume '{named}' --fork-session`\n"
     )
     done = clew(tmp_path, server.url, "-p", "on", "--resume", str(named), "--fork-session")
     assert (done.returncode, done.stdout) == (0, "Fine.\n")

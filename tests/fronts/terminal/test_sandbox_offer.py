@@ -75,7 +75,7 @@ def test_who_has_decided_is_not_asked(tmp_path: Path) -> None:
         terminal.expect("> ")
         terminal.type("/permissions sandbox\n")
         terminal.expect("read-only sandbox")
-        terminal.expect("off by the settings")
+        terminal.expect("off (set in settings)")
         terminal.expect("allowed hosts")
         terminal.expect("none")
         assert QUESTION not in terminal.all

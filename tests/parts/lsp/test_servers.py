@@ -89,7 +89,7 @@ def test_what_cannot_be_asked_is_told_in_words(tmp_path: Path) -> None:
         no_place, no_line, absent, no_server, gone = results(server)
     assert "Give the line" in no_place
     assert "has 3 lines" in no_line
-    assert "'absent' is not in line 1" in absent
+    assert "'absent' not found in line 1" in absent
     assert "No language server for b.other; available for: .paint" in no_server
     assert "No such file" in gone
 

@@ -155,7 +155,7 @@ def test_problems_are_told_within_bounds() -> None:
     many = {"/a": [problem(f"p{n}", line=n) for n in range(MOST_OF_FILE + 5)]}
     lines = format_problems(many, {"/a": "a"})
     assert lines[0] == "a:1:1: error: p0"
-    assert lines[-1] == "a: and 5 more"
+    assert lines[-1] == "a: 5 more"
     everywhere = {f"/{n}": [problem("x" * 999)] for n in range(MOST + 9)}
     lines = format_problems(everywhere, {})
     assert len(lines) == MOST + 1

@@ -93,10 +93,10 @@ def test_what_is_left_out_or_does_not_fit_is_left_out() -> None:
         ({**form(x={"type": "string"}), "message": "Paste your password"}, "secret"),
         ({"message": "x"}, "fields"),
         (form(**{f"f{n}": {} for n in range(20)}), "fields"),
-        ({"mode": "url", "url": "javascript:alert(1)"}, "not a web page"),
-        ({"mode": "url", "url": 3}, "not a web page"),
-        ({"mode": "url", "url": "http://:99999/"}, "not a web page"),
-        ({"mode": "url", "url": "http://x/\n"}, "not a web page"),
+        ({"mode": "url", "url": "javascript:alert(1)"}, "not an http or https URL"),
+        ({"mode": "url", "url": 3}, "not an http or https URL"),
+        ({"mode": "url", "url": "http://:99999/"}, "not an http or https URL"),
+        ({"mode": "url", "url": "http://x/\n"}, "not an http or https URL"),
     ],
 )
 def test_what_asks_for_a_secret_is_not_even_shown(params: dict[str, Any], words: str) -> None:
@@ -254,7 +254,7 @@ def test_a_servers_prompt_is_a_command(tmp_path: Path) -> None:
     sent, shown = said_to_model(tmp_path, "/mcp__memo__review", memo=entry("honest"))
     assert sent == ""
     assert (
-        "missing file (usage: /mcp__memo__review <file> [tone]); file may be main.py, map.py"
+        "missing file (usage: /mcp__memo__review <file> [tone]); values for file: main.py, map.py"
         in shown
     )
 

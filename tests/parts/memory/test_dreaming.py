@@ -74,7 +74,7 @@ async def test_what_says_the_same_is_proposed_as_one_and_accepted_in_its_place(
     book = notebook(tmp_path)
     quiet = Quiet(book, FOUND)
     quiet.busy_looks = 2
-    assert await quiet.dream() == "1 proposal; run /memory review to see them"
+    assert await quiet.dream() == "1 proposal; run /memory review"
     assert quiet.slept_s == 90
     (proposed,) = book.proposals()
     assert proposed.source == "dream in s, replaces tests, more-tests"

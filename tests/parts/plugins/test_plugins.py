@@ -204,7 +204,9 @@ def test_a_package_is_unpacked_and_nothing_of_it_runs(
     assert said_to_npm.endswith("-- far\n")
     _, (body,) = run(home, "/toolkit:greet Ada")
     assert "Greet Ada from the plugin" in said(body)
-    assert "npm pack: npm error code E404" in plugin(home, "install", "npm:far@9.9.9", fails=True)
+    assert "npm pack failed: npm error code E404" in plugin(
+        home, "install", "npm:far@9.9.9", fails=True
+    )
     assert "which has no commits" in plugin(home, "pin", "toolkit", "a" * 40, fails=True)
     plugin(home, "update", "toolkit")
     wrong = plugin(home, "install", "npm:git+ssh://host/x", fails=True)
@@ -482,7 +484,7 @@ def test_no_marketplace_is_called_as_plugins_without_one_are(home: Path) -> None
     data = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(data | {"name": "local"}), "utf-8")
     told = plugin(home, "marketplace", "add", "./square", fails=True)
-    assert f"{path}: name: local is reserved for plugins without a marketplace" in told
+    assert f'{path}: name: "local" is reserved for plugins without a marketplace' in told
     assert plugin(home, "marketplace", "list").startswith("no marketplaces")
 
 

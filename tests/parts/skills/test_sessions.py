@@ -120,7 +120,7 @@ def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None
     with serving(FINE, strict=True) as server:
         refused = clew(home, server.url, "-p", "/poke", "--output-format", "json")
         (why,) = json.loads(refused.stdout)["errors"]
-        _, _, way = why.partition("To allow it, run: clew ")
+        _, _, way = why.partition("To allow the command, run: clew ")
         words = shlex.split(way.partition(", or ")[0])
         added = clew(home, server.url, *words)
         allowed = clew(home, server.url, "-p", "/poke")
@@ -448,7 +448,7 @@ def test_a_user_is_asked_for_what_a_command_wants_run(home: Path) -> None:
         terminal.expect("> ")
         terminal.type("/front:check\n")
         terminal.expect("touch made-by-command")
-        terminal.expect("runs it before the model reads the skill")
+        terminal.expect("runs this command before the model reads the skill")
         terminal.expect("anything else = ")
         terminal.type("n\n")
         terminal.expect("was denied")

@@ -49,7 +49,7 @@ MOST_DEPTH = 3
 SMALL = "small"
 
 NOT_KNOWN = "Can't resume agent {name}: {why}. Start a new one instead."
-NO_TYPE = "its type is unknown, because its metadata file is missing and no call names it"
+NO_TYPE = "its type is unknown, because its metadata file is missing and no tool call names it"
 
 
 async def unheard(_: EngineEvent) -> None:
@@ -194,7 +194,7 @@ class AllAgents:
             agent_id=f"a{uuid4().hex[:16]}",
             spec=JUDGE,
             servers=self._servers(JUDGE),
-            description="answers a hook",
+            description="Answer a hook's question",
             tool_use_id="",
             model=self._crew.context.ground.service.catalog.entry(self.model(JUDGE, model or None)),
             cwd=self._crew.context.tool_session.cwd,
@@ -309,7 +309,7 @@ class AllAgents:
             try:
                 self._crew.context.thread.recorder.paths.group_agent(agent_id, group.as_posix())
             except ValueError:
-                why = f"its folder name is not valid: {group}"
+                why = f"its folder has an invalid name: {group}"
                 raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
 
     def _as_before(

@@ -62,8 +62,10 @@ class Checkouts:
         if tree is None:
             return ending
         if agent.birth.shared_with:
-            note = f"(It worked in {tree.path}, which may be shared with the agent of session "
-            return with_note(ending, f"{note}{agent.birth.shared_with} of which it is a copy.)")
+            note = (
+                f"(It worked in {tree.path}, which it may share with the original agent in session "
+            )
+            return with_note(ending, f"{note}{agent.birth.shared_with}.)")
         if not tree.branch:
             return await self._left(tree, ending)
         if not is_folder(tree.path):
@@ -99,7 +101,7 @@ class Checkouts:
 
     def _checkout(self, agent_id: str, wish: str) -> tuple[Worktree, AgentMetadata]:
         if not agent_id:
-            raise UserError(f"missing agent ID: /agents {wish} ID (/tasks lists the agents)")
+            raise UserError(f"missing agent ID; run /agents {wish} ID (/tasks lists the agents)")
         task = self._tasks.get(agent_id)
         if task is not None and task.ending is None:
             raise UserError(
@@ -135,7 +137,7 @@ class Checkouts:
             if transcript.agent == agent_id and self._there(Path(transcript.path)) is not None:
                 line = shlex.quote(f"/agents {wish} {agent_id}")
                 return (
-                    f"agent {agent_id} belongs to another session; {wish} its worktree there: "
+                    f"agent {agent_id} belongs to another session; to {wish} its worktree, run: "
                     f"clew -p --resume {transcript.session_id} {line}"
                 )
         return f"no worktree found for agent {agent_id}"

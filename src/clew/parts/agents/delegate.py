@@ -72,7 +72,8 @@ class Delegate:
         if task is not None and task.ending is None:
             await agent.hear(words)
             return ToolOutcome(
-                content=f"Agent {agent.birth.agent_id} will receive it before its next step.",
+                content=f"Agent {agent.birth.agent_id} will receive the message before its next "
+                "step.",
                 tool_use_result={"success": True, "agentId": agent.birth.agent_id},
                 display="message sent",
             )
@@ -104,7 +105,8 @@ class Delegate:
             await agent.hear(words)
         ids = [agent.birth.agent_id for agent in working]
         return ToolOutcome(
-            content=f"These agents will receive it before their next step: {', '.join(ids)}.",
+            content="These agents will receive the message before their next step: "
+            f"{', '.join(ids)}.",
             tool_use_result={"success": True, "agentIds": ids},
             display=f"message sent to {format_count(len(ids), 'agent')}",
         )
@@ -114,14 +116,16 @@ class Delegate:
         tasks = self._everyone.tasks
         task = tasks.get(self.parent_id)
         if task is None or task.ending is not None:
-            raise ToolError("The conversation that started you is not waiting for a message.")
+            raise ToolError(
+                "The conversation that started you can no longer receive your messages."
+            )
         agent, uuid = self._everyone.agents.get(self.parent_id), make_id()
         if agent is not None:
             to_session(agent.recorder, words, uuid)
             await agent.recorder.durable()
         tasks.say(task, words, uuid)
         return ToolOutcome(
-            content="It will be received before the next step.",
+            content="The conversation will receive the message before its next step.",
             tool_use_result={"success": True},
             display="message sent",
         )

@@ -170,8 +170,8 @@ def describe_left_agents(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
     ]
     if not left:
         return ()
-    agents = format_count(len(left), "subagent")
-    return (f"running when this copy was made, but not here: {agents} (see /tasks)",)
+    agents = format_count(len(left), "subagent was", "subagents were")
+    return (f"{agents} running when this copy was made, but not in the copy (see /tasks)",)
 
 
 def _ended(

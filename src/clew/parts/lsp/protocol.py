@@ -203,7 +203,7 @@ def format_problems(
         name = shown_path.get(path, path)
         lines += [line_of(name, problem) for problem in problems[:MOST_OF_FILE]]
         if len(problems) > MOST_OF_FILE:
-            lines.append(f"{name}: and {len(problems) - MOST_OF_FILE} more")
+            lines.append(f"{name}: {len(problems) - MOST_OF_FILE} more")
     if len(lines) > MOST:
         lines[MOST:] = [f"... and {len(lines) - MOST} more lines"]
     return lines

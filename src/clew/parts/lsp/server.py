@@ -262,7 +262,10 @@ class LanguageServer:
             case "workspace/workspaceFolders":
                 return [{"uri": uri_of(self._root), "name": Path(self._root).name}]
             case "workspace/applyEdit":
-                return {"applied": False, "failureReason": "clew changes files itself"}
+                return {
+                    "applied": False,
+                    "failureReason": "clew does not apply edits from language servers",
+                }
             case (
                 "client/registerCapability"
                 | "client/unregisterCapability"

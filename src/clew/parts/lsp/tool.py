@@ -181,14 +181,16 @@ class LspQuestion:
         if arguments.line is None or (arguments.character is None and not arguments.symbol):
             raise ToolError("Give the line, and the column or a symbol in that line.")
         if arguments.line > len(self._lines):
-            raise ToolError(f"The file has {len(self._lines)} lines.")
+            raise ToolError(
+                f"Line {arguments.line} not found: the file has {len(self._lines)} lines."
+            )
         line = self._lines[arguments.line - 1]
         column = arguments.character
         if arguments.symbol:
             offset = line.find(arguments.symbol, (column or 1) - 1)
             if offset < 0:
                 raise ToolError(
-                    f"{arguments.symbol!r} is not in line {arguments.line}: {line.strip()!r}"
+                    f"{arguments.symbol!r} not found in line {arguments.line}: {line.strip()!r}"
                 )
             column = offset + 1
         units = convert_column(line, column or 1, self._server.encoding)

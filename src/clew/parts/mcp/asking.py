@@ -171,7 +171,7 @@ class ServerQuestions:
             return ""
         if isinstance(decision, Deny):
             return f"not permitted: {describe_reason(decision)}"
-        why = f"the MCP server {server} wants to use the model at your cost"
+        why = f"the MCP server {server} wants to use the model at your expense"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
         return "" if isinstance(verdict, Granted) else "the user rejected the request"
 

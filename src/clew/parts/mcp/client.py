@@ -226,7 +226,8 @@ class McpClient:
                 return answers
             request_params = {**(params or {}), **answers}
         return PeerFailure(
-            kind="invalid", message=f"the server asked for input {MOST_ROUNDS} times"
+            kind="invalid",
+            message=f"the server asked for input {MOST_ROUNDS} times, which is the limit",
         )
 
     async def _once(

@@ -227,7 +227,7 @@ def mistyped(entry: Json) -> str:
             return f"{field}: expected an object of strings"
     timeout = entry.get("timeout")
     if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
-        return "timeout: expected milliseconds above 0"
+        return "timeout: expected a positive number of milliseconds"
     return "" if isinstance(entry.get("oauth", {}), dict) else "oauth: expected an object"
 
 
@@ -236,7 +236,7 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
         return InProcessServer(name=filled.get("name", name))
     if kind == "stdio":
         if not filled.get("command"):
-            return "command: missing (or url, for an HTTP server)"
+            return "command: missing (for an HTTP server, set url instead)"
         return StdioServer(
             command=filled["command"],
             args=tuple(filled.get("args", ())),

@@ -108,7 +108,7 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
                 group.create_task(servers.connected(server.name, LOOK_S))
         for server in servers.all():
             if not server.is_settled and not server.problem:
-                server.problem = f"no answer within {LOOK_S:g} s"
+                server.problem = f"no response within {LOOK_S:g} s"
         return {server.name: probe_server(server) for server in servers.all()}
     finally:
         await servers.aclose()

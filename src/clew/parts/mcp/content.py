@@ -58,7 +58,7 @@ def blocks_of(content: list[Any]) -> list[Json]:
 
 def block_of(part: Any) -> Json:
     if not isinstance(part, dict):
-        return make_text(f"[a part that is not an object: {type(part).__name__}]")
+        return make_text(f"[an invalid part: expected an object, got {type(part).__name__}]")
     match part.get("type"):
         case "text":
             return make_text(said(part.get("text")))
@@ -114,7 +114,7 @@ def kind_by_bytes(raw: bytes) -> str | None:
 def resource(value: Any) -> Json:
     """Return a block with the resource's text or image, or else a description of the resource."""
     if not isinstance(value, dict):
-        return make_text("[a resource that is not an object]")
+        return make_text("[an invalid resource: expected an object]")
     uri, kind = said(value.get("uri")), said(value.get("mimeType"))
     if isinstance(value.get("text"), str):
         return make_text(f"[resource {uri}]\n{value['text']}" if uri else value["text"])

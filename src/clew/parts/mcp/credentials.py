@@ -167,5 +167,5 @@ class Proof:
         except ValueError:
             reply = None
         if not isinstance(reply, dict) or not all(isinstance(v, str) for v in reply.values()):
-            raise CannotReachError("headersHelper failed or did not print an object of strings")
+            raise CannotReachError("headersHelper failed or did not print a JSON object of strings")
         return reply

@@ -31,16 +31,16 @@ SECRET = re.compile(
 def why_refused(params: Json) -> str:
     """Return why a request for input is declined without asking the user, or an empty string."""
     if params.get("mode") == "url":
-        return "" if is_web(params.get("url")) else "the URL is not a web page"
+        return "" if is_web(params.get("url")) else "the URL is not an http or https URL"
     fields = fields_of(params)
     if not fields or len(fields) > MAX_FIELDS:
         return f"a form must have 1 to {MAX_FIELDS} fields"
     for name, schema in fields.items():
         text = " ".join((name, as_text(schema.get("title")), as_text(schema.get("description"))))
         if SECRET.search(text) or schema.get("format") == "password":
-            return f"it asks for a secret ({name[:40]}); forms must not ask for secrets"
+            return f"the form asks for a secret ({name[:40]}); forms must not ask for secrets"
     if SECRET.search(as_text(params.get("message"))):
-        return "it asks for a secret; forms must not ask for secrets"
+        return "the form asks for a secret; forms must not ask for secrets"
     return ""
 
 
@@ -55,7 +55,8 @@ def make_questions(server: str, params: Json) -> list[Json]:
     head = f"[MCP server {server}] {message}".strip()
     if params.get("mode") == "url":
         text = (
-            f"{head}\nIt wants you to visit: {params['url']}\nOpen this page only if you know why."
+            f"{head}\nThe server asks you to visit: {params['url']}\n"
+            "Open this page only if you know why it is needed."
         )
         return [question(server, text, [VISITED, DECLINE], several=False)]
     asked_for = []

@@ -138,7 +138,7 @@ class HttpLine(WebLine):
                 self._session_id = session_id
             if identity is None:
                 if head.status >= 400:
-                    self._host.odd(f"notification rejected with status {head.status}")
+                    self._host.odd(f"the server rejected a notification with status {head.status}")
             elif head.status >= 400 or head.status in range(300, 400):
                 await self._turned_down(exchange, head, identity)
             elif head.status == 202:
@@ -276,7 +276,7 @@ class HttpLine(WebLine):
                     await self._heard(exchange, decoder, None)
                     failures = 0
                 except TransportError as error:
-                    self._host.odd(f"the notification stream broke: {error}")
+                    self._host.odd(f"the notification stream was interrupted: {error}")
                     failures += 1
                 finally:
                     await exchange.close()
@@ -339,7 +339,8 @@ class SseLine(WebLine):
     async def open(self) -> None:
         self._stream, head = await self._answered("GET", self._reach.url, None)
         if head.status != 200 or kind(head) != "text/event-stream":
-            raise CannotReachError(f"not an event stream (status {head.status})", is_final=True)
+            why = f"the server did not return an event stream (status {head.status})"
+            raise CannotReachError(why, is_final=True)
         self._tasks = [
             self._group.create_task(self._reading(self._stream)),
             self._group.create_task(self._sending()),

@@ -39,7 +39,7 @@ class IdeLine:
         reach = self._reach
         lock = read_ide_lock(Path(reach.lock_file))
         if lock is None or (lock.port, lock.token) != (reach.port, reach.token):
-            raise CannotReachError(f"{reach.name} has ended or restarted", is_final=True)
+            raise CannotReachError(f"{reach.name} has exited or restarted", is_final=True)
         headers = [(AUTHORIZATION, lock.token)]
         try:
             self._socket = await WebSocket.open(

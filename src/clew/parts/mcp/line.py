@@ -233,7 +233,7 @@ class InProcessLine:
 
     async def open(self) -> None:
         if self._to_host is None:
-            raise CannotReachError("no host program to run it", is_final=True)
+            raise CannotReachError("no host program runs this server", is_final=True)
         self._begin(self._sending(self._to_host))
 
     def settled(self, agreement: Agreement) -> None:

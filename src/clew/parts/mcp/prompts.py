@@ -34,7 +34,7 @@ async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) ->
         is_answer = as_text(part.get("role")) == "assistant"
         texts.append(f"(Your earlier response:) {words}" if is_answer else words)
     if not texts:
-        raise ToolError(f"the prompt of the server {server.name} is empty")
+        raise ToolError(f"the prompt from the MCP server {server.name} is empty")
     return "\n\n".join(texts)
 
 
@@ -56,5 +56,5 @@ def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:
 async def say_missing(server: McpServer, offer: PromptOffer, missing: list[str]) -> str:
     """Return an error message for missing arguments, with the values that the server suggests."""
     values = await server.completed(offer.prompt, missing[0], "")
-    hint = f"; {missing[0]} may be {', '.join(values)}" if values else ""
+    hint = f"; values for {missing[0]}: {', '.join(values)}" if values else ""
     return f"missing {', '.join(missing)} (usage: /{offer.name} {offer.hint}){hint}"

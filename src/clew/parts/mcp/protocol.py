@@ -104,7 +104,7 @@ def read_discovery(result: Any) -> Agreement | str:
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
     known_versions = [v for v in STATELESS_VERSIONS if isinstance(versions, list) and v in versions]
     if not known_versions:
-        return "the server supports no stateless protocol version known to clew"
+        return "clew supports none of the server's stateless protocol versions"
     meta = as_object(result.get("_meta"))
     return Agreement(
         era="stateless",

@@ -40,16 +40,16 @@ def make_usable(schema: Any) -> tuple[Json, str]:
 def fault(schema: Any) -> str:
     """Return what the API would reject in a schema, or an empty string."""
     if not isinstance(schema, dict):
-        return "it is not an object"
+        return "must be an object"
     if schema.get("type", "object") != "object":
-        return "its type is not object"
+        return 'type: must be "object"'
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
-            return f"{word} at the top level"
+            return f"{word} is not allowed at the top level"
     if problem := walked(schema):
         return problem
     if not all(isinstance(n, str) and PROPERTY.fullmatch(n) for n in schema.get("properties", ())):
-        return "a property name contains characters other than letters, digits, _ . -"
+        return "property names can contain only letters, digits, _ . -"
     return ""
 
 
@@ -64,7 +64,7 @@ def walked(schema: Any) -> str:
         node, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH or seen > MAX_NODES:
-            return "it is too large or nested too deeply"
+            return "too large or nested too deeply"
         if isinstance(node, bool):
             continue
         problem = keywords(node)
@@ -76,14 +76,14 @@ def walked(schema: Any) -> str:
 
 def keywords(node: Any) -> str:
     if not isinstance(node, dict):
-        return "a nested schema is not an object"
+        return "nested schemas must be objects"
     kinds = node.get("type", [])
     listed = kinds if isinstance(kinds, list) else [kinds]
     if not all(isinstance(kind, str) and kind in TYPES for kind in listed):
-        return "it contains an unknown type"
+        return "contains an unknown type"
     for names, kind, what in (
         (_NUMBERS, (int, float), "a number"),
-        (_COUNTS, int, "a whole number"),
+        (_COUNTS, int, "an integer"),
         (_TEXTS, str, "a string"),
         (_MAPS, dict, "an object"),
         (_LISTS, list, "an array"),
@@ -91,15 +91,15 @@ def keywords(node: Any) -> str:
     ):
         for name in names:
             if name in node and not isinstance(node[name], kind):
-                return f"{name} is not {what}"
+                return f"{name}: must be {what}"
     if not all(isinstance(name, str) for name in node.get("required", ())):
-        return "required is not a list of names"
+        return "required: must be an array of property names"
     return elsewhere(node.get("$ref", "#")) or unreadable(node.get("pattern"))
 
 
 def elsewhere(reference: str) -> str:
     """Return an error if a reference points to another document. References are never fetched."""
-    return "" if reference.startswith("#") else "it refers to another document"
+    return "" if reference.startswith("#") else "$ref: must not refer to another document"
 
 
 def unreadable(pattern: str | None) -> str:
@@ -108,7 +108,7 @@ def unreadable(pattern: str | None) -> str:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
-        return "it contains an invalid pattern"
+        return "pattern: invalid regular expression"
     return ""
 
 

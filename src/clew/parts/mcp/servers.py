@@ -76,7 +76,8 @@ class Servers:
             same = [name for name in self._servers if names.server_part(name) == part]
             if same:
                 problems.append(
-                    f"MCP server {config.name}: its name conflicts with {same[0]}; rename it"
+                    f"MCP server {config.name}: the name conflicts with {same[0]}; "
+                    "rename one of them"
                 )
                 continue
             server = McpServer(
@@ -194,7 +195,7 @@ async def answer_of(servers: Servers, name: str, arguments: Json) -> str:
         offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
     }
     if name not in offers:
-        raise UserError(f"no connected MCP server has a tool {name}")
+        raise UserError(f"tool {name} not found in the connected MCP servers")
     offer, server = offers[name]
     outcome = await server.call(
         "tools/call",

@@ -25,7 +25,7 @@ from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, as_object, as_text
 from clew.parts.mcp.server import McpServer
 from clew.system.jsonrpc.peer import Outcome, PeerFailure
 
-UNSURE = "It may or may not have taken effect."
+UNSURE = "The call may or may not have taken effect."
 
 # How long a call waits for a server that is reconnecting.
 RECONNECT_WAIT_S = 10.0

@@ -45,7 +45,7 @@ def read_idle_s(setting: object) -> int:
         return 0
     interval = parse_span(setting) if isinstance(setting, str) else None
     if not interval:
-        raise SettingsError(f'dreamAfter: "{setting}" is not a valid duration (for example: 10m)')
+        raise SettingsError(f'dreamAfter: expected a duration such as 10m, got "{setting}"')
     return interval
 
 
@@ -115,7 +115,7 @@ class Dreamer:
             self._notebook.propose(memo)
         return TaskEnding(
             status="completed",
-            words=f"{format_count(len(new_memos), 'proposal')}; run /memory review to see them",
+            words=f"{format_count(len(new_memos), 'proposal')}; run /memory review",
         )
 
 

@@ -54,7 +54,7 @@ async def propose_memos(
     """Propose memories that a model finds in the conversation; return the new proposals."""
     entries = [e for e in story.sent if e.get("type") in ("user", "assistant")]
     if not any(map(is_prompt, entries)):
-        raise UserError("there are no messages yet")
+        raise UserError("the session has no messages yet")
     answer = await ask_model(_record(entries), system=SYSTEM, purpose="other")
     if isinstance(answer, Failure):
         raise UserError(f"extraction failed: {answer.message}")

@@ -67,8 +67,8 @@ async def packed(
         raise UserError(f"{source}: npm is required but cannot be run: {error.strerror}") from None
     if ended.timed_out or ended.exit.code != 0:
         lines = bytes(complained.head).decode("utf-8", "replace").splitlines()
-        why = next((line for line in lines if line.strip()), "it failed")
-        raise UserError(f"{source}: npm pack: {why}")
+        why = next((line for line in lines if line.strip()), "no error message")
+        raise UserError(f"{source}: npm pack failed: {why}")
 
 
 class _Unfolded(gzip.GzipFile):

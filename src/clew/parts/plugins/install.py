@@ -277,7 +277,7 @@ def read_market(folder: Path) -> Market:
         raise UserError(f"{path}: {result}")
     if result.name == LOCAL:
         # Otherwise, NAME@local would be ambiguous.
-        raise UserError(f"{path}: name: {LOCAL} is reserved for plugins without a marketplace")
+        raise UserError(f'{path}: name: "{LOCAL}" is reserved for plugins without a marketplace')
     return result
 
 
@@ -382,7 +382,7 @@ def remove(desk: PluginInstaller, plugin: Installed) -> list[Path]:
     """
     if plugin.is_foreign:
         raise UserError(
-            f"{plugin.id} was installed by another tool; to disable it, run: "
+            f"{plugin.id} was installed by another tool; remove it there, or disable it here: "
             f"clew plugin disable {plugin.id}"
         )
     changed = [path for scope in SCOPES for path in switched_nowhere(desk, plugin.id, scope)]

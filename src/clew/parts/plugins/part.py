@@ -185,8 +185,8 @@ def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
                 plugins.append(plugin)
             elif other.id:
                 faults.append(
-                    f"plugin {plugin.id} ignored: {other.id} has the same name; to disable it, "
-                    f"run: clew plugin disable {plugin.id}"
+                    f"plugin {plugin.id} ignored: {other.id} has the same name; "
+                    f"to disable {plugin.id}, run: clew plugin disable {plugin.id}"
                 )
     for loaded_plugin in plugins:
         faults += loaded_plugin.parts.faults

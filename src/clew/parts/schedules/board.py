@@ -146,7 +146,9 @@ class Board:
         if wish.at is not None:
             until = max(until, wish.at)
         if first is None or first < now or first > until:
-            raise UserError(f"{wish.rhythm()} is not due before {until:%Y-%m-%d %H:%M}")
+            raise UserError(
+                f"{wish.rhythm()}: not due before the schedule ends at {until:%Y-%m-%d %H:%M}"
+            )
         item = ScheduledItem(wish, self._tasks.new_id(KIND), until, self._spent())
         item.next_at = first
         self._items[item.id] = item

@@ -33,12 +33,12 @@ def describe_way_out(skill: Skill, line: str, *, counts: bool) -> str:
     rule = shlex.quote(f"{skill.shell}({line})")
     waits = "" if counts or not skill.allowed_tools else f"; {WAITING}"
     return (
-        "this session cannot ask for approval. To allow it, run: "
+        "this session cannot ask for approval. To allow the command, run: "
         f"clew permissions add --scope user {rule}, or pass --allowedTools {rule} for one run{waits}"
     )
 
 
-WAITING = "the skill's allowed-tools apply once the folder is trusted (clew config trust)"
+WAITING = "the skill's allowed-tools apply after you trust the folder (clew config trust)"
 
 
 class SkillEffects:

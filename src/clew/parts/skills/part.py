@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 # Replaces a command in a skill's text where settings disable them.
-DISABLED = "[clew ran no command here: disableSkillShellExecution is set]"
+DISABLED = "[clew did not run this command: disableSkillShellExecution is set]"
 
 # Precedes the text of a skill that runs in a subagent, when the user calls it.
 FORKED = (
@@ -328,7 +328,7 @@ class SessionSkills(Part):
             return decision
         return make_decision(
             [
-                replace(part, verdict="allow", reason="only adds text")
+                replace(part, verdict="allow", reason="only adds text to the conversation")
                 if part.nature == "base"
                 else part
                 for part in decision.findings
@@ -452,7 +452,7 @@ class SessionSkills(Part):
                 line=call.line,
                 title=f"/{skill.name} runs: {line}",
                 decision=decision,
-                why=f"{skill.file} runs it before the model reads the skill",
+                why=f"{skill.file} runs this command before the model reads the skill",
             )
         )
         if not isinstance(reply, Granted):
