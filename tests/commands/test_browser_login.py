@@ -131,7 +131,7 @@ def test_only_services_with_a_login_open_a_browser(tmp_path: Path) -> None:
     done = log_in(tmp_path, {}, "openai", "--browser")
     assert done.returncode == 1
     assert done.stderr == (
-        "clew login: OpenAI has no login for programs; services that have one: openrouter\n"
+        "clew login: OpenAI does not support browser login; services that do: openrouter\n"
     )
 
 
@@ -151,6 +151,6 @@ def test_an_empty_line_opens_the_browser_and_a_typed_key_is_checked(
         screen.expect("leave it empty")
         screen.type("sk-or-wrong-0123456789\r")
         # The list of models is public; only the key's own page tells.
-        screen.expect("rejected the key (401); nothing was saved")
+        screen.expect("rejected the key (HTTP 401); nothing was saved")
         assert screen.end() == 1
     assert KEY in saved(tmp_path)

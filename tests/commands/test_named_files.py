@@ -36,5 +36,5 @@ def test_the_doctor_names_broken_settings_and_unread_workflows(tmp_path: Path) -
     named = [at for at, line in enumerate(lines) if str(path) in line]
     assert len(named) == 1
     assert lines[named[0]].split()[0] == "!!"
-    assert any(line.startswith(f"  -- {workflows} is not read") for line in lines)
+    assert any(line.startswith(f"  -- {workflows} is ignored") for line in lines)
     assert "fix the file" in lines[named[0] + 1]

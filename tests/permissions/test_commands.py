@@ -119,7 +119,7 @@ def test_untrusted_text_is_named_on_the_command_line(terminal: Terminal) -> None
         (["check", "Bash", "ls", "--settings", "nowhere.json"], "--settings: "),
         (["list", "--settings", "[]"], "--settings: "),
         (["add", "Bash(x"], "expected Tool or Tool(content)"),
-        (["remove", "Bash(x)"], 'no rule "Bash(x)"'),
+        (["remove", "Bash(x)"], 'rule "Bash(x)" not found'),
         (["test", "nowhere.json"], "nowhere.json"),
     ],
 )
@@ -294,7 +294,7 @@ def test_login_keeps_the_key_in_a_private_file_and_logout_forgets_it(terminal: T
     assert (code, out) == (0, f"saved ...6789 in {path}\n")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert terminal.run("logout")[1] == f"deleted the API key in {path}\n"
+    assert terminal.run("logout")[1] == f"deleted the API key from {path}\n"
     assert not path.exists()
     assert terminal.run("logout")[1] == "no saved API key\n"
     for wrong in ("", "two words\n"):
@@ -326,4 +326,4 @@ def test_a_case_that_expects_no_decision_is_an_error(terminal: Terminal, expect:
     file.write_text(f'[{{"command": "ls", "expect": {expect}}}]', "utf-8")
     code, out, err = terminal.run("permissions", "test", str(file))
     assert (code, out) == (2, "")
-    assert f"case 0: expected one of allow, review, ask, deny for expect, got {expect}" in err
+    assert f"case 0: expect must be one of allow, review, ask, deny, got {expect}" in err

@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
         return login.main(argv[1:])
     if argv[:1] == ["logout"]:
         return login.log_out(argv[1:])
-    parser = Group(prog="clew auth", description="Show where the credentials come from.")
+    parser = Group(prog="clew auth", description="Show where credentials come from; log in or out.")
     parser.add_argument("command", choices=("status", "login", "logout"))
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="Print JSON (default)")

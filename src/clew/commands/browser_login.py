@@ -26,7 +26,9 @@ async def obtain_key(
     """Return a new API key. `show` opens a page for the user. Raise `LoginError` on failure."""
     exchange_url = f"{row.url.rstrip('/')}/auth/keys"
     if not (words.is_safe(row.login_url) and words.is_safe(exchange_url)):
-        raise LoginError("a login requires https, or a server on this machine")
+        raise LoginError(
+            f"{row.title}: login URLs must use https, unless the server is on this machine"
+        )
     verifier = secrets.token_urlsafe(48)
     async with Loopback(secrets.token_urlsafe(24), in_path=True) as back:
         show(
@@ -61,7 +63,9 @@ async def obtain_key(
         await transport.aclose()
     key = answer.get("key") if isinstance(answer, dict) else None
     if status >= 400 or not isinstance(key, str) or not key:
-        raise LoginError(f"{words.parse_origin(exchange_url)} granted no key (HTTP {status})")
+        raise LoginError(
+            f"{words.parse_origin(exchange_url)} did not return an API key (HTTP {status})"
+        )
     return key
 
 

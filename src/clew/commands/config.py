@@ -49,7 +49,7 @@ SCHEMAS = {
 
 def main(argv: list[str]) -> int:
     key = argument("key")
-    value = argument("value", help="JSON, or plain text for a text setting")
+    value = argument("value", help="JSON, or plain text for a string setting")
     files = ("user", "project", "local")
     scope = argument("--scope", choices=files, default="user", help="Settings file (default: user)")
     folder = argument("folder", nargs="?", type=Path, help="Folder (default: this project)")
@@ -65,18 +65,20 @@ def main(argv: list[str]) -> int:
                 line="List all effective values and their sources",
             ),
             "explain": GroupWord(
-                run_explain, key, line="Show a key's value in each file, and which one applies"
+                run_explain, key, line="Show a key's value in each file, and which value applies"
             ),
             "set": GroupWord(
                 run_set,
                 key,
                 value,
                 scope,
-                switch("--force", "Write a key that clew does not know"),
+                switch("--force", "Write the key even if it is unknown"),
                 line="Write a value to a settings file",
             ),
             "unset": GroupWord(run_unset, key, scope, line="Remove a value from a settings file"),
-            "keys": GroupWord(run_keys, line="List all keys of settings files"),
+            "keys": GroupWord(
+                run_keys, line="List all settings keys with their types and defaults"
+            ),
             "schema": GroupWord(
                 run_schema,
                 argument("what", nargs="?", default="settings", choices=[*SCHEMAS]),
@@ -85,7 +87,7 @@ def main(argv: list[str]) -> int:
             "variables": GroupWord(
                 run_variables, line="List all environment variables with their aliases"
             ),
-            "flags": GroupWord(run_flags, line="List the feature flags and what set them"),
+            "flags": GroupWord(run_flags, line="List the feature flags, their states and sources"),
             "trust": GroupWord(
                 run_trust, folder, line="Trust a folder: allow its settings to start programs"
             ),
@@ -140,8 +142,8 @@ def run_explain(options: argparse.Namespace, places: Places) -> int:
 def run_set(options: argparse.Namespace, places: Places) -> int:
     if not (options.force or is_known(options.key)):
         near = find_nearest_key(options.key)
-        hint = f'did you mean "{near}"?' if near else "clew config keys lists all keys"
-        raise SettingsError(f'unknown key "{options.key}" ({hint}; --force writes it anyway)')
+        hint = f'did you mean "{near}"?' if near else "run clew config keys for a list"
+        raise SettingsError(f'unknown key "{options.key}" ({hint}; use --force to write it anyway)')
     done = assign(places, options.scope, options.key, parse_value(options.key, options.value))
     for fault in done.faults:
         sys.stderr.write(f"{done.path}: {fault}\n")

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(msgspec.json.encode(as_json(window)).decode() + "\n")
     else:
         counted = window.counted
-        how = "estimated" if counted is None else f"{counted:,} counted by the service"
+        how = "estimated" if counted is None else f"{counted:,} of them counted by the service"
         page = make_context_page(window.model, window.parts, how)
         lines = format_page(page, has_bars=True).split("\n")
         sys.stdout.write("\n".join(map(replace_unprintable, lines)) + "\n")
@@ -77,10 +77,10 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Group(
         prog="clew context",
-        description="Show what the next request of a session contains, in tokens.",
+        description="Show the tokens in the next request of a session, by source.",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="Session ID, title or file")
-    parser.add_argument("--model", metavar="MODEL", help="Model to ask")
+    parser.add_argument("--model", metavar="MODEL", help="Model for the request")
     parser.add_argument("--json", action="store_true", help="Print JSON")
     return parser
 
@@ -226,7 +226,7 @@ def make_context_page(model: Model, parts: Sequence[WindowPart], how: str) -> Re
                 if any(map(_label, inside))
             ),
         ),
-        hints=("/context messages lists the messages, to exclude, summarize or pin them",),
+        hints=("/context messages lists messages that you can exclude, summarize or pin",),
     )
 
 

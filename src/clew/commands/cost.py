@@ -110,10 +110,10 @@ def _parser() -> argparse.ArgumentParser:
     add("session", nargs="*", metavar="SESSION", help="Session ID, title or file")
     add("--all", action="store_true", help="Include the sessions of all folders")
     add(*OTHER_AGENTS.names, **OTHER_AGENTS.options)
-    add("--by", choices=tuple(BY), help="Show only this table")
+    add("--by", choices=tuple(BY), help="Show only this breakdown")
     add("--since", type=date.fromisoformat, metavar="DAY", help="First day, such as 2026-01-31")
     add("--until", type=date.fromisoformat, metavar="DAY", help="Last day")
-    add("--json", action="store_true", help="Print everything as JSON")
+    add("--json", action="store_true", help="Print JSON")
     return parser
 
 
@@ -213,7 +213,7 @@ def _rows(costs: CostReport, by: str) -> list[tuple[str, Spend]]:
 def shown(costs: CostReport, by: str | None) -> Iterator[str]:
     total = costs.total
     if not total.requests:
-        yield f"{format_count(len(costs.sessions), 'session')} without model responses."
+        yield f"No model responses in {format_count(len(costs.sessions), 'session')}."
     else:
         yield (
             f"{format_count(len(costs.sessions), 'session')}, {format_count(total.requests, 'response')}: "
@@ -225,7 +225,7 @@ def shown(costs: CostReport, by: str | None) -> Iterator[str]:
         yield from _unpriced(costs)
         yield from _missed(costs)
     if costs.unread:
-        yield f"{format_count(costs.unread, 'line')} could not be read. For details: clew sessions check"
+        yield f"{format_count(costs.unread, 'line')} could not be read. For details, run clew sessions check"
 
 
 def _missed(costs: CostReport) -> Iterator[str]:
@@ -266,6 +266,6 @@ def _unpriced(costs: CostReport) -> Iterator[str]:
         if spend.unpriced:
             yield ""
             yield (
-                f"{format_count(spend.unpriced, 'response')} of {model} without a known price: "
-                f"{spend.tokens.total:,} tokens are counted, but their cost is not."
+                f"{format_count(spend.unpriced, 'response')} from {model} without a known price: "
+                f"the totals include the {spend.tokens.total:,} tokens, but not their cost."
             )

@@ -33,7 +33,11 @@ def main(argv: list[str]) -> int:
         GroupWord(
             run_handover,
             argument("agent", choices=AGENTS, help="Agent to continue the session with"),
-            argument("session", nargs="?", help="ID, title or file (default: the newest here)"),
+            argument(
+                "session",
+                nargs="?",
+                help="Session ID, title or file (default: newest in this folder)",
+            ),
             switch("--raw", "Keep secrets, which are masked by default"),
         )
     )

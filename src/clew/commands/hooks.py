@@ -27,9 +27,9 @@ from clew.system.config.json_text import join_path
 
 def main(argv: list[str]) -> int:
     settings = argument("--settings", help="Additional settings: a file or JSON")
-    example = "Event fields as JSON; example values for the rest"
+    example = "Event fields as JSON (default: example values)"
     parser = Group(
-        prog="clew hooks", description="List hooks and the events they run on, and test them."
+        prog="clew hooks", description="List and test hooks; list the events that trigger them."
     )
     parser.add_words(
         {
@@ -86,7 +86,7 @@ def run_list(options: argparse.Namespace) -> int:
         only = f" if {hook.handler.condition}" if hook.handler.condition else ""
         show(f"{when}{only}  {hook.kind}: {hook.handler.title}  [{hook.where}]")
     if not (listing.hooks or listing.off or listing.faults):
-        show("no active hooks; clew hooks events lists the events")
+        show("no active hooks; run clew hooks events to see the events")
     return 1 if listing.faults else 0
 
 

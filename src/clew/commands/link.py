@@ -38,7 +38,9 @@ def link(folder: Path, program: str) -> str:
     """Create the program in the folder, and return a message about the result."""
     path = folder / NAME
     if os.path.lexists(path) and not is_ours(path):
-        raise UserError(f"{path} already exists; clew link never replaces a program. Use --folder")
+        raise UserError(
+            f"{path} already exists, and clew link never replaces a program; use --folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     # Fails if another program created the file in the meantime.
@@ -47,7 +49,7 @@ def link(folder: Path, program: str) -> str:
         file.write(make_shim(program))
     first = shutil.which(NAME)
     if first is None:
-        return f"{path} starts clew; {folder} is not on your PATH"
+        return f"{path} starts clew, but {folder} is not on your PATH"
     if Path(first).resolve() != path.resolve():
         return f"{path} starts clew, but {first} comes first on your PATH"
     return f"{path} starts clew"
@@ -75,11 +77,11 @@ def find_program() -> str:
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew link",
-        description=f"Create a program named {NAME} that starts clew, for programs that call that"
-        " name. An existing program is never replaced.",
+        description=f"Create a program named {NAME} that starts clew, for programs that call"
+        f" {NAME}. Existing programs are never replaced.",
     )
     parser.add_argument(
-        "--folder", default=FOLDER, help=f"Folder of the program (default {FOLDER})"
+        "--folder", default=FOLDER, help=f"Folder for the program (default: {FOLDER})"
     )
     parser.add_argument("--remove", action="store_true", help="Remove the program")
     options = parser.parse_args(argv)

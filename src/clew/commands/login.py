@@ -57,18 +57,20 @@ async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -
         status, owner = await request_facts(endpoint, environment)
     except (TransportError, TimeoutError) as error:
         why = endpoint.hide(str(error)) or "no response"
-        return f"not checked, because {endpoint.shown} cannot be reached: {why}"
+        return f"key not checked, because {endpoint.shown} cannot be reached: {why}"
     if status in (401, 403):
         keys_url = ROWS["anthropic"].keys_url if endpoint.is_default else ""
         row = ROWS.get(endpoint.service)
         keys_url = keys_url or (row.keys_url if row else "")
         raise RejectedKeyError(
-            f"{endpoint.shown} rejected the key ({status}); nothing was saved"
-            + (f". Keys: {keys_url}" if keys_url else "")
+            f"{endpoint.shown} rejected the key (HTTP {status}); nothing was saved"
+            + (f". Create a key at {keys_url}" if keys_url else "")
         )
     whose = f" ({owner})" if owner else ""
     return (
-        f"accepted by {endpoint.shown}{whose}" if status < 400 else f"not checked (HTTP {status})"
+        f"key accepted by {endpoint.shown}{whose}"
+        if status < 400
+        else f"key not checked (HTTP {status})"
     )
 
 
@@ -80,12 +82,12 @@ async def check_saved_key(
     if row.name != "anthropic":
         endpoint = make_row_endpoint(row, environ, secret)
         if row.authentication != "key" or endpoint.hindrance:
-            return f"not checked: {endpoint.hindrance or f'{row.title} lists no models'}"
+            return f"key not checked: {endpoint.hindrance or f'{row.title} lists no models'}"
         return await check_key(secret, environment, endpoint)
     endpoint = read_endpoint(environment)
     if endpoint.is_default and not endpoint.sends_its_own:
         return await check_key(secret, environment, endpoint)
-    return f"not checked, because saved keys are used only for {DEFAULT_BASE_URL}"
+    return f"key not checked, because saved keys are used only for {DEFAULT_BASE_URL}"
 
 
 def save_key(secret: str, places: Places, row: ServiceRow = ROWS["anthropic"]) -> str:
@@ -102,7 +104,7 @@ def save_key(secret: str, places: Places, row: ServiceRow = ROWS["anthropic"]) -
 def describe_other_places(row: ServiceRow) -> str:
     """Return what to do if the file with the keys can't be written."""
     instead = f", or set {' or '.join(row.key_variables)} instead" if row.key_variables else ""
-    return f"Set CLEW_CONFIG_DIR to a folder that you can write{instead}"
+    return f"Set CLEW_CONFIG_DIR to a writable folder{instead}"
 
 
 def delete_key(places: Places, service: str = "anthropic") -> str:
@@ -113,14 +115,14 @@ def delete_key(places: Places, service: str = "anthropic") -> str:
         write_login(places.credentials, None, name_in_file(service))
     except OSError as error:
         raise UserError(f"can't delete the key: {describe_error(error)}") from None
-    return f"deleted the API key in {places.credentials}"
+    return f"deleted the API key from {places.credentials}"
 
 
 def describe_source(row: ServiceRow) -> str:
     """Tell the user where to get a key for the service, and that clew checks it."""
     page = f" from {row.keys_url}" if row.keys_url else ""
     other = f" Or run clew login {row.name} --browser in a shell." if row.login_url else ""
-    return f"Paste an API key for {row.title}{page}. It is checked with one free request.{other}"
+    return f"Paste an API key for {row.title}{page}. clew checks it with one free request.{other}"
 
 
 def name_in_file(service: str) -> str:
@@ -154,10 +156,10 @@ def main(argv: list[str]) -> int:
         "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
     )
     parser.add_argument(
-        "--browser", action="store_true", help="Log in with a browser, which grants a new key"
+        "--browser", action="store_true", help="Log in with a browser to get a new key"
     )
     parser.add_argument("--keyring", action="store_true", help="Save the key in the keyring")
-    parser.add_argument("--no-check", action="store_true", help="Save the key without a request")
+    parser.add_argument("--no-check", action="store_true", help="Save the key without checking it")
     options = parser.parse_args(argv)
     try:
         row = find_row(options.service, load_current_rules(os.environ, Path.cwd()).settings)
@@ -201,7 +203,7 @@ def read_key(row: ServiceRow, *, is_typed: bool, in_browser: bool) -> str:
     """Return a key from the browser, the terminal or a pipe. Raise `ClewError` on failure."""
     if in_browser and not row.login_url:
         able = ", ".join(name for name, other in ROWS.items() if other.login_url)
-        raise UserError(f"{row.title} has no login for programs; services that have one: {able}")
+        raise UserError(f"{row.title} does not support browser login; services that do: {able}")
     if is_typed and row.keys_url:
         sys.stdout.write(f"Create an API key at {row.keys_url}\n")
     if not in_browser:
@@ -220,7 +222,7 @@ def log_out(argv: list[str]) -> int:
     parser.add_argument(
         "service", nargs="?", default="anthropic", help="Service (default: anthropic)"
     )
-    parser.add_argument("--keyring", action="store_true", help="Delete the key in the keyring")
+    parser.add_argument("--keyring", action="store_true", help="Delete the key from the keyring")
     options = parser.parse_args(argv)
     if options.keyring:
         keyring, account = find_keyring(), account_of(name_in_file(options.service))
@@ -228,7 +230,7 @@ def log_out(argv: list[str]) -> int:
             sys.stdout.write("no API key in the keyring\n")
             return 0
         keyring.delete_password(SERVICE, account)
-        sys.stdout.write("deleted the API key in the keyring\n")
+        sys.stdout.write("deleted the API key from the keyring\n")
         return 0
     try:
         done = delete_key(find_places(os.environ, Path.cwd()), options.service)

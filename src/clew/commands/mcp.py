@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> Group:
-    parser = Group(prog="clew mcp", description="Manage servers of the Model Context Protocol.")
+    parser = Group(prog="clew mcp", description="Manage Model Context Protocol (MCP) servers.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str) -> argparse.ArgumentParser:
@@ -70,7 +70,7 @@ def arguments() -> Group:
     add.add_argument(
         "target", metavar="URL or PROGRAM", help="URL of the server, or program to start"
     )
-    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="Argument of the program")
+    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="Argument for the program")
     add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
     add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")
@@ -79,7 +79,7 @@ def arguments() -> Group:
         "--callback-port", type=int, help="OAuth callback port, if registered in advance"
     )
     scoped(add)
-    subparser = word("add-json", run_add_json, "Add a server from its JSON entry")
+    subparser = word("add-json", run_add_json, "Add a server from a JSON entry")
     subparser.add_argument("name")
     subparser.add_argument("json")
     scoped(subparser)
@@ -98,10 +98,10 @@ def arguments() -> Group:
         "-s",
         "--scope",
         choices=SCOPES,
-        help="Scope to remove it from (default: the scope that has it)",
+        help="Scope to remove it from (default: the one that contains it)",
     )
     for name, run, line in (
-        ("approve", run_approve, "Allow servers that the project defines to start"),
+        ("approve", run_approve, "Approve servers that the project defines"),
         ("deny", run_deny, "Reject servers that the project defines"),
     ):
         subparser = word(name, run, line)
@@ -222,7 +222,8 @@ def run_remove(options: argparse.Namespace, places: Places) -> int:
     if not holding_scopes:
         others = {entry.source for entry in entries(places) if entry.name == name}
         hint = f"; it is defined in {', '.join(sorted(others))}" if others else ""
-        raise UserError(f'no removable server "{name}"{hint}')
+        where = options.scope or "local, user or project"
+        raise UserError(f'server "{name}" not found in scope {where}{hint}')
     if len(holding_scopes) > 1:
         raise UserError(
             f"{name} is in several scopes ({', '.join(holding_scopes)}); choose one with --scope"
@@ -273,7 +274,7 @@ def run_approve(options: argparse.Namespace, places: Places) -> int:
     missing = [name for name in options.names if name not in known_servers]
     if missing:
         names = ", ".join(known_servers) or "none"
-        raise UserError(f'no server "{missing[0]}" in .mcp.json (expected one of: {names})')
+        raise UserError(f'server "{missing[0]}" not found in .mcp.json (expected one of: {names})')
     scopes.approve(places, {name: known_servers[name] for name in options.names})
     for name in options.names:
         show(f"approved: {name} {reach_of(known_servers[name])}")

@@ -63,13 +63,15 @@ def main(argv: list[str]) -> int:
         help="List the memory files in effect, in order, with token counts",
         description="List the memory files in effect and why others are skipped.",
     )
-    explain.add_argument("file", nargs="?", help="Also list the memory that reading this file adds")
+    explain.add_argument(
+        "file", nargs="?", help="Also list the memory files that reading this file loads"
+    )
     explain.add_argument("--cwd", default=".", help="Folder to inspect (default: the current one)")
     explain.add_argument("--json", action="store_true", help="Print JSON")
     options = parser.parse_args(argv)
     cwd = Path(os.path.normpath(Path.cwd() / options.cwd))
     if not is_folder(cwd):
-        sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
+        sys.stderr.write(f"clew memory: {cwd}: folder not found\n")
         return 2
     standing = load_current_rules(os.environ, cwd)
     where = find_sources(dict(os.environ), cwd, MemoryGate(lambda: standing))

@@ -17,6 +17,7 @@ from clew.commands.styled import print_pieces
 from clew.core.catalog.litellm import write_lines
 from clew.core.catalog.models import Model, find_price
 from clew.core.messages.errors import UserError
+from clew.core.messages.text import format_count
 from clew.core.regex import lazy_pattern
 from clew.permissions.session_rules import load_current_rules
 from clew.providers.preferences import read_model_limits
@@ -109,7 +110,10 @@ def print_offers(offers: list[ServiceOffer], words: list[str], *, has_all: bool)
     if not offers:
         print_pieces("No service has a key, and no model server is running on this machine.")
         print_pieces(
-            ("quiet", "Save a key with clew login SERVICE, or set the service's variable.")
+            (
+                "quiet",
+                "Save a key with clew login SERVICE, or set the service's environment variable.",
+            )
         )
         return
     for offer in offers:
@@ -127,7 +131,9 @@ def print_offers(offers: list[ServiceOffer], words: list[str], *, has_all: bool)
         if hidden := len(models) - len(shown):
             print_pieces(("quiet", f"  and {hidden} more, older or deprecated (--all lists them)"))
         if offer.unknown and not words:
-            print_pieces(("quiet", f"  and {offer.unknown} that are not in clew's table"))
+            print_pieces(
+                ("quiet", f"  and {format_count(offer.unknown, 'model')} not in clew's table")
+            )
 
 
 def as_json(name: str, model: Model) -> dict[str, object]:
@@ -159,7 +165,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--all", action="store_true", help="List older, dated and deprecated models too"
     )
-    parser.add_argument("--json", action="store_true", help="Print all as JSON")
+    parser.add_argument("--json", action="store_true", help="Print JSON")
     options = parser.parse_args(argv)
     offers, problems = asyncio.run(find_offers())
     words = [word.lower() for word in options.words]
@@ -195,7 +201,9 @@ def update(argv: list[str]) -> int:
         sys.stderr.write(f"clew models update: {options.source}: {str(error) or 'no response'}\n")
         return 1
     if not lines:
-        sys.stderr.write(f"clew models update: {options.source}: no models in litellm's format\n")
+        sys.stderr.write(
+            f"clew models update: {options.source}: no models in litellm's format found\n"
+        )
         return 1
     places = find_places(os.environ, Path.cwd())
     places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -219,7 +227,7 @@ async def read_source(source: str) -> bytes:
             while piece := await exchange.read():
                 data += piece
                 if len(data) > MAX_BYTES:
-                    raise UserError(f"more than {MAX_BYTES} bytes")
+                    raise UserError(f"the response is larger than {MAX_BYTES:,} bytes")
             return bytes(data)
     finally:
         await exchange.close()

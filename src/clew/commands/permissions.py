@@ -79,7 +79,7 @@ def add_rule(places: Places, scope: str, name: str, text: str) -> str:
         where: KeyPath = ("permissions", name, len(rules))
         after = set_value(before, where, rule.text) if before else first_rule(name, rule.text)
         replace(path, after)
-    return f"{path}: {name} {rule.text}"
+    return f"{path}: added {rule.text} to {name}"
 
 
 def first_rule(name: str, text: str) -> str:
@@ -91,7 +91,7 @@ def remove_rule(places: Places, scope: str, name: str, text: str) -> str:
     with hold_lock(places.config_home):
         path, before, rules = opened(places, scope, name)
         if text not in rules:
-            raise SettingsError(f'{path}: no rule "{text}" in {name}')
+            raise SettingsError(f'{path}: rule "{text}" not found in {name}')
         replace(path, remove_value(before, ("permissions", name, rules.index(text))))
     return f"{path}: removed {text} from {name}"
 
@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
             action="append",
             default=[],
             metavar="SOURCE",
-            help="Assume untrusted content earlier in the session",
+            help="Assume that the session contains untrusted content from SOURCE",
         ),
         *shared,
     )
@@ -123,19 +123,18 @@ def main(argv: list[str]) -> int:
     )
     cases = argument("file", type=Path, help="JSON array of {tool, input, expect}")
     parser = Group(
-        prog="clew permissions", description="Check what may run and why; edit the rules."
+        prog="clew permissions",
+        description="Show what the permission rules allow, and edit the rules.",
     )
     parser.add_words(
         {
             "check": GroupWord(
-                run_check, *call, line="Decide on a tool call and name the deciding rule"
+                run_check, *call, line="Show the decision on a tool call, and the deciding rule"
             ),
             "explain": GroupWord(
-                run_explain, *call, line="Decide on a tool call and explain each part"
+                run_explain, *call, line="Show the decision on a tool call, and explain each part"
             ),
-            "test": GroupWord(
-                run_test, cases, *shared, line="Run a table of test cases from a file"
-            ),
+            "test": GroupWord(run_test, cases, *shared, line="Run test cases from a file"),
             "list": GroupWord(run_list, *shared, line="List all rules with their file and line"),
             "add": GroupWord(run_add, *rule, line="Add a rule to a settings file"),
             "remove": GroupWord(run_remove, *rule, line="Remove a rule from a settings file"),
@@ -204,7 +203,7 @@ def input_of(tool: str, text: str) -> dict[str, Any]:
     if tool_error is not None:
         sys.stderr.write(f"{tool_error}\n")
     if not isinstance(data, dict):
-        raise CommandLineError("the input of a tool must be an object")
+        raise CommandLineError("the tool input must be a JSON object")
     return data
 
 
@@ -326,7 +325,7 @@ def run_test(options: argparse.Namespace) -> int:
         current = standing(options)
         cases = json.loads(options.file.read_text("utf-8"))
         if not isinstance(cases, list):
-            raise CommandLineError(f"{options.file}: expected an array of cases")
+            raise CommandLineError(f"{options.file}: expected a JSON array of test cases")
         results = [tested(current, i, case) for i, case in enumerate(cases)]
     except (CommandLineError, SettingsError, OSError, ValueError) as error:
         return complain(describe_error(error))
@@ -347,7 +346,7 @@ def tested(current: CurrentRules, number: int, case: Any) -> str | None:
     if case["expect"] not in list(ORDER):
         choices = ", ".join(ORDER)
         raise CommandLineError(
-            f"case {number}: expected one of {choices} for expect, got {json.dumps(case['expect'])}"
+            f"case {number}: expect must be one of {choices}, got {json.dumps(case['expect'])}"
         )
     tool = case.get("tool", "Bash")
     given_input = case.get("input", {"command": case.get("command", "")})
@@ -382,7 +381,7 @@ def one_rule(options: argparse.Namespace) -> None:
     words = [options.rule, *options.further]
     name, rules = (words[0], words[1:]) if words[0] in LISTS else (options.list, words)
     form = f"clew permissions {options.word} --list {name} {shlex.quote(' '.join(rules))}"
-    raise CommandLineError(f"expected one rule, with its list in --list: {form}")
+    raise CommandLineError(f"expected one rule; specify its list with --list: {form}")
 
 
 def run_add(options: argparse.Namespace) -> int:

@@ -81,7 +81,7 @@ def arguments() -> Group:
     trusting(subparser)
     subparser = word("remove", run_remove, "Remove a plugin and all its data")
     subparser.add_argument("plugin")
-    subparser = word("check", run_check, "Check a plugin's folder and show what it adds")
+    subparser = word("check", run_check, "Check a plugin folder and show what the plugin adds")
     subparser.add_argument("folder")
     markets = word("marketplace", None, "Add, list, update and remove marketplaces")
     below = markets.add_subparsers(required=True, metavar="COMMAND")
@@ -90,7 +90,7 @@ def arguments() -> Group:
     )
     subparser.add_argument("source")
     subparser = word("list", run_market_list, "List marketplaces, or the plugins of one", below)
-    subparser.add_argument("name", nargs="?", help="Marketplace whose plugins to list")
+    subparser.add_argument("name", nargs="?", help="List the plugins of this marketplace")
     subparser = word("update", run_market_update, "Update a marketplace from its source", below)
     subparser.add_argument("name")
     subparser = word(
@@ -124,7 +124,7 @@ class TrustQuestion:
             return False
         say(f"{parts.manifest.name} adds:", *(f"  {line}" for line in describe_parts(parts)))
         self.has_shown = True
-        sys.stdout.write("Allow it to run these? [y/N] ")
+        sys.stdout.write("Allow this plugin to run its code? [y/N] ")
         sys.stdout.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -144,7 +144,7 @@ def named(desk: PluginInstaller, name: str) -> Installed:
         raise UserError(
             f"{name} is ambiguous; specify one of {', '.join(plugin.id for plugin in meant)}"
         )
-    raise UserError(f'unknown plugin "{name}"; clew plugin list shows the installed ones')
+    raise UserError(f'unknown plugin "{name}"; run clew plugin list to see the installed plugins')
 
 
 def run_install(desk: PluginInstaller, options: Any) -> None:
@@ -284,7 +284,7 @@ def run_market_list(desk: PluginInstaller, options: Any) -> None:
         if one:
             say(*(f"  {offer.name}: {offer.description or offer.source}" for offer in offers))
     if markets and not one:
-        say("to list the plugins of one: clew plugin marketplace list NAME")
+        say("to list the plugins of a marketplace: clew plugin marketplace list NAME")
 
 
 def run_market_update(desk: PluginInstaller, options: Any) -> None:

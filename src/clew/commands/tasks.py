@@ -43,7 +43,7 @@ def parser() -> Group:
             "list": GroupWord(
                 run_list,
                 as_json,
-                line="List running tasks, and ended ones not reported yet",
+                line="List running tasks, and ended tasks not reported yet",
             ),
             "show": GroupWord(run_show, task, as_json, line="Show a task and its output"),
             "stop": GroupWord(run_stop, task, as_json, line="Stop a task and all its processes"),

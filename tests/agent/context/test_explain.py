@@ -75,4 +75,4 @@ def test_a_folder_without_memory_and_one_that_is_not_there(tmp_path: Path) -> No
     empty.mkdir()
     assert clew(empty, "explain").stdout == "No memory files are loaded.\n"
     missing = clew(empty, "explain", "--cwd", "nowhere")
-    assert (missing.returncode, "no such folder" in missing.stderr) == (2, True)
+    assert (missing.returncode, "folder not found" in missing.stderr) == (2, True)

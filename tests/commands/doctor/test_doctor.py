@@ -194,7 +194,7 @@ def test_a_service_that_refuses_the_key_is_told_from_one_that_is_away(tmp_path: 
     with serving(HELLO, api_key="another") as server:
         found = looked(tmp_path, server.url)
     (words,) = faults(found["network"])
-    assert "rejected the API key (401)" in words
+    assert "rejected the API key (HTTP 401)" in words
 
 
 def test_without_a_key_it_says_how_to_get_going_and_asks_nobody(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path
     ]
     assert faulty == [
         "fix this part of the file",
-        "fix this file: it must start with NAME: VALUE lines between two lines of ---",
+        "fix this file: it must start with NAME: VALUE lines between two --- lines",
     ]
 
 

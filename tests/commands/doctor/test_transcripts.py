@@ -213,6 +213,7 @@ def test_of_garbage_it_is_said_that_nothing_can_be_rescued(home: Home) -> None:
     (told,) = home.told()
     assert (told["state"], told["words"].partition(": ")[0]) == ("note", str(home.saved))
     aside = (
-        f"nothing in it can be recovered; to move it away: clew sessions archive {home.saved.stem}"
+        "nothing in this file can be recovered; "
+        f"to put it away, run clew sessions archive {home.saved.stem}"
     )
     assert told["remedy"] == aside

@@ -76,7 +76,7 @@ def test_a_codex_configuration_is_offered_first_and_written_on_request(machine: 
     }
 
     done = machine.run("codex", "--write")
-    assert done.stdout.splitlines()[-1] == "6 imported, 6 not"
+    assert done.stdout.splitlines()[-1] == "6 imported, 6 skipped"
     written = machine.read("config/settings.json")
     assert written["mcpServers"] == {
         "docs": {"command": "npx", "args": ["-y", "docs"]},
@@ -185,14 +185,14 @@ def test_rules_of_editors_become_rules_and_skills_and_replace_nothing(machine: M
 
 
 def test_files_that_are_broken_and_programs_that_are_unknown_are_named(machine: Machine) -> None:
-    assert machine.run().stdout == "No configuration of another agent was found.\n"
+    assert machine.run().stdout == "No configuration files of other agents found.\n"
     machine.write("home/.codex/config.toml", "[[[")
     machine.write("home/.cursor/mcp.json", [1])
     machine.write("home/.copilot/mcp-config.json", {"mcpServers": {"x": {}, "y": 1}})
     text = machine.run("--scope", "user").stdout
     assert text.count("- the file: can't be read: ") == 2
     assert "- MCP server x: has neither a command nor a URL" in text
-    assert text.endswith("0 can be imported, 4 not\n")
+    assert text.endswith("0 can be imported, 4 skipped\n")
     done = machine.run("vim")
     assert (done.returncode, 'unknown program "vim"' in done.stderr) == (2, True)
 

@@ -86,7 +86,7 @@ def test_of_a_session_whose_subagent_has_a_recovery_file_nothing_is_erased(place
     before = path.read_bytes()
     said = place.clew("erase", SESSION, "the secret", "--yes", code=2)
     assert str(copy) in said
-    assert f"clew --resume {SESSION} restores it" in said
+    assert f"Run clew --resume {SESSION} to restore it" in said
     assert path.read_bytes() == before
     assert str(copy) in place.run("search", "secret").stderr.decode()
     copy.unlink()

@@ -96,6 +96,6 @@ def test_a_session_that_is_open_or_has_a_namesake_stays(place: Place) -> None:
 
 def test_there_must_be_a_place_to_go(place: Place) -> None:
     place.write(talk(1))
-    assert "no such folder" in place.clew("relocate", str(place.cwd), "nowhere", code=2)
+    assert "folder not found" in place.clew("relocate", str(place.cwd), "nowhere", code=2)
     assert "no missing folders" in place.clew("relocate")
     assert list(place.sessions.iterdir())

@@ -55,7 +55,7 @@ def test_a_store_of_the_settings_needs_no_name(place: Place, tmp_path: Path) -> 
     (place.home / "settings.json").write_text(settings, "utf-8")
     assert place.clew("list", "--stored") == "the store is empty\n"
     assert "specify sessions or use --all" in place.clew("push", code=2)
-    assert "6 lines sent of 2 sessions" in place.clew("push", "--all")
+    assert "6 lines of 2 sessions sent" in place.clew("push", "--all")
     path.unlink()
     rows = place.json("list", "--stored")
     assert [(row["sessionId"], row["lines"], row["path"] is None) for row in rows] == [

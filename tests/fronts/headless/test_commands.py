@@ -245,7 +245,7 @@ def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> Non
     assert f"project style; {trust}" in waits.stdout
     assert chosen.stderr == f'clew: the project\'s style "pirate" is {trust}\n'
     assert counts.stderr == ""
-    assert "pirate (now)" in counts.stdout
+    assert "pirate (current)" in counts.stdout
 
 
 def test_what_fills_the_window_is_told_in_words(host: Hosted) -> None:

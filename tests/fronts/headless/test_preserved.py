@@ -238,7 +238,9 @@ def test_a_terminal_goes_on_after_an_edit_that_would_have_been_the_end(tmp_path:
             terminal.expect("> ")
         first = lines(tmp_path, "user")[0]["uuid"]
         terminal.type(f"/context exclude {first}\n")
-        terminal.expect("thinking: 3 thinking blocks after it will no longer be shown to the model")
+        terminal.expect(
+            "thinking: 3 thinking blocks after the range will no longer be shown to the model"
+        )
         terminal.type(f"/context exclude {first} now\n")
         terminal.expect("excluded from requests")
         terminal.type("three\n")

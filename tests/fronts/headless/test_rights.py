@@ -97,7 +97,7 @@ def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool
     home.says("second", "-p")
     (copy,) = home.copies
     told = home.run("doctor", "--offline")[1]
-    mend = f"fix the link {home.sessions}; then clew --resume {copy.stem} restores it"
+    mend = f"fix the link {home.sessions}; then run clew --resume {copy.stem} to restore it"
     assert mend in told
     home.sessions.unlink()
     home.sessions.symlink_to(away)
@@ -163,7 +163,7 @@ def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_continues(home: 
     # Its own copy is its own to bring home, the other waits for who resumes it.
     give = f"change the owner or permissions of {home.sessions} (chown, chmod); then "
     assert f"{give}this session will restore it" in told
-    assert f"{give}clew --resume {copy.stem} restores it" in told
+    assert f"{give}run clew --resume {copy.stem} to restore it" in told
 
 
 def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:
@@ -194,7 +194,7 @@ def test_where_all_is_hidden_it_is_not_said_that_nothing_is_there(home: Home) ->
     for words in ((), ("--all",)):
         code, out, err = home.run("sessions", "list", *words)
         assert (code, err) == (0, "")
-        assert out.startswith("no sessions to list; clew sessions list --hidden ")
+        assert out.startswith("no sessions to list; run clew sessions list --hidden ")
     assert home.run("sessions", "list", "--hidden")[1] == f"{home.saved}: it is not readable\n"
 
 
@@ -277,19 +277,19 @@ def test_a_session_with_a_recovery_file_is_changed_copied_and_removed_when_it_is
         ("push", "--all", "--store", str(store)),
     )
     lacks = f"clew sessions: {home.saved} could not be written; the rest of the session is in the recovery file {copy}"
-    give = f"change the owner or permissions of {home.saved} (chown, chmod); then "
-    bring = f"clew --resume {session} restores it\n"
+    give = f"Change the owner or permissions of {home.saved} (chown, chmod); then "
+    bring = f"un clew --resume {session} to restore it\n"
     for words in refused:
         said = home.run("sessions", *words)
-        assert said == (2, "", f"{lacks}; it was not changed. {give}{bring}")
+        assert said == (2, "", f"{lacks}; the session was not changed. {give}r{bring}")
     home.saved.chmod(0o600)
     for words in refused:
         said = home.run("sessions", *words)
-        assert said == (2, "", f"{lacks}; it was not changed. {bring}")
+        assert said == (2, "", f"{lacks}; the session was not changed. R{bring}")
     assert [file.read_bytes() for file in files] == before
     assert transcripts(home.folder) == [home.saved]
     assert not store.exists()
-    unsearched = f"{lacks}; that was not searched. {bring}"
+    unsearched = f"{lacks}; the recovery file was not searched. R{bring}"
     assert home.run("sessions", "search", "third") == (1, "no matches\n", unsearched)
     assert home.run("sessions", "search", "second", "--json")[2] == unsearched
     done = clew(home.folder, home.server.url, "--linear", "--resume", session, input="/exit\n")
@@ -310,7 +310,10 @@ def test_what_is_left_of_several_sessions_is_done_without_the_one_that_is_not_wh
     (copy,) = home.copies
     home.sessions.chmod(0o700)
     store = ("--store", str(home.folder / "store"))
-    lacks = f"the recovery file {copy}; it was not changed. clew --resume {copy.stem} restores it"
+    lacks = (
+        f"the recovery file {copy}; the session was not changed. "
+        f"Run clew --resume {copy.stem} to restore it"
+    )
     for words in (["archive"], ["prune", "--yes"], ["fork"], ["erase", "second"], ["push", *store]):
         code, out, err = home.run("sessions", words[0], copy.stem, *words[1:])
         assert (code, out) == (2, "")
@@ -345,5 +348,5 @@ def test_what_cannot_be_read_is_said_not_to_be_searched(home: Home) -> None:
     (home.folder / "config" / "clew" / "unsaved").chmod(0o000)
     code, out, err = home.run("sessions", "erase", home.saved.stem, "first", "--yes")
     assert (code, out) == (2, "")
-    assert f"so {home.saved.stem} may have unsaved lines elsewhere" in err
+    assert f"so {home.saved.stem} may have recovery files that clew can't read" in err
     (home.folder / "config" / "clew" / "unsaved").chmod(0o700)

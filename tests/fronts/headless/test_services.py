@@ -367,7 +367,7 @@ def test_only_the_wire_in_use_is_imported(tmp_path: Path) -> None:
 
 def test_the_doctor_knows_the_keys_of_all_services(tmp_path: Path) -> None:
     told = run(tmp_path, {"OPENAI_API_KEY": OPENAI_KEY}, "doctor", "--offline").stdout
-    assert "OpenAI has a key: openai/MODEL" in told
+    assert "OpenAI has a key; its models are named openai/MODEL" in told
     assert "no API key" not in told
     assert OPENAI_KEY not in told
     (tmp_path / "config" / "settings.json").parent.mkdir(exist_ok=True)

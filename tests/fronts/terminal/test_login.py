@@ -135,7 +135,7 @@ def test_a_key_that_cannot_be_saved_is_one_error_that_says_what_to_do(tmp_path: 
     assert done.returncode == 1
     assert done.stderr == (
         f"clew login: can't save the key: {tmp_path}/config/clew: Not a directory. Set CLEW_CONFIG_DIR "
-        "to a folder that you can write, or set MISTRAL_API_KEY instead\n"
+        "to a writable folder, or set MISTRAL_API_KEY instead\n"
     )
     with OnScreen(tmp_path, "", "login", env=OFFLINE, columns=160) as screen:
         screen.expect("hidden")

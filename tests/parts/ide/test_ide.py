@@ -247,7 +247,7 @@ def test_clew_connects_by_itself_only_to_an_editor_with_its_folder(
         with OnScreen(tmp_path, server.url) as screen:
             screen.expect("Sonnet")
             screen.type("/ide connect 1\r")
-            screen.expect('No running editor has the port "1"')
+            screen.expect('No running editor uses port "1"')
             assert ide.headers == []
         with OnScreen(tmp_path, server.url, env=port) as screen:
             screen.expect("⧉ Vimacs")

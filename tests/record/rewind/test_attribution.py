@@ -85,7 +85,7 @@ def test_a_run_records_whose_the_lines_are_and_a_resumed_one_continues(trip: Tri
     ]  # fmt: skip
     assert "prompt: append" in trip.run("sessions", "why", "a.txt:6").stdout
     assert "no session of this folder" in trip.run("sessions", "why", "a.txt:2").stdout
-    assert "has no line 7" in trip.run("sessions", "why", "a.txt:7").stderr
+    assert "line 7 not found" in trip.run("sessions", "why", "a.txt:7").stderr
 
 
 @requirement("R283")

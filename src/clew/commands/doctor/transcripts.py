@@ -36,19 +36,19 @@ def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
     home, cwd = standing.places.config_home, str(standing.places.cwd)
     folder = paths.get_project_dir(home, cwd)
     closed, nearest = why_closed(folder), nearest_to(folder)
-    own = f"{suggest_fix(nearest)}, or use another folder: set CLEW_CONFIG_DIR"
+    own = f"{suggest_fix(nearest)}, or set CLEW_CONFIG_DIR to another folder"
     if closed is not None:
-        words = f"{closed}: its sessions cannot be resumed, and new ones are saved"
+        words = f"{closed}: its sessions cannot be resumed, and new sessions are kept"
         yield make_fault(SUBJECT, f"{words} {keeper(home)}", own)
     elif not takes(folder):
-        words = f"{nearest} is not writable: new sessions are saved {keeper(home)}"
+        words = f"{nearest} is not writable, so new sessions are kept {keeper(home)}"
         yield make_fault(SUBJECT, words, own)
     free = shutil.disk_usage(next(filter(is_there, (folder, *folder.parents)))).free
     if free < LOW_SPACE_BYTES:
         yield make_fault(
             SUBJECT,
-            f"only {free / 1e6:.0f} MB are free at {nearest}",
-            "free some space; clew sessions du shows what sessions use",
+            f"only {free / 1e6:.0f} MB of disk space is free at {nearest}",
+            "free some space; run clew sessions du to see what sessions use",
         )
     aside = why_closed(paths.rescue_dirs(home)[0])
     if aside is not None and closed is None:
@@ -95,7 +95,7 @@ def check_unsaved(home: Path, cwd: str, session: str, copies: list[Path]) -> Doc
     place = choose.place_of_copy(home, cwd, session, copy)
     if copy.name.startswith(paths.AGENT):
         place = place.with_suffix("")  # only its subagents' transcripts are incomplete
-    also = f" (and {format_count(omitted_count, 'more file')} next to it)" if omitted_count else ""
+    also = f" (and {format_count(omitted_count, 'more file')})" if omitted_count else ""
     words = f"{place} could not be written; the rest of the session is in the recovery file {copy}{also}"
     closed = not_taking(place)
     first = f"{suggest_fix(closed)}; then " if closed else ""
@@ -105,7 +105,7 @@ def check_unsaved(home: Path, cwd: str, session: str, copies: list[Path]) -> Doc
     if running is not None:
         who = "this session" if running.pid == os.getpid() else str(running)
         return make_fault(SUBJECT, words, f"{first}{who} will restore it")
-    return make_fault(SUBJECT, words, f"{first}clew --resume {session} restores it")
+    return make_fault(SUBJECT, words, f"{first}run clew --resume {session} to restore it")
 
 
 def not_taking(place: Path) -> Path | None:
@@ -135,7 +135,7 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
             )
             continue
         if not os.access(path, os.W_OK) and path.stem not in copies:
-            words = f"{path} is not writable: new messages are saved {keeper(home)}"
+            words = f"{path} is not writable, so new messages are kept {keeper(home)}"
             yield make_fault(
                 SUBJECT, words, f"change its owner (chown) or permissions: chmod u+w {path}"
             )
@@ -147,7 +147,7 @@ def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFin
             sound += 1
     of = "of this folder's newest sessions"
     rest = len(files) - EXAMINED_SESSIONS
-    remark = f"{format_count(rest, 'older one was', 'older ones were')} not checked (use clew sessions check)"
+    remark = f"{format_count(rest, 'older session was', 'older sessions were')} not checked (run clew sessions check)"
     if sound:
         words = format_count(sound, f"{of} is valid", f"{of} are valid")
         yield make_fine(SUBJECT, f"{words}; {remark}" if rest > 0 else words)
@@ -168,23 +168,25 @@ def damaged(examination: Examination) -> DoctorFinding:
     words = f"{examination.path}: {worst}"
     words += f", and {omitted_count} more" if omitted_count else ""
     if is_lost(examination):
-        aside = f"nothing in it can be recovered; to move it away: clew sessions archive {session}"
+        aside = f"nothing in this file can be recovered; to put it away, run clew sessions archive {session}"
         return note(SUBJECT, words, aside)
     if not has_mendable(examination):
         return note(SUBJECT, words, why_it_stays(worst, session))
     copy = find_repaired_copy(examination.path, examination.loaded)
     if copy is not None:
-        aside = f"to move the damaged one away: clew sessions archive {session}"
+        aside = f"to put the damaged session away, run clew sessions archive {session}"
         return note(SUBJECT, f"{words}; the repaired copy is {copy.stem}", aside)
     if is_needed(examination) and not is_possible(examination.path):
-        return note(SUBJECT, words, "it can be resumed as it is; a repair would lose part of it")
+        return note(
+            SUBJECT, words, "the session can be resumed as it is; a repair would lose part of it"
+        )
     if is_needed(examination):
-        mend = f"clew sessions repair {session} (it can also be resumed as it is)"
+        mend = f"run clew sessions repair {session} (the session can also be resumed as it is)"
         return (
             make_fault(SUBJECT, words, mend) if examination.errors else note(SUBJECT, words, mend)
         )
     return note(
         SUBJECT,
         words,
-        f"it can be resumed as it is; for a copy without this problem: clew sessions repair --warnings {session}",
+        f"the session can be resumed as it is; for a copy without this problem, run clew sessions repair --warnings {session}",
     )

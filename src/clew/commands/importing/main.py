@@ -134,7 +134,7 @@ def find_offers(
             offer = Offer(row.program, str(path))
             try:
                 if row.scope == "project" and not path.resolve().is_relative_to(top.resolve()):
-                    raise ValueError("a link to a file outside the project")
+                    raise ValueError("it links to a file outside the project")
                 text = read_content(path, MAX_BYTES).decode("utf-8")
                 if row.kind == "rule":
                     read_rule(offer, name_rule(row.program, path), text)
@@ -143,7 +143,7 @@ def find_offers(
                 else:
                     data = decode(path, text)
                     if not isinstance(data, dict):
-                        raise ValueError("expected an object")
+                        raise ValueError("expected a JSON object")
                     READERS[row.kind](offer, data)
             except (OSError, ValueError, RecursionError) as error:
                 offer.leave("the file", f"can't be read: {error}")
@@ -219,7 +219,7 @@ class ConfigImport:
         if CATALOG.find(name) is None:
             self._tell(offer, what, why_not="unknown model; see docs/extending/providers.md")
         elif self._value(scope, ("model",)) is not None or ("model", scope) in self._seen:
-            self._tell(offer, what, why_not="clew already has a model")
+            self._tell(offer, what, why_not="clew's settings already specify a model")
         else:
             self._seen.add(("model", scope))
             self._assign(scope, ("model",), name)
@@ -236,7 +236,7 @@ class ConfigImport:
     def _listed(self, scope: str, offer: Offer, key: str, item: str, what: str) -> None:
         before = self._value(scope, ("permissions", key)) or []
         if item in before or (scope, key, item) in self._seen:
-            self._tell(offer, what, why_not="clew already has it")
+            self._tell(offer, what, why_not="already in clew's settings")
             return
         self._seen.add((scope, key, item))
         self._assign(scope, ("permissions", key), [*before, item])
@@ -288,8 +288,8 @@ def write_rule(rule: ImportedRule) -> str:
 def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew import-config",
-        description="Show which MCP servers, models, permissions and rules of other agents clew"
-        " can import; --write imports them. Existing values are never replaced.",
+        description="List what clew can import from other agents: MCP servers, models, permissions"
+        " and rules. Use --write to import it. Existing values are never replaced.",
     )
     parser.add_argument(
         "program", nargs="*", metavar="PROGRAM",
@@ -306,7 +306,7 @@ def main(argv: list[str]) -> int:
     def run(options: argparse.Namespace) -> int:
         unknown = [name for name in options.program if name not in PROGRAMS]
         if unknown:
-            parser.error(f'unknown program "{unknown[0]}"; expected {", ".join(PROGRAMS)}')
+            parser.error(f'unknown program "{unknown[0]}"; expected one of {", ".join(PROGRAMS)}')
         places = find_places(os.environ, Path.cwd())
         taking = ConfigImport(places, is_writing=options.write)
         for scope, offer in find_offers(places, options.program or PROGRAMS, os.environ):
@@ -323,7 +323,7 @@ def main(argv: list[str]) -> int:
 
 def report(lines: list[ImportedValue], *, is_written: bool) -> None:
     if not lines:
-        show("No configuration of another agent was found.")
+        show("No configuration files of other agents found.")
         return
     for source in dict.fromkeys(line.source for line in lines):
         show(source)
@@ -334,5 +334,5 @@ def report(lines: list[ImportedValue], *, is_written: bool) -> None:
     count = sum(bool(line.to) for line in lines)
     left = len(lines) - count
     verb = "imported" if is_written else "can be imported"
-    hint = "" if is_written or not count else "; import them with --write"
-    show(f"{count} {verb}, {left} not{hint}")
+    hint = "" if is_written or not count else "; use --write to import"
+    show(f"{count} {verb}, {left} skipped{hint}")

@@ -79,7 +79,7 @@ def take_servers(offer: Offer, servers: Any) -> None:
     """Add the MCP servers of a program's table."""
     for name, entry in servers.items() if isinstance(servers, dict) else ():
         if not isinstance(entry, dict):
-            offer.leave(f"MCP server {name}", "not an object")
+            offer.leave(f"MCP server {name}", "the entry must be an object")
         elif entry.get("enabled") is False or entry.get("disabled") is True:
             offer.leave(f"MCP server {name}", "disabled")
         else:

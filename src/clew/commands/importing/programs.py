@@ -108,7 +108,7 @@ def take_gemini_tool(offer: Offer, behavior: str, text: str) -> None:
     elif match[2] and tool == "Bash":
         offer.permit(behavior, shell_rule(match[2].split()))
     elif match[2]:
-        offer.leave(f"{behavior} {text}", "clew's rules for this tool have a different form")
+        offer.leave(f"{behavior} {text}", "clew's rules for this tool have a different format")
     else:
         offer.permit(behavior, tool)
 
@@ -130,7 +130,7 @@ def read_opencode(offer: Offer, data: Json) -> None:
     for name, value in object_of(data.get("permission")).items():
         tool = OPENCODE_TOOLS.get(name)
         if tool is None:
-            offer.leave(f"permission.{name}", "clew has no rule for this")
+            offer.leave(f"permission.{name}", "clew has no equivalent")
         elif isinstance(value, dict):
             take_patterns(offer, tool, value)
         # clew asks anyway if no rule matches.
@@ -152,14 +152,14 @@ def take_patterns(offer: Offer, tool: str, patterns: Json) -> None:
     """
     everything = patterns.get("*")
     if everything == "deny":
-        offer.leave(f"{tool} *: deny", "clew can't allow commands that another rule denies")
+        offer.leave(f"{tool} *: deny", "in clew, this rule would override the more specific rules")
     elif everything == "allow":
         offer.permit("allow", tool)
     for pattern, behavior in patterns.items():
         if pattern == "*":
             continue
         if behavior not in ("allow", "ask", "deny"):
-            offer.leave(f"{tool} {pattern}", f"unknown decision {behavior}")
+            offer.leave(f"{tool} {pattern}", f'unknown decision "{behavior}"')
         else:
             offer.permit(behavior, f"{tool}({pattern})")
 
@@ -176,7 +176,7 @@ def read_cursor_permissions(offer: Offer, data: Json) -> None:
             if rule:
                 offer.permit(behavior, rule)
             else:
-                offer.leave(f"{behavior} {text}", "unknown form")
+                offer.leave(f"{behavior} {text}", "unknown rule format")
     offer.leave_rest(data, ("permissions", "version"))
 
 
@@ -219,7 +219,7 @@ def read_rule(offer: Offer, name: str, text: str) -> None:
     elif description and trigger != "manual":
         rule = ImportedRule(name=name, text=body, source=offer.file, description=description)
     else:
-        offer.leave(f"rule {name}", "applies only when mentioned; type @ and the file name")
+        offer.leave(f"rule {name}", "applies only when you mention it with @ and the file name")
         return
     offer.rules.append(rule)
 

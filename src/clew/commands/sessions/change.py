@@ -82,7 +82,7 @@ def run_graft(options: argparse.Namespace) -> int:
     else:
         agents = f" with {format_count(result.agents, 'subagent')}" if result.agents else ""
         say(
-            f"appended {format_count(result.messages, 'message')}{agents} of {source.stem} to {target.stem}"
+            f"appended {format_count(result.messages, 'message')}{agents} from {source.stem} to {target.stem}"
         )
     return FINE
 
@@ -120,7 +120,7 @@ def run_rewind(options: argparse.Namespace) -> int:
     blobs = Blobs(blobs_dir(find_home()), syncs=True)
     path = find_transcript(options.session)
     if options.redo == (options.message is not None):
-        raise CannotError("specify a message or use --redo")
+        raise CannotError("specify either a message or --redo")
     if say_waiting(path):
         return CANNOT
     if options.redo:
@@ -211,7 +211,7 @@ WORDS = {
             switch("--conversation", "Rewind only the conversation"),
         ),
         switch("--redo", "Undo the latest rewind"),
-        switch("--force", "Overwrite files changed outside clew; skip lost ones"),
+        switch("--force", "Overwrite files changed outside clew; skip unrestorable ones"),
         DRY_RUN,
     ),
 }

@@ -86,15 +86,15 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "repair": (load_repair, "Repair a damaged session (keeps the original)"),
     "tree": (load_show, "Show the prompts of all branches, and the forks"),
     "diff": (load_diff, "Compare two branches or sessions (exit 1 if they differ)"),
-    "why": (load_why, "Show which prompts wrote the lines of a file"),
+    "why": (load_why, "Show which prompt each line of a file comes from"),
     "merge": (load_merge, "Merge two continuations of a session (exit 1 on conflicts)"),
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),
-    "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),
+    "export": (load_transfer, "Export a session as HTML, Markdown, JSON or JSONL"),
     "import": (load_transfer, "Import sessions of clew and of other agents"),
     "watch": (load_watch, "Keep copies of other agents' sessions up to date"),
-    "push": (load_transfer, "Upload to a store (folder or URL)"),
-    "pull": (load_transfer, "Download from a store (never deletes local data)"),
+    "push": (load_transfer, "Upload sessions to a store (folder or URL)"),
+    "pull": (load_transfer, "Download sessions from a store (never deletes local data)"),
     "rename": (load_change, "Set a session's title"),
     "tag": (load_change, "Set a session's tag"),
     "rewind": (load_change, "Rewind files and conversation to a message"),
@@ -116,7 +116,7 @@ def help_text() -> str:
         "A SESSION is an ID or at least 8 characters of one, an exact title or a file.\n"
         "Nothing is deleted automatically.\n\n"
         f"{words}\n\n"
-        "Run clew sessions COMMAND --help for a command's options. All accept --json.\n"
+        "Run clew sessions COMMAND --help for a command's options. All commands accept --json.\n"
     )
 
 

@@ -66,11 +66,11 @@ def _lines(messages: list[Json]) -> Iterator[str]:
             yield from text.splitlines()
 
 
-BRANCH = "session, or SESSION@MESSAGE for the branch that ends there"
+BRANCH = "session, or SESSION@MESSAGE for the branch that ends at MESSAGE"
 WORDS = {
     "diff": GroupWord(
         run_diff,
-        argument("a", metavar="A", help=f"The first {BRANCH}"),
-        argument("b", metavar="B", help=f"The second {BRANCH}"),
+        argument("a", metavar="A", help=f"First {BRANCH}"),
+        argument("b", metavar="B", help=f"Second {BRANCH}"),
     )
 }

@@ -156,7 +156,7 @@ def _hidden(options: argparse.Namespace) -> int:
     for session in sessions:
         say(f"{session.path}: {session.reason}")
     if not sessions:
-        say("every file is listed")
+        say("no hidden files")
     return FINE
 
 
@@ -213,7 +213,7 @@ def _none(*, is_narrowed: bool, everywhere: bool) -> None:
         say("no matching sessions")
     elif next(list_hidden(find_home(), find_cwd(), everywhere=everywhere), None) is not None:
         say(
-            "no sessions to list; clew sessions list --hidden lists the other files and the reasons"
+            "no sessions to list; run clew sessions list --hidden to see which files are hidden and why"
         )
         return
     elif everywhere:
@@ -226,7 +226,7 @@ def _none(*, is_narrowed: bool, everywhere: bool) -> None:
     for place in moved:
         say(
             f"no sessions in this folder, but {format_count(place.sessions, 'session')} of {place.cwd}, "
-            f"which no longer exists; if it was moved here: clew sessions relocate {place.cwd} ."
+            f"which no longer exists; if it was moved here, run clew sessions relocate {place.cwd} ."
         )
 
 
@@ -250,9 +250,9 @@ def as_json(outline: Outline) -> dict[str, Any]:
 WORDS = {
     "list": GroupWord(
         run_list,
-        switch("--all", "Include every folder"),
+        switch("--all", "Include the sessions of all folders"),
         OTHER_AGENTS,
-        argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
+        argument("--limit", type=int, default=0, metavar="N", help="List at most N sessions"),
         argument("--branch", default="", help="Only sessions last used on this git branch"),
         argument("--tag", default="", help="Only sessions with this tag"),
         argument("--team", default="", metavar="NAME", help="Only sessions of this team of agents"),
@@ -266,7 +266,7 @@ WORDS = {
             help="Only sessions changed since TIME, such as 2026-01-31T12:00",
         ),
         argument("--until", default="", metavar="TIME", help="Only sessions changed before TIME"),
-        argument("--model", default="", help="Only sessions with responses of this model"),
+        argument("--model", default="", help="Only sessions with responses from this model"),
         argument(
             "--cost-over", type=float, metavar="USD", help="Only sessions that cost more than USD"
         ),

@@ -33,7 +33,7 @@ MOST_OF_RULE = 20
 SESSION = argument("session", help="ID, title or file")
 DRY_RUN = switch("--dry-run", "Show what would be done")
 OTHER_AGENTS = switch("--other-agents", "Include the sessions of other agents on this machine")
-NONE_HERE = "no sessions in this folder; clew sessions list --all lists all folders"
+NONE_HERE = "no sessions in this folder; run clew sessions list --all to include all folders"
 
 
 class CannotError(Exception):
@@ -102,7 +102,9 @@ def say_unsaved(path: Path) -> None:
                     )
     except OSError as error:
         why = describe_error(error)
-        sys.stderr.write(f"clew sessions: {why}, so {path.stem} may have unsaved lines elsewhere\n")
+        sys.stderr.write(
+            f"clew sessions: {why}, so {path.stem} may have recovery files that clew can't read\n"
+        )
 
 
 def say_waiting(path: Path) -> bool:
@@ -116,10 +118,10 @@ def say_waiting(path: Path) -> bool:
     session = Path(copy_name(path)).stem.rpartition(".")[2]
     closed = next(filter(None, map(why_closed, rescue_dirs(find_home()))), None)
     if closed is not None:
-        raise CannotError(f"{closed}, so {session} may have unsaved lines elsewhere")
+        raise CannotError(f"{closed}, so {session} may have recovery files that clew can't read")
     copies = list_all_copies(find_home()).get(session, [])
     if copies:
-        say_copies(session, copies, "it was not changed")
+        say_copies(session, copies, "the session was not changed")
     return bool(copies)
 
 
@@ -127,7 +129,8 @@ def say_copies(session: str, copies: list[Path], so: str) -> None:
     from clew.commands.doctor.transcripts import check_unsaved
 
     finding = check_unsaved(find_home(), find_cwd(), session, copies)
-    sys.stderr.write(f"clew sessions: {finding.words}; {so}. {finding.remedy}\n")
+    remedy = f"{finding.remedy[0].upper()}{finding.remedy[1:]}"
+    sys.stderr.write(f"clew sessions: {finding.words}; {so}. {remedy}\n")
 
 
 def say_closed(*, everywhere: bool) -> bool:

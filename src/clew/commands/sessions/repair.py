@@ -178,7 +178,7 @@ def run_repair(options: argparse.Namespace) -> int:
         else:
             done = carry_out(planned, paths.get_own_dir(find_home()) / "backups")
     except HeldError as error:
-        raise CannotError(f"{error}; close it first") from None
+        raise CannotError(f"{error}; try again after that process has finished") from None
     except WouldLoseError as error:
         raise CannotError(str(error)) from None
     planned = done.plan
@@ -253,7 +253,7 @@ def run_index(options: argparse.Namespace) -> int:
         say_json({"path": str(path), "readBytes": read_bytes, "sizeBytes": path.stat().st_size})
     else:
         say(
-            f"read {format_size(read_bytes)}; the index is {format_size(path.stat().st_size)}: {path}"
+            f"read {format_size(read_bytes)}; index size: {format_size(path.stat().st_size)} ({path})"
         )
     return FINE
 
@@ -261,13 +261,15 @@ def run_index(options: argparse.Namespace) -> int:
 WORDS = {
     "check": GroupWord(
         run_check,
-        argument("session", nargs="*", help="ID, title or file (default: all of this folder)"),
-        switch("--all", "Check every session of every folder"),
+        argument(
+            "session", nargs="*", help="ID, title or file (default: all sessions in this folder)"
+        ),
+        switch("--all", "Check the sessions of all folders"),
         switch("--rules", "Print the rules and exit"),
         switch("--notes", "Include notes, which are not problems"),
     ),
     "repair": GroupWord(
-        run_repair, SESSION, DRY_RUN, switch("--warnings", "Repair warnings too, in a copy")
+        run_repair, SESSION, DRY_RUN, switch("--warnings", "Also repair warnings, in a copy")
     ),
-    "index": GroupWord(run_index, (switch("--rebuild", "Delete the index first"),)),
+    "index": GroupWord(run_index, (switch("--rebuild", "Delete the index and rebuild it"),)),
 }

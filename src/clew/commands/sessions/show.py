@@ -118,7 +118,7 @@ def run_search(options: argparse.Namespace) -> int:
     _say_hits(result, query)
     if result.behind_bytes > 0 and not options.no_index:
         say(
-            f"({format_size(result.behind_bytes)} not indexed yet; update with clew sessions index)"
+            f"({format_size(result.behind_bytes)} not indexed yet; run clew sessions index to update the index)"
         )
     if len(result.hits) == limit:
         say(f"(the newest {format_count(limit, 'match', 'matches')}; use --limit for more)")
@@ -185,7 +185,7 @@ def _say_unsearched(scope: Scope) -> None:
     for session, copies in list_all_copies(find_home()).items():
         folder = str(choose.place_of_copy(find_home(), find_cwd(), session, copies[0]).parent)
         if scope.session_id in (None, session) and folder in (scope.folders or (folder,)):
-            say_copies(session, copies, "that was not searched")
+            say_copies(session, copies, "the recovery file was not searched")
 
 
 # `clew sessions tree`: the prompts of a session on all branches, and its forks.
@@ -285,9 +285,7 @@ WORDS = {
     "show": GroupWord(run_show, SESSION, switch("--uuids", "Prefix each message with its UUID")),
     "search": GroupWord(
         run_search,
-        argument(
-            "words", nargs="+", help='Words that must all match; "a phrase"; beg* for a prefix'
-        ),
+        argument("words", nargs="+", help='Words that must all occur; "a phrase"; prefix*'),
         OTHER_AGENTS,
         switch("--here", "Search only this folder and its worktrees"),
         argument(
@@ -301,7 +299,7 @@ WORDS = {
             metavar="N",
             help="Show at most N matches (default: 20)",
         ),
-        switch("--no-index", "Read the files instead of the index"),
+        switch("--no-index", "Search the files instead of the index"),
     ),
     "tree": GroupWord(run_tree, SESSION),
     "du": GroupWord(run_du),

@@ -90,7 +90,7 @@ def _archived(name: str) -> Path:
     matches = next(filter(None, ([path for path in paths if way(path)] for way in ways)), [])
     if not matches:
         raise CannotError(
-            f"session {name!r} not found in the archive; `clew sessions archive` lists it"
+            f"session {name!r} not found in the archive; run `clew sessions archive` to list the archive"
         )
     if len(matches) > 1:
         listed = "\n  ".join(map(str, matches))
@@ -145,7 +145,7 @@ def run_prune(options: argparse.Namespace) -> int:
     did = (
         "permanently deleted"
         if options.yes
-        else "would be permanently deleted. Run again with --yes"
+        else "would be permanently deleted; run again with --yes to confirm"
     )
     say(f"{format_count(len(items), 'item')}, {format_size(total)}: {did}")
     return code
@@ -161,7 +161,7 @@ def run_erase(options: argparse.Namespace) -> int:
     text = options.text
     if text is None:
         if sys.stdin.isatty():
-            raise CannotError("add the text as an argument, or pipe it to standard input")
+            raise CannotError("specify the text as an argument, or pipe it to standard input")
         text = sys.stdin.read().rstrip("\n")
     plan = list(find_erasures(path, text))
     if options.yes and plan:
@@ -176,10 +176,10 @@ def run_erase(options: argparse.Namespace) -> int:
         say("the text does not occur in this session")
         return FOUND
     if not options.yes:
-        say("would be permanently erased. Run again with --yes")
+        say("the text would be permanently erased; run again with --yes to confirm")
         return FINE
     say(
-        "permanently erased. The text may remain in other sessions and forks (clew sessions search), in backups "
+        "the text was permanently erased. It may remain in other sessions and forks (clew sessions search), in backups "
         "in clew/backups, in a store, in stored file contents (clew sessions prune contents), and in the "
         "prompt history (history.jsonl)"
     )
@@ -194,11 +194,11 @@ def run_relocate(options: argparse.Namespace) -> int:
         return _gone(options)
     old, new = str(Path(find_cwd(), options.old)), str(Path(find_cwd(), options.new))
     if not is_folder(new):
-        raise CannotError(f"{new}: no such folder")
+        raise CannotError(f"{new}: folder not found")
     moves = plan_moves(find_home(), old.rstrip("/"), new)
     if not moves:
         raise CannotError(
-            f"no sessions of {old}; `clew sessions relocate` lists the missing folders"
+            f"no sessions of {old} found; run `clew sessions relocate` to list missing folders"
         )
     if options.dry_run:
         moved, refusals = moves, []
@@ -248,7 +248,7 @@ WORDS = {
             "what",
             nargs="+",
             help="index, contents (file contents that no session needs), backups, archive, "
-            "or sessions by ID, title or file",
+            "others (copies of other agents' sessions), or sessions by ID, title or file",
         ),
         switch("--yes", "Delete (default: show what would be deleted)"),
     ),
@@ -258,7 +258,7 @@ WORDS = {
         argument(
             "text",
             nargs="?",
-            help="Text to erase (default: read standard input, not kept in shell history)",
+            help="Text to erase (default: standard input, which shell history does not record)",
         ),
         switch("--yes", "Erase (default: show where the text occurs)"),
     ),

@@ -198,7 +198,7 @@ def run_push(options: argparse.Namespace) -> int:
                 say(line)
         if options.all:
             say(
-                f"{format_count(sum(report['lines'] for report in sent), 'line')} sent of {format_count(len(sent), 'session')}"
+                f"{format_count(sum(report['lines'] for report in sent), 'line')} of {format_count(len(sent), 'session')} sent"
             )
     return CANNOT if is_left_out or any(report["failed"] for report in sent) else FINE
 
@@ -290,7 +290,7 @@ WORDS = {
         ),
         switch("--redact", "Remove secrets, folders, names, addresses and pictures"),
         switch("--raw", "Export every byte unchanged, including secrets"),
-        switch("--all", "Include history before a summary (JSONL: always)"),
+        switch("--all", "Include messages before a summary (JSONL always does)"),
         switch("--no-agents", "Exclude subagents"),
         switch("--force", "Overwrite an existing file"),
     ),
@@ -304,7 +304,7 @@ WORDS = {
     "push": GroupWord(
         run_push,
         argument("session", nargs="*", help="ID, title or file"),
-        switch("--all", "Upload every session of every folder"),
+        switch("--all", "Upload the sessions of all folders"),
         argument("--store", help="Folder or URL (default: the sessionStore setting)"),
     ),
     "pull": GroupWord(

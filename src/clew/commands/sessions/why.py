@@ -63,7 +63,9 @@ def run_why(options: argparse.Namespace) -> int:
     path = place_files(name)
     why = find_authors(path)
     if line is not None and not 0 < line <= len(why.lines):
-        raise CannotError(f"{path} has no line {line}: it has {len(why.lines)}")
+        raise CannotError(
+            f"{path}: line {line} not found; the file has {format_count(len(why.lines), 'line')}"
+        )
     spans = [span for span in why.spans if line is None or span[0] < line <= span[0] + span[1]]
     authors = [describe_span(span, why) for span in spans]
     if options.json:
@@ -76,7 +78,9 @@ def run_why(options: argparse.Namespace) -> int:
             say(text)
     if line is None:
         known = sum(count for _, count, _ in why.spans)
-        say(f"{format_count(len(why.lines) - known, 'line')} of {len(why.lines)} without an author")
+        say(
+            f"{format_count(len(why.lines) - known, 'line')} of {len(why.lines)} without a known author"
+        )
     elif not authors:
         say("no session of this folder wrote this line")
     return FINE if authors else FOUND
@@ -157,7 +161,7 @@ def format_span(facts: Json) -> Iterator[str]:
         return
     at = format_local_timestamp(facts["timestamp"])
     yield f"{where}: session {facts['sessionId'][:8]}, message {facts['messageUuid'][:8]}, {at}"
-    yield f"  prompt: {facts['prompt'] or '(of a subagent)'}"
+    yield f"  prompt: {facts['prompt'] or '(from a subagent)'}"
 
 
 WORDS = {

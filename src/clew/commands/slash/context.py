@@ -93,7 +93,7 @@ def preview(session: Session) -> Outcome:
     lines = [
         f"{format_count(facts['entries'], 'entry', 'entries')}, about "
         f"{sum(part.tokens for part in parts):,} tokens, would be replaced by a summary; "
-        "/compact --before and --from summarize a part"
+        "to summarize only a part, use /compact --before or /compact --from"
     ]
     names: dict[str, list[str]] = {}
     for label, name, _ in list_facts(facts):
@@ -112,10 +112,14 @@ def check_summary(session: Session) -> Outcome:
         return Show(text=NOT_COMPACTED)
     count, dropped = dropped_facts
     if not dropped:
-        return Show(text=f"The summary mentions all {count} files, tasks and decisions before it")
+        return Show(
+            text=f"The summary mentions all {count} files, tasks and decisions in the messages it replaced"
+        )
     lines = [f"The summary does not mention {len(dropped)} of {count} facts:"]
     lines += [f"  {label}: {cut_middle(name, LINE_CHARS)}" for label, name in dropped]
-    lines.append("/compact --undo restores the messages; /compact INSTRUCTIONS says what to keep")
+    lines.append(
+        "/compact --undo restores the messages; /compact INSTRUCTIONS tells the model what to keep"
+    )
     return Show(text="\n".join(lines))
 
 
@@ -124,7 +128,7 @@ SHOWN_CHARACTERS = 60
 NOW = "now"
 CONTEXT_USAGE = (
     "messages | edits | exclude FROM [TO] | summarize FROM [TO] | pin FROM [TO] | restore NUMBER; "
-    "FROM and TO are prefixes of message IDs, and a prompt on its own selects its turn"
+    "FROM and TO are prefixes of message IDs, and a prompt without TO selects its whole turn"
 )
 # Transcripts spell one kind of edit in another way than commands.
 COMMANDS: dict[Kind, str] = {"exclude": "exclude", "summarise": "summarize", "pin": "pin"}
@@ -185,13 +189,13 @@ def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
     lines = [
         f"range: {format_count(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
         f"size: {effect.before_tokens:,} -> {about}{effect.after_tokens:,}{of} tokens",
-        f"cache: {effect.cached_tokens:,} tokens before it stay cached; "
+        f"cache: {effect.cached_tokens:,} tokens before the range stay cached; "
         f"{about}{effect.anew_tokens:,} will be sent and cached again{cost}",
         "validity: " + ("; ".join(effect.problems) or "the request stays valid"),
     ]
     if effect.thoughts:
         are = format_count(effect.thoughts, "thinking block")
-        lines.append(f"thinking: {are} after it will no longer be shown to the model")
+        lines.append(f"thinking: {are} after the range will no longer be shown to the model")
     if effect.repairs:
         lines.append(f"repairs: {'; '.join(effect.repairs)}")
     return "\n".join(lines)

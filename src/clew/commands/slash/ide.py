@@ -33,7 +33,9 @@ def list_ides(session: "Session") -> Outcome:
     locks = part.running()
     if not locks:
         folder = session.rules.standing.places.config_home / "ide"
-        return Show(text=f"No running editor found in {folder}. Start one with its plug-in.")
+        return Show(
+            text=f"No running editor found in {folder}. Start an editor that has the plug-in installed."
+        )
     rows = [
         PickRow(line=f"/ide connect {lock.port}", label=describe_lock(session, lock))
         for lock in locks
@@ -58,7 +60,7 @@ def describe_lock(session: "Session", lock: IdeLock) -> str:
 async def connect(session: "Session", name: str) -> Outcome:
     lock = next((lock for lock in session.parts.ide.running() if str(lock.port) == name), None)
     if lock is None:
-        return Show(text=f'No running editor has the port "{name}". Usage: {USAGE}', is_error=True)
+        return Show(text=f'No running editor uses port "{name}". Usage: {USAGE}', is_error=True)
     if why := await session.parts.ide.connect(lock):
         return Show(text=f"Can't connect to {lock.name}: {why}", is_error=True)
     return Show(text=f"Connected to {lock.name}")

@@ -122,7 +122,7 @@ def _cache(session: Session, total: Spend) -> Iterator[PageGroup]:
     ]
     if misses:
         last = misses[-SHOWN_MISSES:]
-        label = f"the last {len(last)}" if len(misses) > len(last) else ""
+        label = f"the last {len(last)} are listed" if len(misses) > len(last) else ""
         rows.append(
             PageRow(label="Cache misses", note="; ".join(filter(None, [sum_up(misses), label])))
         )
@@ -232,7 +232,7 @@ def seconds(before_ms: float, now_ms: float) -> str:
 async def model(session: Session, name: str) -> Outcome:
     if name:
         chosen = await session.model_access.switching.to(name)
-        unheard = "" if chosen.known else " (unknown to clew: no price or context size)"
+        unheard = "" if chosen.known else " (unknown to clew: no price or context window)"
         return Show(text=f"Model set to {chosen.id}{unheard}{describe_change(session)}")
     choices = await list_models(session)
     rows = [
@@ -337,7 +337,7 @@ async def permissions(session: Session, word: str) -> Outcome:
         hints=(
             "/permissions MODE changes the mode",
             "/permissions sandbox shows the sandbox",
-            "clew permissions add changes rules",
+            "clew permissions add adds a rule",
         ),
     )
     return show_page(page)
@@ -396,7 +396,7 @@ async def set_value(session: Session, key: str, value: Any, scope: Scope = "user
     """Write a setting, apply it to the session, and return a message about the change."""
     if not is_known(key):
         near = find_nearest_key(key)
-        hint = f'did you mean "{near}"?' if near else "/config lists all settings"
+        hint = f'did you mean "{near}"?' if near else "run /config for a list"
         raise SettingsError(f'unknown key "{key}" ({hint})')
     done = assign(session.rules.standing.places, scope, key, value)
     noticed = of_own(await session.parts.refresh())

@@ -138,7 +138,9 @@ async def kept(session: Session) -> Path:
     await session.story.durable()
     path = session.story.recorder.transcript
     if not is_there(path):
-        raise SessionError("no messages yet, or nothing is saved (--no-session-persistence)")
+        raise SessionError(
+            "no transcript: the session has no messages yet, or is not saved (--no-session-persistence)"
+        )
     return path
 
 

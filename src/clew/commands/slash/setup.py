@@ -50,7 +50,7 @@ async def status_line(session: Session, command: str) -> Outcome:
         if not status_command:
             return Show(
                 text="Status line: default (model, mode, context left, cost, time, branch)\n"
-                "/statusline COMMAND sets a command that prints it; the command gets the session as JSON"
+                "/statusline COMMAND sets a command that gets the session as JSON and prints the status line"
             )
         return Show(
             text=f"Status line: output of {status_command}\n/statusline {OFF} restores the default"
@@ -74,7 +74,9 @@ async def log_out(session: Session, service: str) -> Outcome:
     standing = session.rules.standing
     row = find_row(service.strip() or "anthropic", standing.settings)
     done = delete_key(standing.places, row.name)
-    return Show(text=f"{done[0].upper()}{done[1:]}. This session keeps its key until it ends.")
+    return Show(
+        text=f"{done[0].upper()}{done[1:]}. This session continues to use it until the session ends."
+    )
 
 
 async def key_bindings(session: Session, _: str) -> Outcome:
@@ -137,9 +139,12 @@ async def hooks(session: Session, _: str) -> Outcome:
     if listing.faults:
         groups.append(pairs([(mask(fault), "") for fault in listing.faults], "Errors"))
     if not groups:
-        groups.append(pairs([("none", "add them to the settings under hooks")]))
+        groups.append(pairs([("none", "add hooks to the settings, under hooks")]))
     summary = f"off: {listing.off}" if listing.off else format_count(len(listing.hooks), "hook")
-    hints = ("clew hooks test EVENT tests them", "clew hooks events lists the events")
+    hints = (
+        "clew hooks test EVENT tests the hooks of an event",
+        "clew hooks events lists the events",
+    )
     return show_page(ReportPage(title="Hooks", summary=summary, groups=tuple(groups), hints=hints))
 
 
@@ -203,7 +208,7 @@ async def skills(session: Session, _: str) -> Outcome:
     if faults := session.parts.skills.faults:
         groups.append(pairs([(f"! {fault}", "") for fault in faults], "Errors"))
     count = f"{sum(map(len, by_origin.values()))}"
-    hints = ("/NAME runs a skill", "/reload-plugins reads them again")
+    hints = ("/NAME runs a skill", "/reload-plugins reloads all skills")
     return show_page(ReportPage(title="Skills", summary=count, groups=tuple(groups), hints=hints))
 
 
@@ -235,8 +240,8 @@ async def plugins(session: Session, _: str) -> Outcome:
         return Show(text="No plugins enabled. Add one with: clew plugin install")
     summary = f"{len(groups)} enabled"
     hints = (
-        "clew plugin install | remove | trust changes them",
-        "/reload-plugins reads them again",
+        "clew plugin install | remove | trust manages plugins",
+        "/reload-plugins reloads all plugins",
     )
     page = ReportPage(title="Plugins", summary=summary, groups=tuple(groups), hints=hints)
     return show_page(page)
@@ -261,7 +266,7 @@ async def output_style(session: Session, name: str) -> Outcome:
     styles, now = session.parts.output_styles.styles, session.parts.output_styles.style
     if not name:
         rows = [
-            (f"{style.name}{' (now)' if style.name == now.name else ''}", style.description)
+            (f"{style.name}{' (current)' if style.name == now.name else ''}", style.description)
             for style in styles.found
         ]
         rows += [
@@ -274,8 +279,8 @@ async def output_style(session: Session, name: str) -> Outcome:
     done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
     noticed = of_own(await session.parts.refresh())
     message = (
-        f"{done.path}: output style {chosen.name}, from the next session on (/clear starts one). This session "
-        "keeps its style, because a change would clear the prompt cache."
+        f"{done.path}: output style {chosen.name} applies from the next session on (/clear starts one). This "
+        "session keeps its style, because a change would invalidate the prompt cache."
     )
     return Show(text="\n".join([message, *done.faults, *noticed]))
 

@@ -349,7 +349,7 @@ async def show(session: Session, name: str) -> Outcome:
         listed = [commands.pop(name) for name in names if name in commands]
         groups.append(pairs(map(_in_a_row, listed), title))
     if commands:
-        own = "Commands of this project, skills and servers"
+        own = "Commands from this project, skills and MCP servers"
         groups.append(pairs(map(_in_a_row, commands.values()), own))
     groups.append(pairs(FORMS, "In a prompt"))
     hints = ("/help COMMAND explains one command", "? on an empty prompt shows the keys")

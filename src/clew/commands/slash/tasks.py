@@ -50,7 +50,7 @@ async def loop(session: Session, arguments: str) -> Outcome:
     except (UserError, ValueError) as error:
         return Show(text=f"/loop: {error}", is_error=True)
     return Show(
-        text=f"{format_schedule(add, 0.0)}\nEach run costs a turn and the schedule ends with this session. /loop shows its cost, "
+        text=f"{format_schedule(add, 0.0)}\nEach run costs a turn. The schedule ends with this session. /loop shows its cost; "
         f"/loop stop {add.id} ends it."
     )
 
@@ -114,7 +114,7 @@ def amount(text: str | None) -> float | None:
     except ValueError:
         usd = -1.0
     if usd is not None and not 0 < usd < 10_000:
-        raise ValueError(f"--budget must be dollars such as 1.50, got {text}")
+        raise ValueError(f"--budget must be an amount in dollars such as 1.50, got {text}")
     return usd
 
 
@@ -125,7 +125,7 @@ async def goal(session: Session, text: str) -> Outcome:
             return Show(text="No goal. Set one with: /goal CONDITION")
         last = f"\nLast check: {it.last}" if it.last else ""
         return Show(
-            text=f"{it.text}\n{format_count(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
+            text=f"{it.text}\n{format_count(it.checks, 'check')}, ${it.cost:.4f} spent since the goal was set{last}"
         )
     if text in ("clear", "stop", "off"):
         was = it.text
@@ -135,7 +135,7 @@ async def goal(session: Session, text: str) -> Outcome:
     return SubmitPrompt(
         text=f"Work until this goal is met, and show at the end of each turn how to verify it: {text}",
         said=f"Goal: {text}. After each turn, the small model checks whether it is met, at most "
-        f"{MOST_CHECKS} times; until then, clew keeps working. Esc interrupts a turn, /goal clear ends the goal.",
+        f"{MOST_CHECKS} times; until it is met, clew keeps working. Esc interrupts a turn; /goal clear ends the goal.",
     )
 
 
@@ -201,7 +201,7 @@ async def stop(session: Session, name: str) -> Outcome:
 async def keep(session: Session, name: str) -> Outcome:
     """Keep a background command running after clew exits."""
     if not name:
-        raise UserError("specify a task: /tasks keep ID (/tasks lists them)")
+        raise UserError("specify a task: /tasks keep ID (/tasks lists the tasks)")
     task = known(session, name)
     await session.parts.tasks.keep(task)
     return Show(text=describe_kept_tasks(task))
@@ -293,7 +293,10 @@ async def agents(session: Session, arguments: str) -> Outcome:
         groups.append(pairs(hidden, "Hidden by another agent with the same name"))
     if faults := session.parts.agents.faults:
         groups.append(pairs([(f"! {fault}", "") for fault in faults], "Errors"))
-    hints = ("/agents NAME shows one", "/agents merge | discard ID ends a worktree")
+    hints = (
+        "/agents NAME shows a subagent",
+        "/agents merge | discard ID merges or discards a worktree",
+    )
     return show_page(ReportPage(title="Subagents", groups=tuple(groups), hints=hints))
 
 
@@ -310,15 +313,15 @@ def described(spec: AgentSpec) -> str:
         ("from", origin(spec)),
         ("use", " ".join(spec.description.split())),
         ("tools", "all" if spec.tools is None else ", ".join(spec.tools) or "none"),
-        ("not", ", ".join(spec.disallowed)),
-        ("model", spec.model or "same as session"),
-        ("mode", spec.mode or "same as session"),
-        ("answers", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
+        ("denied", ", ".join(spec.disallowed)),
+        ("model", spec.model or "same as the session"),
+        ("mode", spec.mode or "same as the session"),
+        ("turns", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
         ("memory", spec.memory or ""),
         ("skills", ", ".join(spec.skills)),
         ("MCP", ", ".join([*spec.named_servers, *(f"{name} (private)" for name in spec.servers)])),
         ("hooks", ", ".join(spec.hooks)),
-        ("works", "in its own worktree" if spec.in_worktree else ""),
+        ("runs", "in its own worktree" if spec.in_worktree else ""),
         ("", "in the background" if spec.background else ""),
     ]
     return f"{spec.name}\n{format_table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"
