@@ -113,7 +113,7 @@ def test_untrusted_text_is_named_on_the_command_line(terminal: Terminal) -> None
         (["check", "Bsh", "ls"], 'clew permissions: unknown tool "Bsh" (did you mean "Bash"?)'),
         (["add", "deny", "Bsh"], "clew permissions add --list deny Bsh\n"),
         (["remove", "Bash(ls)", "Read"], "clew permissions remove --list allow 'Bash(ls) Read'\n"),
-        (["check", "Read", "[]"], "must be an object"),
+        (["check", "Read", "[]"], "must be a JSON object"),
         (["check", "Bash", "ls", "--mode", "yolo"], "yolo: unknown mode"),
         (["check", "Bash", "ls", "--settings", "{"], "--settings: "),
         (["check", "Bash", "ls", "--settings", "nowhere.json"], "--settings: "),
@@ -179,7 +179,7 @@ def test_rules_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
 ) -> None:
     local = terminal.cwd / ".claude" / "settings.local.json"
     code, out, _ = terminal.run("permissions", "add", "--list", "deny", "Bash(rm *)")
-    assert (code, out) == (0, f"{local}: deny Bash(rm *)\n")
+    assert (code, out) == (0, f"{local}: added Bash(rm *) to deny\n")
     before = '{\n    "own":   [1,2],\n    "permissions": {"deny": ["Bash(rm *)"]}\n}\n'
     local.write_text(before, "utf-8")
     assert terminal.run("permissions", "add", "--list", "deny", "Read(.env)")[0] == 0

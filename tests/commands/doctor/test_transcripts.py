@@ -75,7 +75,7 @@ def test_a_session_whose_file_takes_nothing_is_named_until_it_is_whole_again(hom
     assert str(copy) in home.says("on", "--resume", SESSION)
     words, remedy = home.fault()
     assert names(words) == [str(home.saved), str(copy)]
-    home_by = f"clew --resume {SESSION} "
+    home_by = f"run clew --resume {SESSION} "
     assert (names(remedy), home_by in remedy) == ([str(home.saved)], True)
     home.saved.chmod(0o600)
     again, remedy = home.fault()
@@ -98,7 +98,7 @@ def test_sessions_begun_in_a_folder_that_takes_nothing_are_named_too(home: Home)
     folder.chmod(0o700)
     words, remedy = home.fault()
     assert words == second
-    assert remedy.startswith(f"clew --resume {copy.stem} ")
+    assert remedy.startswith(f"run clew --resume {copy.stem} ")
     home.says("on", "--resume", copy.stem)
     assert faults(home.told()) == []
 

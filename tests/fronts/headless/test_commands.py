@@ -216,7 +216,7 @@ def test_help_explains_one_command_and_says_what_is_near_to_none(tmp_path: Path)
 
 
 def test_what_a_user_set_is_not_told_to_them_again(host: Hosted) -> None:
-    assert "output style learning, from the next session on" in shown(
+    assert "output style learning applies from the next session on" in shown(
         host, "/output-style learning"
     )
     assert shown(host, "/config respectGitignore false").endswith("respectGitignore set")
