@@ -66,8 +66,8 @@ def test_explain_says_why_each_part_was_judged_so_and_what_would_allow_it(
         "  allow  ls: read-only\n"
         "  ask    make all: not covered by an allow rule\n"
         "  ask    tee log: changes files\n"
-        "  rule to allow it: Bash(make all *)\n"
-        "  rule to allow it: Bash(tee log)\n"
+        "  suggested rule: Bash(make all *)\n"
+        "  suggested rule: Bash(tee log)\n"
     )
 
 

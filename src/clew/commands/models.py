@@ -157,7 +157,7 @@ def main(argv: list[str]) -> int:
     parser = Group(
         prog="clew models",
         description="List the models of services with a key, and of servers on this machine, with prices per million "
-        "tokens, context windows and abilities. `clew models update FROM` replaces clew's table of prices and limits.",
+        "tokens, context windows and capabilities. `clew models update FROM` replaces clew's table of prices and limits.",
     )
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="Show only models whose names contain all words"

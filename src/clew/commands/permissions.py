@@ -266,7 +266,7 @@ def run_explain(options: argparse.Namespace) -> int:
         subject = f"{finding.subject}: " if finding.subject else ""
         show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(current, finding)}")
     for rule in suggest_rules(request, decision):
-        show(f"  rule to allow it: {rule}")
+        show(f"  suggested rule: {rule}")
     return 0 if verdict(decision) == "allow" else 1
 
 

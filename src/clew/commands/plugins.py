@@ -160,7 +160,9 @@ def summary(desk: PluginInstaller, done: str, plugin: Installed, parts: Parts) -
     say(f"{done}{f' at {at}' if at else ''}", *lines)
     say(*(f"! {fault}" for fault in parts.faults))
     if parts.runs and not plugin.trusted:
-        say(f"Its code will not run until you review and trust it: clew plugin trust {plugin.id}")
+        say(
+            f"The plugin's code will not run until you review and trust the plugin: clew plugin trust {plugin.id}"
+        )
 
 
 def run_list(desk: PluginInstaller, _: Any) -> None:

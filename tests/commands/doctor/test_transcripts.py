@@ -214,6 +214,6 @@ def test_of_garbage_it_is_said_that_nothing_can_be_rescued(home: Home) -> None:
     assert (told["state"], told["words"].partition(": ")[0]) == ("note", str(home.saved))
     aside = (
         "nothing in this file can be recovered; "
-        f"to put it away, run clew sessions archive {home.saved.stem}"
+        f"to archive it, run clew sessions archive {home.saved.stem}"
     )
     assert told["remedy"] == aside

@@ -168,13 +168,13 @@ def damaged(examination: Examination) -> DoctorFinding:
     words = f"{examination.path}: {worst}"
     words += f", and {omitted_count} more" if omitted_count else ""
     if is_lost(examination):
-        aside = f"nothing in this file can be recovered; to put it away, run clew sessions archive {session}"
+        aside = f"nothing in this file can be recovered; to archive it, run clew sessions archive {session}"
         return note(SUBJECT, words, aside)
     if not has_mendable(examination):
         return note(SUBJECT, words, why_it_stays(worst, session))
     copy = find_repaired_copy(examination.path, examination.loaded)
     if copy is not None:
-        aside = f"to put the damaged session away, run clew sessions archive {session}"
+        aside = f"to archive the damaged session, run clew sessions archive {session}"
         return note(SUBJECT, f"{words}; the repaired copy is {copy.stem}", aside)
     if is_needed(examination) and not is_possible(examination.path):
         return note(

@@ -28,6 +28,7 @@ NOW_ENDS = "The conversation now ends"
 
 
 SHOWN_CHARACTERS = 70
+# Number of characters that identify a UUID within a session.
 SHORT = 8
 FORCE, REDO = "force", "redo"
 LABELS: dict[What, str] = {
@@ -127,7 +128,6 @@ async def _done(
 
 
 SEARCHED = 20
-# Number of characters that identify a uuid within a session.
 
 
 async def kept(session: Session) -> Path:
@@ -322,7 +322,7 @@ async def ask_aside(session: Session, question: str) -> Outcome:
     if not question:
         return Show(text="Usage: /btw QUESTION", is_error=True)
     if not len(session.story.history):
-        return Show(text="The conversation is still empty", is_error=True)
+        return Show(text="The conversation has no messages yet", is_error=True)
     answer = await session.conversation.ask_aside(question, session.model_access.put)
     if isinstance(answer, str):
         return Show(text=answer, is_recorded=True)

@@ -75,7 +75,7 @@ async def log_out(session: Session, service: str) -> Outcome:
     row = find_row(service.strip() or "anthropic", standing.settings)
     done = delete_key(standing.places, row.name)
     return Show(
-        text=f"{done[0].upper()}{done[1:]}. This session continues to use it until the session ends."
+        text=f"{done[0].upper()}{done[1:]}. This session keeps using its key until the session ends."
     )
 
 
