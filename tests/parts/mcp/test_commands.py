@@ -92,7 +92,7 @@ def test_an_entry_may_be_given_as_json(tmp_path: Path) -> None:
         (["add-json", "x", "{"], "add-json"),
         (["add-json", "x", '{"comand": "y"}'], 'did you mean "command"'),
         (["get", "x"], 'unknown server "x"'),
-        (["approve", "x"], 'no server "x"'),
+        (["approve", "x"], 'server "x" not found'),
         (["login", "x"], 'unknown server "x"'),
         (["nonsense"], 'unknown command "nonsense"; expected one of add,'),
     ],
