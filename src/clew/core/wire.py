@@ -467,7 +467,7 @@ def read_line(line: bytes) -> Incoming:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         excerpt = line[:EXCERPT].decode("utf-8", "replace")
-        return MalformedLine(why=f"not JSON ({error}): {excerpt!r}")
+        return MalformedLine(why=f"invalid JSON ({error}): {excerpt!r}")
     if not isinstance(data, dict):
         return MalformedLine(why="expected a JSON object")
     return read(data)

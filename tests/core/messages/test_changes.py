@@ -49,7 +49,7 @@ def test_results_join_once_in_any_order_and_only_for_calls_that_were_made() -> N
     assert with_results(both, []) is not both
     with pytest.raises(MisuseError, match="t9"):
         with_results(history, [answered("t9")])
-    with pytest.raises(MisuseError, match="no such call"):
+    with pytest.raises(MisuseError, match="no tool call found"):
         with_results(history, [make.make_user("no result", uuid="u", at=AT)])
 
 

@@ -170,7 +170,7 @@ def _converse_faults() -> list[tuple[dict[str, Any], str]]:
         ({"messages": []}, "user message"),
         ({"messages": [hi, hi]}, "wrong role"),
         ({"messages": [says()]}, "is empty"),
-        ({"messages": [hi, says(use, role="assistant"), hi]}, "the calls were ['1']"),
+        ({"messages": [hi, says(use, role="assistant"), hi]}, "expected ['1']"),
         ({"messages": [hi, says(use, role="assistant"), says(answered)]}, "is missing"),
         ({"messages": [says({"text": " "})]}, "blank"),
         ({"messages": [says({"text": "a", "image": {}})]}, "one type"),
@@ -202,10 +202,10 @@ def _chat_faults() -> list[tuple[list[dict[str, Any]], str]]:
 
     hi = {"role": "user", "content": "hi"}
     return [
-        ([], "no content"),
-        ([hi, use()], "ends without"),
+        ([], "no user message"),
+        ([hi, use()], "ends before"),
         ([hi, use(), hi], "comes before the results"),
-        ([{"role": "tool", "tool_call_id": "1", "content": "x"}], "no open tool call"),
+        ([{"role": "tool", "tool_call_id": "1", "content": "x"}], "match an open tool call"),
         ([hi, use(), {"role": "tool", "tool_call_id": "1", "content": " "}], "empty result"),
         ([hi, {"role": "assistant", "content": None}], "no content"),
         ([hi, use("a b")], "invalid tool call"),

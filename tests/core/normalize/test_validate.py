@@ -106,7 +106,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("V4 messages", "assistant message", [USER, says("assistant", words("x"))]),
     ("V5 messages[1]", "thinking block", [USER, says("assistant", thought()), USER]),
     ("V5 messages[1].content[0]", "without a signature", [USER, says("assistant", thought(signature=""), words("x")), USER]),
-    ("V5 messages[1].content[0]", "without its text", [USER, says("assistant", thought(" "), words("x")), USER]),
+    ("V5 messages[1].content[0]", "thinking block without text", [USER, says("assistant", thought(" "), words("x")), USER]),
     ("V6 messages[1].content[0].input", "type dict", [USER, says("assistant", call("t1") | {"input": "{"}), says("user", result("t1"))]),
     ("V6 messages[1].content[0].input", "too deeply", [USER, says("assistant", call("t1") | {"input": {"a": [[]] * 2} | __import__("functools").reduce(lambda v, _: {"a": v}, range(220), {})}), says("user", result("t1"))]),
     ("V1 messages[2].content[0].content[0]", "must be text", after_call(result("t1", [{"type": "search_result", "source": "s", "title": "t", "content": [words("hit")]}], is_error=True))),
@@ -190,7 +190,7 @@ def test_a_system_message_stands_behind_a_users() -> None:
     [
         (4, None, "V1 system must"),
         ([3], None, "V1 system[0] must"),
-        ([words("")], None, "V4 system[0] is blank text"),
+        ([words("")], None, "V4 system[0] is a blank text block"),
         ("", None, "V4 system[0]"),
         (None, 4, "V1 tools must be a list"),
         (None, [3], "V1 tools[0] must"),

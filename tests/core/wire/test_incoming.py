@@ -56,8 +56,8 @@ def test_a_prompt_is_text_or_blocks_with_what_the_host_says_of_it() -> None:
 @pytest.mark.parametrize(
     ("given_line", "why"),
     [
-        (b"{half", "not JSON"),
-        (b"\xff\xfe", "not JSON"),
+        (b"{half", "invalid JSON"),
+        (b"\xff\xfe", "invalid JSON"),
         (b"[1]", "JSON object"),
         (b'"text"', "JSON object"),
         (line(type="user"), "message"),
@@ -72,7 +72,7 @@ def test_a_prompt_is_text_or_blocks_with_what_the_host_says_of_it() -> None:
         (line(type="control_request"), "request_id"),
         (line(type="control_request", request_id="r"), "subtype"),
         (line(type="control_request", request_id="r", request={"subtype": 3}), "subtype"),
-        (b"[" * 200_000, "not JSON"),
+        (b"[" * 200_000, "invalid JSON"),
     ],
 )
 def test_what_cannot_be_understood_says_why(given_line: bytes, why: str) -> None:

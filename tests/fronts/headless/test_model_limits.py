@@ -76,7 +76,7 @@ def test_the_default_model_is_one_that_the_lists_leave(
 def test_a_list_that_is_none_allows_the_default_only(tmp_path: Path, settings: Json) -> None:
     done, models = run(tmp_path, "--model", "opus", *managed(**settings))
     assert (done.returncode, models) == (1, [])
-    assert "availableModels (allowed: none but the default)" in done.stderr
+    assert "availableModels (allowed: only the default model)" in done.stderr
 
 
 def test_lists_that_leave_no_model_are_told_at_the_start(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_bad_lines_are_answered_and_survived(tmp_path: Path) -> None:
         assert host.end() == 0
     notices = [f["content"] for f in host.frames if f.get("subtype") == "informational"]
     assert len(notices) == 3
-    assert "not JSON" in notices[0]
+    assert "invalid JSON" in notices[0]
 
 
 def test_the_host_permits_a_call_with_another_input_and_a_rule(tmp_path: Path) -> None:

@@ -47,7 +47,11 @@ def with_models(
             user_model = msgspec.convert(facts, UserModel, strict=False)
             models[model_id] = _described(catalog, model_id, user_model)
         except (msgspec.ValidationError, InvalidOperation, UnknownBaseError) as error:
-            why = "price is not a number" if isinstance(error, InvalidOperation) else error
+            why = (
+                "price: must contain only non-negative numbers"
+                if isinstance(error, InvalidOperation)
+                else error
+            )
             problems.append(f"models.{model_id}: {why}")
             continue
         aliases |= dict.fromkeys((alias.lower() for alias in user_model.aliases), model_id)

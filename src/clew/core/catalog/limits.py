@@ -38,12 +38,12 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
             return ""
         model = catalog.entry(name).id
         if any(covers(entry, model) for entry in self.denied):
-            return f"{model}: this model is in deniedModels of the managed settings"
+            return f"{model}: deniedModels in the managed settings denies this model"
         if self.allowed is None or model in {catalog.entry(one).id for one in exempt}:
             return ""
         if any(_allows(entry, model, is_exact=self.is_exact) for entry in self.allowed):
             return ""
-        names = ", ".join(self.allowed) or "none but the default"
+        names = ", ".join(self.allowed) or "only the default model"
         return f"{model}: this model is not in availableModels (allowed: {names})"
 
     def choose_default(self, catalog: ModelCatalog, default: str) -> str | None:

@@ -437,7 +437,10 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
     if base is None:
         raise UserError(f'like: unknown service "{user.like}"')
     if not name or "/" in name or not name.isprintable() or name == CUSTOM:
-        raise UserError("invalid service name")
+        raise UserError(
+            f'invalid service name: must not be empty or "{CUSTOM}", or contain "/" or unprintable '
+            "characters"
+        )
     values = {"resource": user.resource, "region": user.region, "project": user.project}
     row = replace(
         base,
@@ -469,8 +472,8 @@ def _added(name: str, user: UserService, rows: Mapping[str, ServiceRow]) -> Serv
     variable = user.key.removeprefix("env:")
     if variable == user.key or not variable:
         raise UserError(
-            'key: must be "env:NAME" with the name of a variable; '
-            f"without it, run clew login {name}"
+            'key: must be "env:NAME", where NAME is an environment variable; '
+            f"or remove it and run clew login {name}"
         )
     return replace(row, key_variables=(variable,))
 

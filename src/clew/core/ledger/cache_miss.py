@@ -111,7 +111,7 @@ MEANINGS = {
     EXPIRED: "the cache expired",
     COMPACTED: "the conversation was compacted",
     PENDING: "the service had not finished comparing the requests",
-    UNKNOWN: "no reason given; the cache was evicted early, or a gateway changed the request",
+    UNKNOWN: "no reason given; the cache may have been evicted, or a gateway changed the request",
 }
 # Reasons that are less specific than clew's own comparison.
 _VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)

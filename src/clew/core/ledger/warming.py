@@ -15,10 +15,10 @@ from clew.core.catalog.models import Rates
 
 # Why a cache is not kept warm.
 NOTHING_CACHED = "nothing is cached"
-SPENT = "the budget is used up"
+SPENT = "the warming budget is used up"
 TOO_LONG = "the wait has lasted too long"
-NO_GAIN = "warming in this wait has cost as much as a miss"
-TOO_LATE = "the next request is not expected in time"
+NO_GAIN = "warming during this wait would cost as much as a cache miss"
+TOO_LATE = "the next request is not expected soon enough"
 
 # The reason for waiting: running tool calls or the user's next prompt.
 Waiting: TypeAlias = Literal["tools", "user"]

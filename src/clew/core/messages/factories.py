@@ -341,7 +341,10 @@ def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any
     """
     kind = KINDS.get(tag)
     if kind is None or kind.place != BESIDE or not kind.written or "uuid" in fields:
-        raise MisuseError(f'record type "{tag}" is unknown to clew, or the record has a uuid')
+        raise MisuseError(
+            f'record type "{tag}": clew does not write this type outside the chain, or the record '
+            "has a uuid"
+        )
     place = {"type": tag, **fields, "sessionId": session_id}
     return place if at is None else place | {"timestamp": at}
 

@@ -129,7 +129,7 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
     for message, calls in waiting:
         if not calls or not calls <= called:
             raise MisuseError(
-                f"result for {sorted(map(str, calls - called))}, but no such call was made"
+                f"no tool call found for the results {sorted(map(str, calls - called))}"
             )
         if not calls <= answered:
             answered |= calls

@@ -56,7 +56,7 @@ _KINDS = (
     _ours(messages.AssistantMessage, CHAIN, "the model, one entry per block; clew for an API error", "the model, except API errors; the screen"),
     _ours(messages.SystemMessage, CHAIN, "clew", "the screen; for local commands also the model"),
     _ours(messages.Attachment, CHAIN, "clew: context outside the dialogue", "the model, rendered as text"),
-    Kind(messages.ProgressMessage, LIVE, written=False, comes_from="a running tool; old transcripts", goes_to="the screen; in old chains a link to its parent"),
+    Kind(messages.ProgressMessage, LIVE, written=False, comes_from="a running tool; old transcripts", goes_to="the screen; in old chains, the link to its parent"),
     _ours(events.Tombstone, BESIDE, "a fallback to another model", "the screen and the loader, which remove the message"),
     Kind(events.RawStreamEvent, LIVE, written=False, comes_from="the API's stream", goes_to="hosts that request partial messages"),
     Kind(events.RequestStart, LIVE, written=False, comes_from="the loop", goes_to="the screen"),
@@ -65,12 +65,12 @@ _KINDS = (
     _ours(records.LastPrompt, BESIDE, "the end of a turn; a rewind", "resume: the leaf; the picker's title"),
     _ours(records.CostState, BESIDE, "the end of a clew process", "resume: totals; other tools' cost displays"),
     _ours(records.FileHistorySnapshot, BESIDE, "the first file change after a prompt", "other tools' rewind"),
-    _ours(records.FileHistoryDelta, BESIDE, "a further file of a turn that changes many", "other tools' rewind"),
+    _ours(records.FileHistoryDelta, BESIDE, "each further file that a turn changes", "other tools' rewind"),
     _ours(records.FileChange, BESIDE, "a tool call that changed files; a rewind", "rewind and redo"),
-    _ours(records.AttributionSnapshot, BESIDE, "a tool call that changed files; a commit", "resume; `clew sessions why`; the credit of commits"),
+    _ours(records.AttributionSnapshot, BESIDE, "a tool call that changed files; a commit", "resume; `clew sessions why`; the attribution of commits"),
     _ours(records.ContentReplacement, BESIDE, "a tool result that was shortened or removed", "resume; other tools"),
     _ours(records.Mode, BESIDE, "programs that record with `Recorder`", "kept"),
-    _ours(records.PermissionMode, BESIDE, "a change of mode", "the screen on resume"),
+    _ours(records.PermissionMode, BESIDE, "a change of the permission mode", "the screen on resume"),
     _ours(records.CustomTitle, BESIDE, "a rename", "the picker"),
     _ours(records.AiTitle, BESIDE, "a side request", "the picker"),
     _read(records.Summary, "old transcripts", "the picker"),
@@ -91,8 +91,8 @@ _KINDS = (
     _ours(records.RequestCost, BESIDE, "the end of a request", "the session's cost"),
     _ours(records.RequestRepairs, BESIDE, "a history that needed repairs for a request", "tools that show what was changed"),
     _ours(records.ContextEdits, BESIDE, "/context exclude, pin, summarize, restore", "the request builder"),
-    _ours(records.PromptHashes, BESIDE, "the first request, or a change", "resume: the same system prompt and tools"),
-    _ours(records.SessionHeader, BESIDE, "the first message of a session", "readers of the format"),
+    _ours(records.PromptHashes, BESIDE, "the first request; changed system prompt or tools", "resume: the same system prompt and tools"),
+    _ours(records.SessionHeader, BESIDE, "the first message of a session", "programs that read transcripts"),
 )  # fmt: skip
 
 KINDS: dict[str, Kind] = {kind.view.tag: kind for kind in _KINDS}
@@ -152,7 +152,7 @@ def find_prompt_faults(content: list[Any]) -> list[str]:
         return ["every block must have a type"]
     message = view_entry({"type": "user", "message": {"role": "user", "content": content}})
     problems = [
-        "text block without a text"
+        '"text" block without text'
         for block in content
         if block["type"] == "text" and not isinstance(block.get("text"), str)
     ]
@@ -161,16 +161,16 @@ def find_prompt_faults(content: list[Any]) -> list[str]:
 
 def _content(message: Message) -> Iterator[str]:
     if message.role != message.type:
-        yield f'role "{message.role}" in a message of type "{message.type}"'
+        yield f'role "{message.role}" is not allowed in a message of type "{message.type}"'
     if not isinstance(message.content, str | list) or not message.content:
         yield "content must be a string or a list of blocks"
     for block in message.blocks:
         if message.type not in block.roles:
-            yield f'"{block.type}" block in a message from the {message.type}'
+            yield f'"{block.type}" block is not allowed in a message of type "{message.type}"'
         if isinstance(block, blocks.ToolUseBlock) and not (
             block.id and block.name and block.input is not None
         ):
-            yield f'"{block.type}" block without an ID, a name or an input'
+            yield f'"{block.type}" block without an ID, name or input'
         if isinstance(block, blocks.ToolResultBlock) and not (
             block.tool_use_id and "content" in block.data
         ):
@@ -185,6 +185,6 @@ def _answer(answer: AssistantMessage) -> Iterator[str]:
     if not answer.message_id or not answer.model:
         yield "message ID or model is missing"
     if not answer.request_id and not answer.is_synthetic:
-        yield "requestId is empty"
+        yield "requestId is missing or empty"
     if answer.usage.data != complete_usage(answer.usage.data):
-        yield "usage has a missing count, or its parts do not add up"
+        yield "usage is incomplete, or its counts do not add up"

@@ -114,7 +114,7 @@ class BlockJudge:
 
     def _text(self, block: dict[str, Any], where: str) -> None:
         if not says_something(block):
-            self._say("V4", where, "is blank text")
+            self._say("V4", where, "is a blank text block")
         citations = block.get("citations")
         if citations is not None and type(citations) is not list:
             self._say("V1", f"{where}.citations", "must be a list")
@@ -180,12 +180,12 @@ class BlockJudge:
             self._say("V5", where, "is a thinking block without a signature")
         words = block.get("thinking")
         if type(words) is str and not words.strip() and not self._target.blank_thinking:
-            self._say("V5", where, "is a thinking block without its text")
+            self._say("V5", where, "is a thinking block without text")
 
     def _media(self, block: dict[str, Any], kind: str, where: str) -> None:
         target = self._target
         if not (target.images if kind == "image" else target.documents):
-            self._say("V8", where, f"is a block type that this model does not accept: {kind}")
+            self._say("V8", where, f"has a type that this model does not accept: {kind}")
         fault, size = find_media_fault(block, kind, target)
         if fault:
             self._say("V8", where, fault)

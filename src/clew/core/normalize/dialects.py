@@ -297,11 +297,13 @@ def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
     if owed:
         violations.append(
             RequestViolation(
-                rule="V3", where="messages", what=f"ends without the results of {owed}"
+                rule="V3", where="messages", what=f"ends before the results of the calls {owed}"
             )
         )
     if not any(message["role"] in ("user", "tool") for message in body["messages"]):
-        violations.append(RequestViolation(rule="V4", where="messages", what="has no content"))
+        violations.append(
+            RequestViolation(rule="V4", where="messages", what="contains no user message")
+        )
     return violations
 
 
@@ -312,12 +314,12 @@ def _message_fault(message: Block, owed: list[str]) -> tuple[str, list[str]]:
     """
     if message["role"] == "tool":
         if message["tool_call_id"] not in owed:
-            return "answers no open tool call", owed
+            return "does not match an open tool call", owed
         if not message["content"].strip():
             return "is an empty result", owed
         return "", [use for use in owed if use != message["tool_call_id"]]
     if owed:
-        return f"comes before the results of {owed}", []
+        return f"comes before the results of the calls {owed}", []
     if not message["content"] and not message.get("tool_calls"):
         return "has no content", []
     return "", []
@@ -461,7 +463,7 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
             say("V4", f"{where}.content", "is empty")
         answered = [b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b]
         if sorted(answered) != sorted(expected_ids):
-            say("V3", where, f"answers {answered}, but the calls were {expected_ids}")
+            say("V3", where, f"has results for the calls {answered}, expected {expected_ids}")
         expected_ids = [b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b]
         has_calls = has_calls or bool(expected_ids)
         for place, block in enumerate(_all_blocks(message["content"])):
@@ -473,7 +475,12 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
     if has_calls and "toolConfig" not in body:
         say("V3", "toolConfig", "is missing, but the messages contain tool calls")
     if images > MAX_IMAGES or documents > MAX_DOCUMENTS:
-        say("V8", "messages", f"has {images} images and {documents} documents, which is too many")
+        say(
+            "V8",
+            "messages",
+            f"has {images} images and {documents} documents, more than the limits of "
+            f"{MAX_IMAGES} and {MAX_DOCUMENTS}",
+        )
     if not body["messages"] or body["messages"][-1]["role"] != "user":
         say("V4", "messages", "must end with a user message")
     return violations
@@ -492,7 +499,7 @@ def _fault(block: Block) -> str:
     if len(block) != 1:
         return "must have exactly one type"
     if "text" in block:
-        return "" if block["text"].strip() else "is blank text"
+        return "" if block["text"].strip() else "is a blank text block"
     if "toolUse" in block:
         use = block["toolUse"]
         is_named = shapes.is_word(use["name"], MAX_NAME) and shapes.is_word(use["toolUseId"], 64)

@@ -185,7 +185,7 @@ class _ContentWriter:
         if media and self._holds_media:
             result["parts"] = media
         elif media:
-            words = f"The media of the result of {result['name']}:"
+            words = f"Media from the result of {result['name']}:"
             parts += [{"text": words}, *media]
         return {"functionResponse": result}
 

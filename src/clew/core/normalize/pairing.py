@@ -193,7 +193,7 @@ def _with_free_id(block: Block, calls: Calls, note: Note, uuid: str | None) -> B
     free_id = calls.take(block["id"])
     if free_id == block["id"]:
         return block
-    note("id_changed", f"{block['id']!r} became {free_id}", uuid)
+    note("id_changed", f"{block['id']!r} changed to {free_id}", uuid)
     return block | {"id": free_id}
 
 

@@ -38,8 +38,8 @@ START = ""
 SYSTEM = "the system prompt changed"
 TOOLS = "the tools changed"
 MESSAGES = "earlier messages changed"
-GAP = "the previous thinking block is gone"
-REFUSED = "the service refused it"
+GAP = "the previous thinking block was removed"
+REFUSED = "the service rejected the thinking"
 
 # Parts of the service's errors: a thinking block has a different prefix, it is not accepted at all,
 # or the control field is unknown.

@@ -72,7 +72,10 @@ WORDS: dict[RepairKind, tuple[str, str]] = {
         "thinking blocks that cannot be sent back",
     ),
     "thinking_told": ("thinking block from another model", "thinking blocks from another model"),
-    "thought_unbound": ("thinking block that no longer fits", "thinking blocks that no longer fit"),
+    "thought_unbound": (
+        "thinking block that does not match the conversation",
+        "thinking blocks that do not match the conversation",
+    ),
     "thought_unread": ("thinking block from another model", "thinking blocks from another model"),
     "text_empty": ("empty text block", "empty text blocks"),
     "block_unknown": ("block of an unknown type", "blocks of unknown types"),

@@ -160,7 +160,7 @@ def find_media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[
     if type(source) is not dict or fields is None or source_kind not in target.sources:
         return "has an unsupported source", UNKNOWN_SIZE
     if source.keys() != {"type", *fields}:
-        return "has an unsupported source", UNKNOWN_SIZE
+        return "has a source with missing or unknown fields", UNKNOWN_SIZE
     if source_kind == "content":
         is_said = type(source["content"]) in (str, list) and source["content"]
         return "" if is_said else "has an incomplete source", UNKNOWN_SIZE

@@ -58,7 +58,7 @@ def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation
             what = f"must be at least 1024 and less than max_tokens ({most})"
             faults.append(RequestViolation(rule="V8", where="thinking.budget_tokens", what=what))
         if not thinking_can_be_on(messages if isinstance(messages, list) else []):
-            what = "is enabled, but the current turn began without it"
+            what = "is enabled, but the current turn began without thinking"
             faults.append(RequestViolation(rule="V5", where="thinking", what=what))
     return faults
 
@@ -252,7 +252,7 @@ class Validator:
             self.say(
                 "V3",
                 f"messages[{index}]",
-                "contains more than tool results while a server tool is pending",
+                "contains content other than tool results while a server tool call is pending",
             )
         for use_id in left:
             self.say("V3", f"messages[{index}]", f"has no result for the call {use_id}")
@@ -331,7 +331,7 @@ class Validator:
             self._server_open.discard(use_id)
             self._server_here.discard(use_id)
         else:
-            self.say("V3", where, "does not match an open call of a server tool")
+            self.say("V3", where, "does not match an open server tool call")
 
     @staticmethod
     def _at(index: int, place: int) -> str:

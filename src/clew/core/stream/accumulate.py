@@ -279,7 +279,7 @@ class Accumulator:
         if self._open:
             indexes = ", ".join(map(str, sorted(self._open)))
             return self._fail(
-                "block_never_stopped", f"message_stop while still open: block {indexes}"
+                "block_never_stopped", f"message_stop before the end of block {indexes}"
             )
         events: list[AnswerEvent] = []
         if self._stop_reason is None:

@@ -135,7 +135,9 @@ class FrameDecoder:
         if crc32(prelude[:8]) != crc:
             return _bad("the checksum of a frame's lengths is wrong", prelude)
         if size < _LEAST_BYTES + headers_size:
-            return _bad(f"frame of {size} bytes with {headers_size} bytes of headers", prelude)
+            return _bad(
+                f"frame of {size} bytes is too short for {headers_size} bytes of headers", prelude
+            )
         if self._max_frame_bytes is not None and size > self._max_frame_bytes:
             message = f"frame of {size} bytes, more than the limit of {self._max_frame_bytes}"
             return StreamFault(kind="event_too_large", message=message)
@@ -183,7 +185,7 @@ def _value(data: bytes, kind: int, at: int) -> tuple[HeaderValue, int]:
     else:
         raise ValueError(f"unknown value type {kind}")
     if at + size > len(data):
-        raise ValueError("value is longer than the headers")
+        raise ValueError("value extends past the end of the headers")
     value = data[at : at + size]
     return value.decode("utf-8") if kind == _STRING else value, at + size
 

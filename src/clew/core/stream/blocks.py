@@ -83,12 +83,12 @@ class OpenBlock:
         if how is None:
             return Ignored(what="delta", kind=make_excerpt(str(kind)), event=event)
         if self._takes is not None and kind not in self._takes:
-            message = f"{kind} for a block of type {self.kind}"
+            message = f"unexpected {kind} for a block of type {self.kind}"
             return StreamFault(kind="delta_mismatch", message=message, index=self.index)
         field, of, apply = how
         value = delta.get(field)
         if not isinstance(value, of):
-            message = f"{kind} whose {field} is of type {type(value).__name__}"
+            message = f"{kind}: {field} has the wrong type {type(value).__name__}"
             return StreamFault(kind="malformed_event", message=message, index=self.index)
         return apply(self, value, delta)
 

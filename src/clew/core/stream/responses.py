@@ -153,7 +153,10 @@ class ResponseEvents:
             item.waiting.append(text[len(item.text) :])
         else:
             self._out.fail(
-                {"type": "api_error", "message": "the arguments of a call differ from its pieces"}
+                {
+                    "type": "api_error",
+                    "message": "the complete arguments of a call differ from the streamed ones",
+                }
             )
 
     def _finish(self, item: _Item, value: Any) -> None:
@@ -229,7 +232,7 @@ class ResponseEvents:
         self._close_all()
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if not reason and not self._out.block_count and self._items:
-            message = "the response contains nothing but reasoning"
+            message = "the response contains only reasoning"
             self._out.fail({"type": "api_error", "message": message})
             return
         is_calling = any(item.kind == "tool_use" for item in self._items.values())
