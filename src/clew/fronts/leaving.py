@@ -68,6 +68,6 @@ def list_left_tasks(session: Session) -> list[str]:
         name = f"{session.session_id[:8]}/{task.id}"
         then = f" (stop it with: clew tasks stop {name})" if task.is_kept else ""
         if task.kind == REMOTE:
-            then = " (on its own machine; resume this session to see its result)"
+            then = " (continues on the other machine; resume this session to see the result)"
         lines.append(f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}")
     return lines

@@ -41,9 +41,9 @@ async def log_in(
         return Show(text=f"/login: {error}", is_error=True)
     done = f"{checked[0].upper()}{checked[1:]}; {saved}"
     if variable := next((name for name in row.key_variables if environ.get(name)), ""):
-        return Show(text=f"{done}. {variable} is set and takes precedence over it.")
+        return Show(text=f"{done}. {variable} is set and takes precedence over the saved key.")
     if row.name != "anthropic" and row.model and not session.model_access.lacks_key:
-        done += f". /model {row.name}/{row.model} uses it"
+        done += f". Run /model {row.name}/{row.model} to use it"
     tell(done)
     # A session has the key that it was opened with.
     has_begun = len(session.story.history) and session.story.recorder.is_kept

@@ -155,7 +155,7 @@ def test_a_closed_input_is_an_input_without_a_prompt(tmp_path: Path) -> None:
         cwd=tmp_path, env=environment(tmp_path, ""), capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert b"needs a prompt as an argument" in done.stderr
+    assert b"pass a prompt as an argument" in done.stderr
 
 
 @pytest.mark.parametrize("words", [("-p", "go"), ("sessions", "list")])

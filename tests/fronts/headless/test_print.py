@@ -79,7 +79,7 @@ def test_json_output_is_of_one_prompt_without_print_too(tmp_path: Path) -> None:
 def test_without_a_terminal_and_a_prompt_nothing_is_asked(tmp_path: Path) -> None:
     done = clew(tmp_path, "http://127.0.0.1:1")
     assert done.returncode == 2
-    assert "needs a prompt" in done.stderr
+    assert "no prompt: " in done.stderr
 
 
 def test_what_is_piped_in_joins_the_prompt(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["-p"], "needs a prompt"),
+        (["-p"], "no prompt: "),
         (["--modle", "x", "-p", "hi"], "did you mean --model?"),
         (["-p", "hi", "--max-turns", "0"], "at least 1"),
         (["-p", "hi", "-c", "--resume", "x"], "can't be combined"),

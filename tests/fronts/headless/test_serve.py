@@ -856,7 +856,7 @@ def test_what_no_user_can_say_is_refused_and_the_session_continues(
         assert host.result()["result"] == "hello"
         assert host.end() == 0
         assert len(server.requests) == 1
-    assert "invalid line on standard input ignored: message.content: " in host.errors()
+    assert "ignored an invalid line on standard input: message.content: " in host.errors()
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_host_starts_nothing_elsewhere_and_nothing_unsigned(tmp_path: Path) ->
         for folder in (tmp_path, project / "..", Path("/"), project / "sub"):
             refused = yard.run("remote", "start", str(folder), "hello")
             assert refused.end() == 1
-            assert "may not start" in refused.lines[-1]
+            assert "start a session in" in refused.lines[-1]
         # After a pairing, who has only a token can start nothing.
         paired = tmp_path / "config" / "clew" / "remote" / "paired.json"
         paired.write_text('{"phone": "00"}', "utf-8")

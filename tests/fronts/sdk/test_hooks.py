@@ -86,8 +86,8 @@ async def test_a_hook_that_only_watches_can_say_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "a hook must return a dict, and {} for no decision, got NoneType"),
-        ({"decision": "blok"}, "the reply is invalid: Invalid enum value 'blok'"),
+        (None, "a hook must return a dict ({} for no decision), got NoneType"),
+        ({"decision": "blok"}, "reply is invalid: Invalid enum value 'blok'"),
         ({"decison": "block"}, "the unknown key 'decison' (did you mean"),
         ({"permissionDecision": "deny"}, "unknown key 'permissionDecision'; expected one of"),
         (

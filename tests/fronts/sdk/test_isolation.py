@@ -50,7 +50,7 @@ async def test_a_working_folder_that_is_missing_opens_no_session(tmp_path: Path)
         ({"model": 3}, TypeError, "model: expected"),
         ({"tools": "Bash"}, TypeError, "tools: expected .list . None., got 'Bash'"),
         ({"tools": ["Bsh"]}, ValueError, r"tools: unknown tool \"Bsh\" .did you mean \"Bash\""),
-        ({"hooks": [print]}, TypeError, "hooks: expected items of clew.HookAt, got <built-in"),
+        ({"hooks": [print]}, TypeError, "hooks: expected clew.HookAt items, got <built-in"),
         ({"permission_mode": "wild"}, ValueError, "permission_mode: expected one of default"),
         ({"json_schema": {"type": "objekt"}}, ValueError, "json_schema: "),
         ({"functions": [print]}, TypeError, "functions: expected tools made with @clew.tool"),

@@ -230,7 +230,7 @@ async def test_a_store_that_fails_stops_no_session_but_prevents_a_resume(
 
 
 def test_a_store_must_have_its_methods_and_entries_to_store(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="expected methods append and load"):
+    with pytest.raises(TypeError, match="expected an object with append and load"):
         options(tmp_path, session_store={})
     with pytest.raises(ValueError, match="session_store can't be combined"):
         options(tmp_path, session_store=BrokenStore(), persists=False)

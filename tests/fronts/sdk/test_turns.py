@@ -190,7 +190,7 @@ async def test_a_client_that_is_left_while_a_turn_runs_takes_only_an_interrupt(
         await provider.began.wait()
         leaving = asyncio.create_task(client.__aexit__(None, None, None))
         await asyncio.sleep(0)
-        with pytest.raises(clew.HostError, match="the client is being left"):
+        with pytest.raises(clew.HostError, match="the client is closing"):
             await client.query("more")
         turn.cancel()  # Leaving the turn interrupts it, so that the session can end.
         await asyncio.wait([turn, leaving])
@@ -227,7 +227,7 @@ async def test_a_turn_of_a_session_that_has_ended_raises_an_error(tmp_path: Path
     async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
         async with client.turn("/exit") as turn:
             await turn.finish()
-            with pytest.raises(RuntimeError, match="leave the turn"):
+            with pytest.raises(RuntimeError, match="exit the current turn"):
                 await client.turn("more").__aenter__()
         with pytest.raises(clew.HostError, match="ended"):
             await finish(client, "more")
@@ -302,7 +302,7 @@ async def test_a_second_reader_of_the_same_messages_gets_an_error(tmp_path: Path
         first = asyncio.create_task(turn.finish())
         await holding.wait()
         for second in (turn.finish(), anext(client.receive_messages())):
-            with pytest.raises(RuntimeError, match="another task reads these messages"):
+            with pytest.raises(RuntimeError, match="another task is reading these messages"):
                 await asyncio.create_task(second)
         going_on.set()
         assert (await first).text == "done"

@@ -48,7 +48,7 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
         terminal.expect("1 = Red: warm")
         terminal.expect("own answer: ")
         terminal.type("2\n")
-        terminal.expect("several with commas")
+        terminal.expect("several separated by commas")
         terminal.expect("own answer: ")
         terminal.type("1, 2\n")
         terminal.expect("2. Which sizes? S, M")

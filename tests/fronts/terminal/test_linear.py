@@ -480,7 +480,7 @@ def test_what_was_shown_in_part_is_seen_whole(tmp_path: Path) -> None:
         terminal.expect("1 Bash: seq 1000 1500")
         terminal.expect("> ")
         terminal.type("/see 2\n")
-        terminal.expect("! No collapsed output number 2")
+        terminal.expect("! Collapsed output 2 not found")
         terminal.expect("> ")
         terminal.type("/see 1\n")
         terminal.expect("\r\n".join(str(number) for number in range(1000, 1501)))

@@ -83,7 +83,7 @@ def test_keys_of_other_services_are_saved_and_deleted_in_a_session(tmp_path: Pat
         screen.type("/login openai\r")
         screen.expect("Paste an API key")
         screen.type(f"{key}\r")
-        screen.expect(f"/model openai/{ROWS['openai'].model} uses it")
+        screen.expect(f"Run /model openai/{ROWS['openai'].model} to use it")
 
 
 def test_line_mode_hides_a_typed_key_and_the_session_uses_it(tmp_path: Path) -> None:

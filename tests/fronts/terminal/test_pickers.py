@@ -182,7 +182,7 @@ def test_a_session_is_seen_as_a_tree_and_gone_on_with_from_any_branch(tmp_path: 
             screen.type("left")
             screen.expect_gone("to the right  (")
             screen.type("\r")
-            screen.expect_gone("continue after")
+            screen.expect_gone("select where to continue")
             screen.expect(lambda text: text.count("Left it is.") == 1 and "Right" not in text)
             screen.expect(READY)
             screen.type("further\r")

@@ -76,7 +76,7 @@ def told(outline: Outline) -> Json:
 Handler: TypeAlias = Callable[["EditorAgent", Json], Awaitable[Json | RpcFault]]
 
 PAGE = 50
-NO_KEY = "no API key: run `clew login` or set ANTHROPIC_API_KEY, or the key of another service"
+NO_KEY = "no API key: run `clew login`, or set ANTHROPIC_API_KEY or the variable of another service"
 
 
 class EditorAgent:
@@ -175,7 +175,7 @@ class EditorAgent:
     async def listed(self, params: Json) -> Json | RpcFault:
         cwd, cursor = as_text(params.get("cwd")), as_text(params.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
-            return RpcFault(code=INVALID_PARAMS, message="cursor: invalid value")
+            return RpcFault(code=INVALID_PARAMS, message=f"cursor: invalid value {cursor!r:.40}")
         if "\0" in cwd:
             return RpcFault(code=INVALID_PARAMS, message=f"cwd: folder not found: {cwd!r}")
         begin = int(cursor or 0)
@@ -222,7 +222,8 @@ class EditorAgent:
         options = parse(self._argv)
         if options.is_print or options.prompt or options.resume is not None or options.continues:
             raise CommandLineError(
-                "clew acp: the editor chooses the session and the prompt; remove these options"
+                "clew acp: remove --print, --resume, --continue and the prompt; the editor selects "
+                "the session and sends the prompts"
             )
         return options
 
@@ -294,7 +295,7 @@ def session_id_of(params: Json) -> str:
 
 
 def unknown(params: Json) -> RpcFault:
-    words = f"no session {session_id_of(params):.60} is open"
+    words = f"session {session_id_of(params):.60} is not open"
     return RpcFault(code=protocol.NOT_FOUND, message=words)
 
 

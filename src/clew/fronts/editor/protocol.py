@@ -82,7 +82,7 @@ def auth_methods(offer: ClientAbilities) -> list[Json]:
         {
             "id": BY_KEY,
             "name": "API key",
-            "description": "The key in ANTHROPIC_API_KEY, or the one saved by `clew login`",
+            "description": "The key in ANTHROPIC_API_KEY, or the key that `clew login` saved",
         }
     ]
     if offer.logs_in:
@@ -153,7 +153,7 @@ class _Reading:
         elif media_type.startswith("image/"):
             self._image(resource.get("blob"), media_type)
         else:
-            self.left_out.append(f"{named(uri)} ({media_type or 'of unknown type'})")
+            self.left_out.append(f"{named(uri)} ({media_type or 'unknown type'})")
 
 
 def prompt_of(blocks: Any) -> EditorPrompt:

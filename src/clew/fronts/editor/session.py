@@ -49,8 +49,8 @@ MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "default": ("Ask", "Ask before edits and commands not covered by an allow rule"),
     "acceptEdits": ("Accept edits", "Make edits in the workspace without asking"),
     "plan": ("Plan", "Read and plan without making changes"),
-    "auto": ("Auto", "A reviewer model decides what no rule covers"),
-    "dontAsk": ("Don't ask", "Deny what no rule allows, without asking"),
+    "auto": ("Auto", "A reviewer model decides about calls that no rule covers"),
+    "dontAsk": ("Don't ask", "Deny calls that no rule allows, without asking"),
     "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
 }
 EFFORTS: dict[str, Effort | None] = {
@@ -93,7 +93,7 @@ class EditorSettings:
     async def set(self, key: str, value: Any) -> None:
         """Set an option. Raise `SettingsError` if the option or its value is unknown."""
         if not isinstance(value, str):
-            raise SettingsError(f"{key}: expected the ID of a value")
+            raise SettingsError(f"{key}: must be the ID of a value")
         match key:
             case "mode":
                 self._session.parts.planning.change_mode(value)
@@ -102,7 +102,9 @@ class EditorSettings:
             case "thought_level" if value in EFFORTS:
                 self._session.model_access.speaking.effort(EFFORTS[value])
             case "thought_level":
-                raise SettingsError(f"thought_level: expected one of {', '.join(EFFORTS)}")
+                raise SettingsError(
+                    f"thought_level: expected one of {', '.join(EFFORTS)}, got {value!r}"
+                )
             case _:
                 raise SettingsError(f"{key}: unknown option")
 

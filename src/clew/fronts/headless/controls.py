@@ -221,7 +221,9 @@ async def set_model(context: ControlContext, fields: Json) -> Json:
 async def set_max_thinking_tokens(context: ControlContext, fields: Json) -> Json:
     tokens = fields.get("max_thinking_tokens")
     if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
-        raise ControlRefusedError("set_max_thinking_tokens: expected a non-negative number or null")
+        raise ControlRefusedError(
+            "set_max_thinking_tokens: expected a non-negative integer or null"
+        )
     if tokens is None:
         context.session.model_access.speaking.think(None)
     else:

@@ -113,7 +113,7 @@ async def read_file(context: ControlContext, fields: Json) -> Json:
     path = permitted(context.session, fields)
     wanted = fields.get("max_bytes", MOST_BYTES)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
-        raise UserError("read_file: max_bytes: expected a non-negative number")
+        raise UserError("read_file: max_bytes: expected a non-negative integer")
     most = min(wanted, MOST_BYTES)
     with path.open("rb") as file:
         data = file.read(most + 1)
@@ -151,7 +151,7 @@ def permitted(session: Session, fields: Json) -> Path:
     path = Path(session.workspace.cwd, name)
     decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.workspace.cwd)
     if not isinstance(decision, Allow):
-        raise UserError(f"{path}: reading denied by the permission rules")
+        raise UserError(f"{path}: the permission rules do not allow reading this file")
     if not is_file(path):
         raise UserError(f"{path}: file not found")
     return path
@@ -208,7 +208,7 @@ def folders_of(value: Any) -> tuple[str, ...]:
         path = item.get("path") if isinstance(item, dict) else None
         if not isinstance(path, str) or not Path(path).is_absolute():
             raise ControlRefusedError(
-                "add_plugins: expected objects with the absolute path of a folder"
+                'add_plugins: each item must have a "path", the absolute path of a folder'
             )
         folders.append(path)
     return tuple(folders)

@@ -95,8 +95,8 @@ class Mirror:
             if len(batch) == 1 and (size := len(encode(batch[0]))) > MAX_ENTRY_BYTES:
                 frame |= {"entries": [fitting(batch[0])], "shortened": [batch[0].get("uuid")]}
                 self._warn(
-                    f"entry of {size} bytes exceeds the protocol's line limit; it is shortened in the "
-                    "host's copy and complete in the transcript"
+                    f"transcript entry of {size} bytes exceeds the protocol's line limit; the host "
+                    "receives a shortened copy, and the transcript keeps the complete entry"
                 )
             self._post(frame)
 

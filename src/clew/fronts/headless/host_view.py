@@ -45,7 +45,7 @@ from clew.system.config.environment import freeze
 NEWS: Json = {"kind": "task-notification"}
 # The errors of a full disk, by the names that hosts know.
 FULL = frozenset({"ENOSPC", "EDQUOT"})
-TOO_LATE = "a signal ended this session before it could answer"
+TOO_LATE = "a signal ended the session before it could answer this prompt"
 
 
 class HostInput(FrontInput):
@@ -208,7 +208,7 @@ class HostView(FrontView):
 
     @property
     def session(self) -> Session:
-        assert self._session is not None, "no session before the first line"
+        assert self._session is not None, "the session is not open yet"
         return self._session
 
     async def open(self, session: Session, options: Options, before: str) -> None:

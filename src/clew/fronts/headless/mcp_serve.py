@@ -210,7 +210,8 @@ class Offering:
             tool["name"] for tool in tools.definitions()
         }:
             return RpcFault(
-                code=INVALID_PARAMS, message=f"unknown tool {name[:80]}, or missing arguments"
+                code=INVALID_PARAMS,
+                message=f"unknown tool {name[:80]!r}, or arguments that are not an object",
             )
         call = tools.bind(block)
         outcome = tools.unusable(call)

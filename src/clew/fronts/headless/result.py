@@ -48,8 +48,8 @@ TERMINAL_REASONS: dict[EndReason, str] = {
 # The errors of turns that ended without a message.
 ENDED_EARLY: dict[EndReason, str] = {
     "aborted_streaming": "the turn was interrupted",
-    "aborted_tools": "the turn was interrupted while tools ran",
-    "denied_and_stopped": "the turn was stopped because a call was rejected",
+    "aborted_tools": "the turn was interrupted while tools were running",
+    "denied_and_stopped": "the turn was stopped because a tool call was rejected",
 }
 # The reason that programs receive if a hook deferred a call.
 INTERRUPTIONS = (INTERRUPTED_TURN, INTERRUPTED_FOR_TOOL_USE)

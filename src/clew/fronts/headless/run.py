@@ -104,8 +104,8 @@ def whole_prompt(options: Options) -> Raw:
     piped = piped.rstrip("\n")
     if not (prompt.strip() or piped.strip()):
         raise CommandLineError(
-            "with --print or without a terminal, clew needs a prompt as an argument or on standard "
-            "input"
+            "no prompt: with --print or without a terminal, pass a prompt as an argument or on "
+            "standard input"
         )
     if prompt:
         return Raw(text=prompt, more=piped, takes_notes=not piped)

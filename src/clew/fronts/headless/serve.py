@@ -119,7 +119,7 @@ class HostServer:
             if not self._view.is_answered:
                 why = describe_crash(sys.exc_info()[1])
                 self._view.fail(
-                    f"clew failed during this turn{why}; its work so far is in the transcript"
+                    f"clew failed during this turn{why}; the work so far is in the transcript"
                 )
             if self._ended_by is not None:
                 self._view.tell_end("host_exit")
@@ -287,7 +287,7 @@ class HostServer:
 
     def _complain(self, line: MalformedLine) -> None:
         """Report an invalid line on standard error and to the host. The session continues."""
-        words = f"invalid line on standard input ignored: {line.why}"
+        words = f"ignored an invalid line on standard input: {line.why}"
         self._channel.warn(words)
         if line.request_id is not None:
             self._view.post(wire.make_refusal(line.request_id, line.why))

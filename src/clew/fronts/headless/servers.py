@@ -122,13 +122,13 @@ async def mcp_call(context: ControlContext, fields: Json) -> Json:
     session = context.session
     name, arguments = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
-        raise UserError("mcp_call: expected mcp__SERVER__TOOL as tool and an object as arguments")
+        raise UserError('mcp_call: "tool" must be mcp__SERVER__TOOL, and "arguments" an object')
     await session.parts.mcp.settled()
     servers = session.parts.mcp.servers
     offered = () if servers is None else servers.tools()
     tool = next((tool for tool in offered if tool.name == name), None)
     if tool is None:
-        raise UserError(f"mcp_call: no connected server has a tool {name}")
+        raise UserError(f"mcp_call: tool {name} not found on any connected server")
     block = {"type": "tool_use", "id": f"toolu_{make_id()}", "name": name, "input": arguments}
     outcome = await session.tools.call(bind(tool, block), message_uuid="", progress=unseen)
     return {"content": outcome.content, "isError": outcome.is_error}
@@ -147,7 +147,7 @@ async def mcp_read_resource(context: ControlContext, fields: Json) -> Json:
         raise UserError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
     contents = as_object(outcome.result).get("contents")
     if not isinstance(contents, list):
-        raise UserError(f"Server {server.name} returned an answer without contents.")
+        raise UserError(f'Server {server.name} returned a result without "contents".')
     return {"contents": contents}
 
 
@@ -156,7 +156,7 @@ async def mcp_message(context: ControlContext, fields: Json) -> Json:
     message = fields.get("message")
     server = server_of(context.session, {"serverName": fields.get("server_name")})
     if server.config.kind != "sdk" or not isinstance(message, dict):
-        raise UserError("mcp_message: expected a message of a server that the host runs")
+        raise UserError("mcp_message: expected a message from a server that the host runs")
     server.hear(message)
     return {}
 

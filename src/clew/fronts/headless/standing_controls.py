@@ -66,7 +66,9 @@ async def update_settings(context: ControlContext, fields: Json) -> Json:
     scope, key = WRITABLE[source]
     for name, value in settings.items():
         if name != key or not isinstance(value, str):
-            raise UserError(f"{name}: a host can write only {key} to {source}, as a string")
+            raise UserError(
+                f"{name}: a host can write only {key} to {source}, with a string as its value"
+            )
     for name, value in settings.items():
         assign(session.rules.standing.places, scope, name, value)
     return {"warnings": list(await session.parts.refresh())}

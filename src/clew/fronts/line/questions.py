@@ -80,7 +80,8 @@ class LineQuestions(Questions):
                 if not choice.asks_words:
                     hint = f": {choice.hint}" if choice.hint else ""
                     self._telling.line(escape_controls(f"    {number} = {choice.label}{hint}"))
-            return f"  Number{' (several with commas)' if dialog.several else ''}, or your own answer: "
+            several = " (several separated by commas)" if dialog.several else ""
+            return f"  Number{several}, or your own answer: "
         rows = [
             f"  {n}, {choice.key} = {choice.label}" for n, choice in enumerate(dialog.choices, 1)
         ]
@@ -115,7 +116,7 @@ def login(keyboard: LineKeyboard, telling: LineWriter) -> SlashCommand[Session]:
 
     return SlashCommand(
         name="login",
-        description="Save an API key, after checking it",
+        description="Check an API key and save it",
         run=run,
         hint="[SERVICE]",
         is_interactive=True,
@@ -128,7 +129,10 @@ def see(telling: LineWriter) -> SlashCommand[Session]:
             return Show(text="\n".join(telling.folded) or "No collapsed output")
         lines = telling.whole(number.strip())
         if not lines:
-            return Show(text=f"No collapsed output number {number.strip()}", is_error=True)
+            return Show(
+                text=f"Collapsed output {number.strip()} not found; /see lists the numbers",
+                is_error=True,
+            )
         return Show(text="\n".join(lines))
 
     return SlashCommand(

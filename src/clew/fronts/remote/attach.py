@@ -39,9 +39,7 @@ from clew.record.stores.sealing import SealError
 from clew.system.clock import make_id
 from clew.system.command_groups import show
 
-HELP = (
-    "y or n [reason] answers a question; /stop interrupts; /mode MODE; /model MODEL; /quit leaves"
-)
+HELP = "y or n [reason] to answer, /stop to interrupt, /mode MODE, /model MODEL, /quit to exit"
 # A word that is a command, not a path at the beginning of a prompt.
 COMMAND = lazy_pattern(r"/[a-z][a-z-]*")
 YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})

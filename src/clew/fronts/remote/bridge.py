@@ -44,12 +44,12 @@ MOST_DELTAS = 500
 BEAT_S = 20.0
 LAST_S = 5.0
 WITHDRAWN = (
-    "clew was restarted while a call that needed approval had no result yet. The question is"
-    " withdrawn; check what the call did before you repeat it."
+    "clew restarted before a call that needed approval had a result, so its question was withdrawn."
+    " Check what the call did before you repeat it."
 )
 TAKEN_OVER = (
-    "another machine has taken over this session, so it stopped here; the local transcript"
-    " has the work done here"
+    "another machine has taken over this session, so it stopped on this machine; the local"
+    " transcript contains the work done here"
 )
 
 
@@ -298,7 +298,8 @@ class SessionBridge:
                 await self._link.ask("POST", "/heartbeat", {"release_lease": True})
         except (TimeoutError, ServiceError):
             self._end.tell(
-                "the server does not have all of this session yet; the next run sends the rest"
+                "the server has not received all of this session yet; clew sends the rest when it "
+                "runs the session again"
             )
 
     def close(self) -> None:

@@ -225,12 +225,12 @@ def make_command(control: RemoteControl) -> SlashCommand[Session]:
         if control.viewers is None:
             await control.connect(argument)
         elif argument:
-            raise UserError("already connected; disconnect first with: /remote off")
+            raise UserError("already connected; run /remote off first")
         return Show(text=control.describe())
 
     return SlashCommand(
         name="remote",
-        description="Share this session with viewers, or start a task elsewhere",
+        description="Share this session, or start a task on another machine",
         run=run,
         hint="[URL | off | start FOLDER PROMPT]",
         is_interactive=True,

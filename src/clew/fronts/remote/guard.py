@@ -20,7 +20,7 @@ HARMLESS = frozenset(
 # Modes, the strictest first: a viewer can only select one before the current mode.
 STRICTNESS = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 NAMES = {"manual": "default"}
-UNSIGNED = "it is not signed by a device that is paired with the session's machine (clew pair)"
+UNSIGNED = "the message is not signed by a device paired with the session's machine; run clew pair"
 # Members of a question's input that contain its answer, by tool.
 ANSWERS: Mapping[str, frozenset[str]] = {
     "AskUserQuestion": frozenset({"answers", "annotations", "response"})

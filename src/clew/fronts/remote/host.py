@@ -241,10 +241,10 @@ class SessionHost:
         folder = Path(str(asked.fields.get("folder"))).expanduser()
         if not folder.is_absolute() or folder.resolve() not in self._folders:
             allowed = ", ".join(map(str, self._folders))
-            words = f"sessions may not start in {str(folder)!r}; remoteFolders lists: {allowed}"
+            words = f"can't start a session in {str(folder)!r}; remoteFolders allows: {allowed}"
             return wire.make_refusal(asked.request_id, words, code="not_allowed")
         if not is_folder(folder):
-            words = f"{folder} is not a folder on {self._name}"
+            words = f"folder not found on {self._name}: {folder}"
             return wire.make_refusal(asked.request_id, words, code="not_found")
         self._sessions[session] = str(folder.resolve())
         self._keep(session)
@@ -320,5 +320,5 @@ class SessionHost:
 
 def describe_refusal(error: BaseException) -> str:
     if isinstance(error, ServiceError) and error.status == 409:
-        return "another clew host is already running on this machine, so this one ends"
+        return "another clew host is already running on this machine, so this one exits"
     return replace_unprintable(str(error), mark="?")

@@ -27,7 +27,7 @@ from clew.system.config.settings import read_text
 TOO_LATE = "A remote answer arrived too late: its question is no longer open."
 # Requests that only read, and leave no line in the transcript.
 SILENT = frozenset({"initialize", "mcp_status", "get_context_usage"})
-UNNAMED = "it has no UUID"
+UNNAMED = "the message has no UUID"
 # How much of a viewer's error is recorded.
 SHOWN_CHARACTERS = 200
 

@@ -38,7 +38,7 @@ POLLS = 240
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew pair",
-        description="Give another machine access to the remote sessions of this one.",
+        description="Give another machine access to this machine's remote sessions.",
         epilog="Without CODE, print a code. With CODE, use the code that another machine printed.",
     )
     parser.add_argument(
@@ -122,7 +122,7 @@ async def claim(options: argparse.Namespace) -> int:
     if keys:
         add_keys(find_folder(), keys)
     write_file("device.json", kept)
-    show("paired; use: clew attach")
+    show("paired; list the sessions with: clew attach")
     return 0
 
 
@@ -148,7 +148,7 @@ def unwrap_keys(secret: bytes, claim: str, gift: str) -> list[bytes]:
         keys = msgspec.json.decode(make_wrapper(secret).open(claim, WRAPPED, gift), type=list[str])
         return [bytes.fromhex(key) for key in keys]
     except (SealError, msgspec.DecodeError, ValueError) as error:
-        raise UserError(f"the keys of sealed sessions can't be read: {error}; pair again") from None
+        raise UserError(f"can't read the keys of sealed sessions: {error}; pair again") from None
 
 
 def make_wrapper(secret: bytes) -> Sealer:

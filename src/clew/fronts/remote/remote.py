@@ -39,7 +39,9 @@ def main(argv: list[str]) -> int:
 
 def parser() -> Group:
     server = argument("--server", default="", metavar="URL", help="Default: CLEW_REMOTE_URL")
-    folder = argument("folder", metavar="FOLDER", help="Folder that the host's settings list")
+    folder = argument(
+        "folder", metavar="FOLDER", help="Folder listed in the host's remoteFolders setting"
+    )
     prompt = argument("prompt", metavar="PROMPT", help="First prompt")
     host = argument("--host", default="", metavar="NAME", help="Host, if several are connected")
     session = argument("session", metavar="SESSION")
@@ -52,7 +54,7 @@ def parser() -> Group:
         {
             "hosts": GroupWord(do_hosts, server, line="List hosts and their folders"),
             "start": GroupWord(
-                do_start, folder, prompt, host, server, line="Start a session, print its ID"
+                do_start, folder, prompt, host, server, line="Start a session and print its ID"
             ),
             "end": GroupWord(do_end, session, server, line="End a session"),
         }
@@ -123,7 +125,7 @@ def choose_host(hosts: list[Json], name: str) -> Json:
             "no host is connected; run clew host on the machine that should run the session"
         )
     if not named:
-        raise UserError(f"host {name!r} is not connected; connected: {names}")
+        raise UserError(f"host {name!r} is not connected; connected hosts: {names}")
     if len(named) > 1:
         raise UserError(f"several hosts are connected; choose one with --host: {names}")
     return named[0]
@@ -150,7 +152,7 @@ async def end(options: argparse.Namespace) -> int:
     session = read_session_id(options.session)
     async with open_service(options.server, os.environ) as service:
         await end_session(service, session)
-    show(f"requested the end of session {session}")
+    show(f"asked the host to end session {session}")
     return 0
 
 

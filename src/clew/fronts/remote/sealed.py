@@ -45,7 +45,7 @@ def open_frame(sealer: Sealer | None, session: str, payload: Json) -> Json:
 
 def open_text(sealer: Sealer | None, session: str, place: bytes, text: str) -> Json:
     if sealer is None:
-        raise SealError("it is sealed, and this machine has no key that opens it; run clew pair")
+        raise SealError("this machine has no key to open sealed messages; run clew pair")
     frame: Json = msgspec.json.decode(sealer.open(session, place, text), type=dict)
     return frame
 

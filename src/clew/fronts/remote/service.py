@@ -100,7 +100,9 @@ class SessionService:
         except TransportError as error:
             raise ServiceError(0, error.kind, f"{self.url}: {error.message}") from None
         except TimeoutError:
-            raise ServiceError(0, "timeout", f"{self.url}: the server stopped sending") from None
+            raise ServiceError(
+                0, "timeout", f"{self.url}: the server stopped sending data"
+            ) from None
         finally:
             await exchange.close()
 

@@ -37,7 +37,7 @@ from clew.fronts.remote.service import SessionService, open_service
 from clew.session.session import Session
 from clew.system.clock import make_id
 
-NOT_FROM_AFAR = "this session runs in a terminal, and only its user can end it there"
+NOT_FROM_AFAR = "this session runs in a terminal; only the user at that terminal can end it"
 
 
 class RelayedInput(HostInput):
@@ -112,8 +112,11 @@ class SharedSession(BridgeEnd):
     def describe(self) -> str:
         """Return the state of the connection, and how to follow the session."""
         if not self._bridge.status.is_connected:
-            return f"Connecting to {self._bridge.status.url} (/remote off cancels)"
-        return f"Connected; follow this session with: {self._bridge.status.address}\n/remote off disconnects"
+            return f"Connecting to {self._bridge.status.url} (/remote off to cancel)"
+        return (
+            f"Connected; follow this session with: {self._bridge.status.address}\n"
+            "Disconnect with: /remote off"
+        )
 
     async def ask(self, question: Question, here: "asyncio.Task[Verdict]") -> Verdict | None:
         """Ask viewers; return None if the user answers `here` first, or if no viewer can answer."""

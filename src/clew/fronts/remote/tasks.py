@@ -156,7 +156,10 @@ class RemoteTask(DetachedWork):
             async with asyncio.timeout(LAST_S):
                 await end_session(service, self._remote_id)
         except TimeoutError:
-            words = f"the server can't be reached; end it later: clew remote end {self._remote_id}"
+            words = (
+                "can't reach the server; end the session later with: "
+                f"clew remote end {self._remote_id}"
+            )
             raise UserError(words) from None
 
     async def _follow(self, service: SessionService, task: BackgroundTask) -> TaskEnding:
@@ -244,7 +247,11 @@ class RemoteTask(DetachedWork):
 
 def make_question(task: BackgroundTask, request: Json, host: str) -> Question:
     name = str(request.get("tool_name"))
-    why = str(request.get("decision_reason") or request.get("description") or "it runs elsewhere")
+    why = str(
+        request.get("decision_reason")
+        or request.get("description")
+        or "the call runs on another machine"
+    )
     given = object_of(request.get("input"))
     return Question(
         kind="choices" if name == AskUserQuestion.name and has_choices(given) else "permission",

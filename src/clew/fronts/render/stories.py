@@ -215,7 +215,9 @@ def describe_note(entry: dict[str, Any]) -> str:
             return f"Done in {format_duration(lasted_ms / 1000)}" if lasted_ms else ""
         case "memory_saved":
             paths = entry.get("writtenPaths")
-            return f"Saved in {', '.join(map(str, paths))}" if isinstance(paths, list) else ""
+            return (
+                f"Memory saved in {', '.join(map(str, paths))}" if isinstance(paths, list) else ""
+            )
         case "agents_killed":
             return SystemMessage(entry).content or ""
         case _:

@@ -25,7 +25,7 @@ async def call_hook(hook: HookAt, request: Json) -> Json:
     answer: object = await hold("a hook", hook.call(request["input"], request["tool_use_id"]))
     if not isinstance(answer, Mapping):
         raise TypeError(
-            f"a hook must return a dict, and {{}} for no decision, got {type(answer).__name__}"
+            f"a hook must return a dict ({{}} for no decision), got {type(answer).__name__}"
         )
     if unknown := describe_unknown_field(answer):
         raise ValueError(f"a hook returned the unknown key {unknown}")

@@ -40,7 +40,7 @@ from clew.system.files import is_folder
 if TYPE_CHECKING:
     from clew.fronts.sdk.session_store import ProgramStore, StoreMirror
 
-TWO_READERS = "another task reads these messages; read them in one task and pass them on"
+TWO_READERS = "another task is reading these messages; read them in one task and pass them on"
 
 
 async def query(
@@ -343,7 +343,7 @@ class ClewClient:
         if self._pump is None:
             raise RuntimeError("no session: use `async with ClewClient(...) as client`")
         if self._is_leaving and not self._pump.done():
-            raise HostError("the client is being left, so that its session takes no more requests")
+            raise HostError("the client is closing, so its session accepts no more requests")
         if self._pump.done():
             raise HostError("the session has ended") from self._cause()
 
@@ -514,7 +514,9 @@ class ClientTurn:
     async def __aenter__(self) -> "ClientTurn":
         client = self._client
         if client._turn_task is not None and client._turn_task is asyncio.current_task():
-            raise RuntimeError("leave the turn before you begin another one in the same task")
+            raise RuntimeError(
+                "exit the current turn before you start another one in the same task"
+            )
         await client._in_turn.acquire()
         client._turn_task = asyncio.current_task()
         try:
@@ -547,7 +549,7 @@ class ClientTurn:
 
     async def __aiter__(self) -> AsyncGenerator[Message, None]:
         if not self._uuid:
-            raise RuntimeError("the turn has not begun; use `async with client.turn(prompt)`")
+            raise RuntimeError("the turn has not started; use `async with client.turn(prompt)`")
         if self._reader is not None and self._reader is not asyncio.current_task():
             raise RuntimeError(TWO_READERS)
         self._reader = asyncio.current_task()

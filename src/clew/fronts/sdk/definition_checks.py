@@ -31,14 +31,15 @@ def check_servers(servers: Mapping[Any, Any]) -> None:
     for name, entry in servers.items():
         if not isinstance(name, str) or not SERVER_NAME.fullmatch(name):
             raise ValueError(
-                f"mcp_servers: {name!r}: use 1 to 64 letters, digits, spaces and _ . -"
+                f"mcp_servers: {name!r}: use 1 to 64 letters, digits, spaces and the characters "
+                "_ . -"
             )
         server = read_server(name, entry, scope="cli", environ=None)
         if isinstance(server, str):
             raise ValueError(f"mcp_servers: {name}: {server.replace('an object', 'a dict')}")
         if server.kind == "sdk":
             raise ValueError(
-                f"mcp_servers: {name}: servers of type sdk are those of the Agent SDK; "
+                f'mcp_servers: {name}: type "sdk" is for servers of the Agent SDK; '
                 "pass functions made with @clew.tool as `functions`"
             )
 

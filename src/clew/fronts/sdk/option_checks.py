@@ -57,15 +57,16 @@ def check_options(options: Any) -> None:
             expect_function(name, function)
             check_kind(name, function)
     for variable, value in options.env.items():
-        expect("env", variable, (str,), "names as str")
+        expect("env", variable, (str,), "names of type str")
         expect(f"env: {variable}", value, (str,), "str")
         if not variable or set("=\0") & set(variable) or "\0" in value:
             raise ValueError(
-                f"env: {variable!r}: a name must not be empty or contain =, and no NUL"
+                f"env: {variable!r}: the name must not be empty or contain =, and neither the name "
+                "nor the value may contain NUL"
             )
     for hook in options.hooks:
         if not (hasattr(hook, "event") and hasattr(hook, "call")):
-            raise TypeError(f"hooks: expected items of clew.HookAt, got {show(hook)}")
+            raise TypeError(f"hooks: expected clew.HookAt items, got {show(hook)}")
     if options.session_store is not None:
         check_store(options.session_store)
         if not options.persists:
@@ -98,7 +99,7 @@ def check_text(name: str, text: str, *, allows_nul: bool) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError(f"{name}: not encodable as UTF-8: {show(text)}") from None
+        raise ValueError(f"{name}: can't be encoded as UTF-8: {show(text)}") from None
     if "\0" in text and not allows_nul:
         raise ValueError(f"{name}: must not contain NUL, got {show(text)}")
 
@@ -238,7 +239,7 @@ def check_store(store: Any) -> None:
         return
     if not all(callable(getattr(store, name, None)) for name in ("append", "load")):
         raise TypeError(
-            f"session_store: expected methods append and load, or a URL, got {show(store)}"
+            f"session_store: expected an object with append and load, or a URL, got {show(store)}"
         )
     for name in ("append", "load", "list_sessions", "list_subkeys"):
         if (method := getattr(store, name, None)) is not None:
@@ -254,7 +255,7 @@ def check_functions(functions: Sequence[Any], servers: Mapping[str, Any]) -> Non
             raise ValueError(f"functions: two tools are named {function.name!r}")
         names.add(function.name)
     if functions and SERVER in servers:
-        raise ValueError(f"mcp_servers: the name {SERVER!r} is used for `functions`")
+        raise ValueError(f"mcp_servers: the name {SERVER!r} is reserved for `functions`")
 
 
 def check_hook(hook: Any) -> None:
@@ -282,4 +283,4 @@ def check_combinations(options: Any) -> None:
         raise ValueError("continue_conversation and resume can't be combined; use one of them")
     for name in ("fork_session", "resume_at"):
         if getattr(options, name) and not is_resumed:
-            raise ValueError(f"{name} requires a session: continue_conversation or resume")
+            raise ValueError(f"{name} requires a session; set continue_conversation or resume")

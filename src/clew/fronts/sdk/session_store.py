@@ -189,9 +189,7 @@ async def call_store(
 async def await_store(call: Callable[[], Any]) -> Any:
     value = call()
     if not inspect.isawaitable(value):
-        raise NotAsyncError(
-            f"expected an async function, which returns an awaitable, got {value!r}"
-        )
+        raise NotAsyncError(f"expected an awaitable from an async function, got {value!r}")
     return await value
 
 

@@ -236,7 +236,7 @@ class StoredSession:
         Raise `SessionError` for a subagent's transcript, which can't be changed on its own.
         """
         if self.agent_id:
-            raise SessionError(f"{self.path}: not possible for the transcript of a subagent")
+            raise SessionError(f"{self.path}: can't change the transcript of a subagent on its own")
         return self.path
 
 

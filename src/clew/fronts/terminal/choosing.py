@@ -30,7 +30,7 @@ from clew.fronts.terminal.prompt import lay_out
 # The fewest rows of a long text, including the row that says how to scroll.
 MIN_BODY, SMALL_BODY = 3, 2
 # Shown instead of a choice that does not fit and so cannot be selected.
-NO_ROOM = "  too small: enlarge it or press Esc"
+NO_ROOM = "  window too small: enlarge it or press Esc"
 # Keys that only the session picker handles.
 EVERYWHERE, TREE = "everywhere", "tree"
 

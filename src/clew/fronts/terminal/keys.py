@@ -265,7 +265,9 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
         context = block.get("context") if isinstance(block, dict) else None
         block_bindings = block.get("bindings") if isinstance(block, dict) else None
         if not isinstance(block_bindings, dict):
-            faults.append('bindings: "bindings" of each block must be an object of keys')
+            faults.append(
+                'bindings: each block must have an object "bindings" that maps keys to actions'
+            )
         elif context not in CONTEXTS:
             faults.append(f"unknown context {context!r}; expected one of {', '.join(CONTEXTS)}")
         else:
@@ -323,7 +325,7 @@ def list_families() -> str:
     """List the platforms and terminals with their reserved keys and their additional keys."""
     rows = []
     for family in FAMILIES:
-        rows.append(f"{family.name}: keeps {family.kept}")
+        rows.append(f"{family.name}: reserves {family.kept}")
         for name, keys in family.keys.items():
             rows.append(f"  {', '.join(keys):<21}  {BY_NAME[name].words}")
     return "\n".join(rows)
@@ -338,13 +340,15 @@ def main(argv: list[str]) -> int:
         prog="clew keys", description="List key bindings and check your keybindings.json."
     )
     parser.add_argument(
-        "--terminals", action="store_true", help="list the changes by platform and terminal"
+        "--terminals",
+        action="store_true",
+        help="List the different keys of platforms and terminals",
     )
     if parser.parse_args(argv).terminals:
         print(list_families())
         return 0
     bindings = read_bindings(find_config_home(os.environ, Path.cwd()))
     for family in find_families(os.environ):
-        print(f"{family.name} keeps {family.kept}")
+        print(f"{family.name} reserves {family.kept}")
     print(list_keys(bindings, with_names=True))
     return 1 if bindings.faults else 0

@@ -12,7 +12,7 @@ from clew.fronts.terminal.choosing import Chooser
 from clew.session.session import Session
 
 BULLET = "•"
-LEGEND = "Enter save · Esc to cancel"
+LEGEND = "Enter to save · Esc to cancel"
 
 
 class SecretField(Chooser):

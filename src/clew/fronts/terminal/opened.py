@@ -98,7 +98,7 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
         ),
         SlashCommand(
             name="login",
-            description="Save an API key, after checking it",
+            description="Check an API key and save it",
             run=login,
             hint="[SERVICE]",
             is_interactive=True,

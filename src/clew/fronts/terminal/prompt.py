@@ -137,7 +137,7 @@ async def from_clipboard(environ: Mapping[str, str]) -> bytes | str:
             return data
         return "No image in the clipboard"
     names = " or ".join(argv[0] for argv in wanted)
-    return f"Pasting images needs {names}" if names else "No clipboard available"
+    return f"To paste images, install {names}" if names else "No clipboard available"
 
 
 def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:

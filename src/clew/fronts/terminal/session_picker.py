@@ -446,7 +446,8 @@ class SessionPicker:
             Choice(label=f"forked at {fork['messageUuid'][:8]}: {join_lines(fork['sessionId'])}")
             for fork in session_tree.forks
         ]
-        title = f"Branches of “{join_lines(outline.title[:TREE_TITLE_CHARACTERS])}”: continue after"
+        name = join_lines(outline.title[:TREE_TITLE_CHARACTERS])
+        title = f"Branches of “{name}”: select where to continue"
         answer = await self._stage.answered(
             self._stage.show(
                 Chooser(title, choices, searches=True, at=find_live_leaf(session_tree))
@@ -504,7 +505,7 @@ def recent(most: int = NUMBERED) -> list[Outline]:
     outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
     if not outlines:
         raise CommandLineError(
-            "--resume: no sessions in this folder (see `clew sessions list --all`)"
+            "--resume: no sessions in this folder; list others with `clew sessions list --all`"
         )
     return outlines
 

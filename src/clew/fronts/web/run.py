@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("session", nargs="?", metavar="SESSION", help="Session to open")
     parser.add_argument("--port", type=int, default=0, metavar="N", help=f"Default: {PORT}")
     parser.add_argument(
-        "--no-open", action="store_true", help="Print the address instead of opening a browser"
+        "--no-open", action="store_true", help="Print the URL instead of opening a browser"
     )
     options = parser.parse_args(argv)
     return run_front(lambda: run(options))
@@ -159,7 +159,7 @@ def find_port() -> int:
             trial.bind(("127.0.0.1", port))
             return port
     raise UserError(
-        f"ports {PORT} to {PORT + PORTS - 1} are all in use; choose another one with --port"
+        f"ports {PORT} to {PORT + PORTS - 1} are all in use; choose another port with --port"
     )
 
 
@@ -194,7 +194,7 @@ async def open_page(
     head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0;url={link}">'
     replace(page, f'<!doctype html>{head}<a href="{link}">clew</a>\n', mode=0o600)
     if not await asyncio.to_thread(webbrowser.open, page.as_uri()):
-        show("no browser could be started; open the address yourself")
+        show("can't start a browser; open the URL above")
         sys.stdout.flush()
 
 

@@ -56,7 +56,9 @@ class LocalShelf:
         is_ours = process is not None and process.pid in self._workers.pids
         is_elsewhere = process is not None and not is_ours
         why = (
-            f"Open in a terminal ({process}). You can watch here; answer there." if process else ""
+            f"This session is open in a terminal ({process}). Watch it here, and answer there."
+            if process
+            else ""
         )
         return {
             "id": outline.session_id,

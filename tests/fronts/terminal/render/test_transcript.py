@@ -974,7 +974,7 @@ def test_what_a_session_recorded_about_itself_is_one_quiet_line_or_none() -> Non
 
     assert shown("turn_duration", durationMs=62_400) == ["", "  Done in 1m02s"]
     assert shown("turn_duration") == []
-    assert shown("memory_saved", writtenPaths=["/a/b.md"]) == ["", "  Saved in /a/b.md"]
+    assert shown("memory_saved", writtenPaths=["/a/b.md"]) == ["", "  Memory saved in /a/b.md"]
     assert shown("memory_saved") == []
     assert shown("agents_killed", content="Agent stopped:\x1b[2J it") == [
         "",
