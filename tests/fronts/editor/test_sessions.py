@@ -186,7 +186,7 @@ def test_the_options_of_a_session_hold_for_those_of_an_editor(tmp_path: Path) ->
             state = editor.ask("session/new", cwd=str(editor.work), mcpServers=[])
             assert state["modes"]["currentModeId"] == "plan"
         with Editor(tmp_path, server.url, "--resume", "x") as editor:
-            assert "the editor chooses" in editor.error("session/new", cwd="/")["message"]
+            assert "the editor selects" in editor.error("session/new", cwd="/")["message"]
         with Editor(tmp_path, server.url, "--colour") as editor:
             assert "unknown option" in editor.error("session/new", cwd="/")["message"]
 

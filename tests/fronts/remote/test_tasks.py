@@ -45,7 +45,7 @@ def test_a_remote_task_is_watched_answered_and_reported(tmp_path: Path) -> None:
             screen.type("/remote start somewhere\r")
             screen.expect("Usage: /remote start")
             screen.type(f"/remote start {tmp_path} make made-0\r")
-            screen.expect("may not start")
+            screen.expect("can't start a session in")
             screen.type("hello\r")
             screen.expect_rest()
             screen.type(f"/remote start {project} make made-1\r")

@@ -84,7 +84,7 @@ def test_hooks_and_tools_are_checked_when_they_are_made() -> None:
     one = clew.tool(name="a")(answer)
     with pytest.raises(ValueError, match="two tools are named 'a'"):
         clew.ClewOptions(functions=[one, one])
-    with pytest.raises(ValueError, match="the name 'program' is used"):
+    with pytest.raises(ValueError, match="the name 'program' is reserved"):
         clew.ClewOptions(functions=[one], mcp_servers={"program": {}})
 
 

@@ -269,7 +269,7 @@ async def test_a_store_that_returns_nothing_to_wait_for_is_called_once(
         messages, result = await ask("Hello", given)
     errors = [m.data["error"] for m in messages if isinstance(m, clew.System) and "error" in m.data]
     assert result.subtype == "success"
-    assert "expected an async function" in errors[0]
+    assert "expected an awaitable from an async function" in errors[0]
     assert len(calls) == sum(record.name == "clew.store" for record in caplog.records)
 
 

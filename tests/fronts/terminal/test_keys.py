@@ -54,7 +54,7 @@ def test_keys_are_read_as_people_write_them(spelled: str, keys: tuple[str, ...] 
         (own(**{"ctrl+y": "select:next"}), "only available in Select"),
         (own("Chatt", **{"ctrl+y": "chat:submit"}), "unknown context 'Chatt'"),
         ('{"bindings": {}}', "expected an array"),
-        ('{"bindings": [{"context": "Chat"}]}', "must be an object of keys"),
+        ('{"bindings": [{"context": "Chat"}]}', "that maps keys to actions"),
         ('{"bindings": [{"context": "Chat", "bindings": {"f2": 3}}]}', "action name"),
         ("{", "invalid JSON"),
     ],
