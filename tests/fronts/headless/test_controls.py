@@ -117,7 +117,7 @@ def test_files_are_read_by_the_rules(host: Hosted, tmp_path: Path) -> None:
     assert base64.b64decode(raw["contents"]) == b"\xff\x00"
     assert "not found" in refused(host, "read_file", path="gone.txt")
     assert "expected a string" in refused(host, "read_file", path="")
-    assert "non-negative number" in refused(host, "read_file", path="a.txt", max_bytes="x")
+    assert "non-negative integer" in refused(host, "read_file", path="a.txt", max_bytes="x")
     done(host, "apply_flag_settings", settings={"permissions": {"deny": ["Read(a.txt)"]}})
     assert "permission rules" in refused(host, "read_file", path="a.txt")
 

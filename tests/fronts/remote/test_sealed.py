@@ -230,7 +230,7 @@ def test_what_nobody_can_open_is_denied_and_said(tmp_path: Path) -> None:
             wire.make_success(request_id, {"behavior": "allow"}),
         ):
             send(yard, seal_frame(strange, yard.session, frame))
-        viewer.event(lambda p: "no key to open" in str(p.get("content")))
+        viewer.event(lambda p: "no key that opens it" in str(p.get("content")))
         viewer.result()
         assert not (yard.work / "made").exists()
-        assert "no key to open" in str(yard.entries())
+        assert "no key that opens it" in str(yard.entries())

@@ -181,7 +181,7 @@ WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
 EDITS = frozenset(
     {Keys.ControlH, Keys.Delete, Keys.Left, Keys.Right, Keys.ControlW, Keys.ControlU, Keys.ControlK}
 )
-WAITS = "Typing goes to your prompt; pause to answer the question"
+WAITS = "Your typing goes to the prompt; pause to answer the question"
 
 
 def is_letter(key: KeyPress) -> bool:
