@@ -38,7 +38,7 @@ class ModelLimits(Struct, frozen=True, kw_only=True):
             return ""
         model = catalog.entry(name).id
         if any(covers(entry, model) for entry in self.denied):
-            return f"{model}: deniedModels in the managed settings denies this model"
+            return f"{model}: this model is denied by deniedModels in the managed settings"
         if self.allowed is None or model in {catalog.entry(one).id for one in exempt}:
             return ""
         if any(_allows(entry, model, is_exact=self.is_exact) for entry in self.allowed):
