@@ -161,7 +161,7 @@ def test_a_graft_brings_the_agents_of_its_part_and_leaves_those_that_are_there(
     before = all_of(source)
     (first,) = [e["uuid"] for e in lines(source) if e.get("message", {}).get("content") == "go"]
     done = clew(tmp_path, NOWHERE, "sessions", "graft", target.stem, source.stem, first)
-    assert " with 2 subagents of " in done.stdout, done
+    assert " with 2 subagents from " in done.stdout, done
     (output,) = (source.with_suffix("") / "tool-results").iterdir()
     look = uses({"tool": "Read", "input": {"file_path": str(output), "limit": 1}})
     plan = {**goes_on("mole"), "look": [look, {"text": "seen"}]}

@@ -78,7 +78,7 @@ def test_keys_of_other_services_are_saved_and_deleted_in_a_session(tmp_path: Pat
         screen.type("/logout openai\r")
         screen.expect("Deleted the API key")
         assert not saved(tmp_path).exists()
-    with OnScreen(tmp_path, "", env=OFFLINE | {"ANTHROPIC_API_KEY": KEY}, columns=160) as screen:
+    with OnScreen(tmp_path, "", env=OFFLINE | {"ANTHROPIC_API_KEY": KEY}, columns=220) as screen:
         screen.expect(READY)
         screen.type("/login openai\r")
         screen.expect("Paste an API key")
