@@ -21,6 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:+,@%^\[-]+")
 AFTER_TIME = re.compile(r"(?:time|-p|--|!)\Z|\w+(?:\[.*\])?\+?=", re.S)
 # Stands for a line end in what bash writes down; no generated line has it.
 LINE_END = "\ue00a"
+MARK = re.compile(r"C(\d+):(\d+)")
 KEEP = frozenset({"eval", "builtin", "return"})
 
 READER = r"""
@@ -28,8 +29,8 @@ exec 2>/dev/null 250>>/box/words
 cd "$1" || exit 9
 set -f
 # In one write, because the programs of a pipeline write at the same time: printf would write each
-# line on its own.
-rec() { builtin printf '%s\0' "C$#" "${@//$'\n'/LINE_END}" >&250; return $status; }
+# line on its own. With the line's number, because a process substitution may outlive its line.
+rec() { builtin printf '%s\0' "C$line_number:$#" "${@//$'\n'/LINE_END}" >&250; return $status; }
 command_not_found_handle() { rec "$@"; }
 while IFS= builtin read -r -d '' -u 200 name; do
   builtin eval "function $name { rec '$name' \"\$@\"; }"
@@ -41,16 +42,15 @@ cat() {
   fi
   rec cat "$@"
 }
-HOME='~' PWD=. number=0
+HOME='~' PWD=. line_number=0
 while IFS= builtin read -r -d '' -u 200 line; do
-  builtin printf 'L%d\0' "$number" >&250
   (
     builtin exec 200<&-
     status=0; builtin eval "$line"
     if [[ $line == *'&&'* || $line == *'||'* ]]; then status=1; builtin eval "$line"; fi
   ) </dev/null >/dev/null 2>&1
-  number=$((number + 1))
-  if ((number % 50 == 0)); then builtin printf '%d\n' "$number" >/box/at; fi
+  line_number=$((line_number + 1))
+  if ((line_number % 50 == 0)); then builtin printf '%d\n' "$line_number" >/box/at; fi
 done 200</box/lines
 builtin printf 'end\n' >/box/at
 """.replace("LINE_END", LINE_END)
@@ -138,14 +138,12 @@ class Comparison:
 def records_of(data: list[str]) -> dict[int, dict[str, None]]:
     """The commands of each line, as their words with a NUL after each."""
     records: dict[int, dict[str, None]] = {}
-    number, place = -1, 0
+    place = 0
     while place < len(data):
-        mark = data[place]
+        mark = MARK.fullmatch(data[place])
         place += 1
-        if mark[:1] == "L" and mark[1:].isdigit():
-            number = int(mark[1:])
-        elif mark[:1] == "C" and mark[1:].isdigit():
-            count = int(mark[1:])
+        if mark is not None:
+            number, count = int(mark[1]), int(mark[2])
             words = data[place : place + count]
             place += count
             records.setdefault(number, {})["".join(f"{word}\0" for word in words)] = None

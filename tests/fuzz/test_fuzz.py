@@ -88,6 +88,14 @@ def test_a_reader_that_misses_a_command_is_found_out(
         ]
 
 
+def test_a_command_that_outlives_its_line_is_counted_to_it(box: Box | None) -> None:
+    if box is not None:
+        late = "cat <(for ((i = 0; i < 9999; i++)); do :; done; rec late)"
+        records = Comparison(box).read_by_bash([late, *["ls a.py"] * 400], {"ls"})
+        assert [number for number, words in records.items() if "late\0" in words] == [0]
+        assert set(records[400]) == {"ls\0a.py\0"}
+
+
 def test_the_same_seed_gives_the_same_lines() -> None:
     def lines(seed: int) -> list[str]:
         rng = Random(seed)
