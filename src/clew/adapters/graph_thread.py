@@ -108,3 +108,10 @@ def convert(message: Any) -> Json:
     if model := message.response_metadata.get("model_name"):
         converted[0]["model"] = model
     return converted[0]
+
+
+def place(config: Any, checkpoint_id: str) -> Any:
+    """Return the configuration that names a checkpoint of a thread."""
+    names = config["configurable"]
+    where = {"checkpoint_ns": names.get("checkpoint_ns", ""), "checkpoint_id": checkpoint_id}
+    return {"configurable": {"thread_id": names["thread_id"], **where}}

@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from clew.adapters.graph_thread import CHANNEL, CHECKPOINT, WRITES, GraphThread
+from clew.adapters.graph_thread import CHANNEL, CHECKPOINT, WRITES, GraphThread, place
 
 
 class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
@@ -107,11 +107,7 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
         thread = self._thread(config)
         space = config["configurable"].get("checkpoint_ns", "")
         lines = thread.lines()
-        marks = [
-            record
-            for record in lines
-            if record["type"] == CHECKPOINT and record["namespace"] == space
-        ]
+        marks = [r for r in lines if (r["type"], r.get("namespace")) == (CHECKPOINT, space)]
         history = [message for message, _ in thread.history(marks)]
         if not marks and history and not space:
             fresh = empty_checkpoint() | {"channel_versions": {CHANNEL: 1}}
@@ -149,9 +145,3 @@ class SessionSaver(BaseCheckpointSaver[int]):  # type: ignore[misc]
 
     def _unpack(self, packed: Any) -> Any:
         return self.serde.loads_typed((packed[0], b64decode(packed[1])))
-
-
-def place(config: Any, checkpoint_id: str) -> Any:
-    names = config["configurable"]
-    where = {"checkpoint_ns": names.get("checkpoint_ns", ""), "checkpoint_id": checkpoint_id}
-    return {"configurable": {"thread_id": names["thread_id"], **where}}
