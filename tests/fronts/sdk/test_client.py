@@ -79,6 +79,9 @@ async def test_a_client_talks_changes_the_model_and_is_continued(tmp_path: Path)
             assert (await client.context_usage())["totalTokens"] > 0
             with pytest.raises(HostError, match="unknown mode"):
                 await client.set_permission_mode("wild")
+            wrong: Any = b"haiku"
+            with pytest.raises(HostError, match="model: expected a value for JSON, got bytes"):
+                await client.set_model(wrong)
         given = options(tmp_path, server.url, resume=first[-1].session_id)
         second = (await said("b", given))[-1]
     assert any(isinstance(message, clew.StreamEvent) for message in first)

@@ -336,6 +336,11 @@ class ClewClient:
 
     async def _ask(self, subtype: str, **fields: Any) -> Json:
         self._check()
+        for name, value in fields.items():
+            # Encoded as JSON, they would become another string without an error.
+            if isinstance(value, bytes | bytearray | memoryview):
+                kind = type(value).__name__
+                raise HostError(f"{subtype}: {name}: expected a value for JSON, got {kind}")
         return await self._requests.ask(subtype, fields)
 
     def _check(self) -> None:
