@@ -54,6 +54,7 @@ from clew.permissions.decision import (
     NeedsReview,
     describe_reason,
 )
+from clew.permissions.request import PermissionRequest
 
 WITHOUT_WALL = "run the command without the sandbox?"
 
@@ -344,7 +345,13 @@ class ToolExecutor:
 
         Notification hooks run if the user does not answer for some time.
         """
-        outcome = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
+        outcome = await fire_for(
+            self._deps,
+            self._emit,
+            "PermissionRequest",
+            call.bound,
+            permission_suggestions=self._suggest(call, decision),
+        )
         self._take(call, outcome)
         if outcome.answer is not None:
             return await self._by_hook(call, outcome.answer)
@@ -364,6 +371,16 @@ class ToolExecutor:
             verdict = await self._deps.approval.ask(question)
             notice.cancel()
         return verdict
+
+    def _suggest(self, call: PendingCall, decision: Decision) -> list[Json]:
+        """Return permission updates for a hook to choose from, if there is one."""
+        if not self._deps.hooks.hears("PermissionRequest"):
+            return []
+        from clew.permissions.suggest import make_suggestions
+
+        bound = call.bound
+        request = PermissionRequest(tool=bound.name, input=bound.block["input"], line=bound.line)
+        return make_suggestions(request, decision)
 
     async def _by_hook(self, call: PendingCall, answer: Json) -> Verdict:
         """Apply a hook's answer. An approval does not override a deny rule."""

@@ -8,6 +8,7 @@ import re
 
 from msgspec import Struct
 
+from clew.core.json_object import Json
 from clew.permissions.decision import ORDER, Decision, Finding
 from clew.permissions.files import OUTSIDE
 from clew.permissions.grammar import Unread
@@ -23,7 +24,14 @@ from clew.permissions.request import (
     tool_of,
 )
 from clew.permissions.shell import Simple
-from clew.permissions.updates import Destination, ModeUpdate, RuleSpelled, RulesUpdate, Update
+from clew.permissions.updates import (
+    Destination,
+    ModeUpdate,
+    RuleSpelled,
+    RulesUpdate,
+    Update,
+    make_rule_update,
+)
 from clew.permissions.wrappers import SHELLS, WRAPPERS, get_basename
 
 MAX_RULES = 5
@@ -103,6 +111,7 @@ READERS = (
     | frozenset(["python", "python3", "node", "ruby", "perl", "php", "lua", "deno", "bun", "xargs"])
 )
 
+EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*(?::[a-z0-9-]+)*")
 MAX_EXACT = 80
 
@@ -128,6 +137,17 @@ def suggest_rules(request: PermissionRequest, decision: Decision) -> list[str]:
             return [f"Skill({f.subject})" for f in findings]
         case _:
             return [name] if name.startswith(MCP_PREFIX) or name == "WebSearch" else []
+
+
+def make_suggestions(request: PermissionRequest, decision: Decision) -> list[Json]:
+    """Return permission updates that hosts and hooks can apply.
+
+    With them, the call would have been allowed.
+    """
+    if resolve_tool_name(request.tool) in EDITS:
+        return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
+    rules = suggest_rules(request, decision)
+    return [make_rule_update(rules, "localSettings")] if rules else []
 
 
 def strict(decision: Decision) -> list[Finding]:

@@ -159,6 +159,8 @@ def test_every_event_of_a_turn_is_told_what_it_is_about(tmp_path: Path) -> None:
     assert by_name["PostToolUse"]["tool_response"]["type"] == "text"
     assert by_name["PostToolUseFailure"]["error"].startswith("Exit code 3")
     assert "tool_use_id" not in by_name["PermissionRequest"]
+    (suggestion,) = by_name["PermissionRequest"]["permission_suggestions"]
+    assert suggestion["rules"] == [{"toolName": "Bash", "ruleContent": "touch *"}]
     assert by_name["Stop"]["last_assistant_message"] == "Done."
     assert by_name["Stop"]["stop_hook_active"] is False
     assert by_name["SessionEnd"]["reason"] == "other"
@@ -291,6 +293,26 @@ def test_a_question_can_be_answered_by_a_hook(tmp_path: Path) -> None:
     )
     run(tmp_path, plan(bash("touch asked")))
     assert (tmp_path / "work" / "asked").exists()
+
+
+def test_a_hook_can_give_back_the_suggestions_that_it_received(tmp_path: Path) -> None:
+    script = write(
+        tmp_path / "answer.py",
+        """import json, sys
+asked = json.load(sys.stdin)
+decision = {"behavior": "allow", "updatedPermissions": asked["permission_suggestions"]}
+answer = {"hookEventName": "PermissionRequest", "decision": decision}
+print(json.dumps({"hookSpecificOutput": answer}))
+""",
+    )
+    settings(tmp_path, at("PermissionRequest", command(f"python3 {script}; echo >> {tmp_path}/n")))
+    edit = {"tool": "Write", "input": {"file_path": "a.txt", "content": "a"}}
+    more = {"tool": "Write", "input": {"file_path": "b.txt", "content": "b"}}
+    done, _ = run(tmp_path, plan({"content": [edit]}, {"content": [more]}))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "b.txt").exists()
+    # The mode that was suggested allows the second call.
+    assert (tmp_path / "n").read_text("utf-8") == "\n"
 
 
 def test_the_model_reads_what_hooks_say_of_a_result(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from clew.permissions.updates import (
     UnusableVerdict,
     Yes,
     make_question,
-    make_rule_update,
     read_verdict,
 )
 from clew.session.session import Session
@@ -114,7 +113,6 @@ class HostRequests:
 
 FAILED = "Tool permission request failed: Error: {why}"
 ASKED = "can_use_tool"
-EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
 async def deny_unasked(permission_prompt: Question) -> Verdict:
@@ -151,6 +149,8 @@ class HostPermission:
 
 def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
     """Return a question as hosts receive it: with an absolute file path, which they check."""
+    from clew.permissions.suggest import make_suggestions
+
     block, home = permission_prompt.block, rules.standing.places.home
     if permission_prompt.folder:
         tool_input = with_absolute_path(block["input"], permission_prompt.folder, str(home))
@@ -159,7 +159,9 @@ def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
         block,
         title=permission_prompt.title,
         why=permission_prompt.why,
-        suggestions=offered(permission_prompt),
+        suggestions=[]
+        if permission_prompt.is_elsewhere
+        else make_suggestions(permission_prompt.request, permission_prompt.decision),
         agent_id=permission_prompt.agent_id,
         parts=describe_parts(permission_prompt.decision),
     )
@@ -224,16 +226,3 @@ async def ask_tool(permission_prompt: Question, name: str, session: Session) -> 
     verdict = heed(answer, session.rules, problem.append, f"{name}: ")
     verdict = keep_spelling(verdict, described)
     return Refused(words=FAILED.format(why=problem[0]), by_person=False) if problem else verdict
-
-
-def offered(permission_prompt: Question) -> list[Json]:
-    """Return permission updates to suggest. With them, this call would have been allowed."""
-    from clew.permissions.suggest import suggest_rules
-
-    if permission_prompt.is_elsewhere:
-        return []
-    name = permission_prompt.block["name"]
-    if name in EDITS:
-        return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
-    rules = suggest_rules(permission_prompt.request, permission_prompt.decision)
-    return [make_rule_update(rules, "localSettings")] if rules else []
