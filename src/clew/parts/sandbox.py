@@ -248,7 +248,11 @@ class SessionSandbox(Part):
             try:
                 await self.box.kind()
             except SandboxError as error:
-                then = "no command will run" if self.is_promised else "commands run without one"
+                then = (
+                    "so no command will run"
+                    if self.is_promised
+                    else "so commands will run without one"
+                )
                 news = (*news, f"{NO_SANDBOX}, {then}: {error}")
         return news
 

@@ -540,7 +540,7 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
         if tuple(after[:2]) in OWN_CHANGES or after[:1] in (["login"], ["logout"]):
             return critical(command, "changes permission settings")
         if any(text.partition("=")[0] in OTHER_RULES for text in after):
-            return critical(command, "starts an agent with other permissions")
+            return critical(command, "starts an agent with different permissions")
     return None
 
 

@@ -187,7 +187,7 @@ def _no_thinking(model: Model, adjusted: list[str]) -> Json:
     if modes is None or "disabled" in modes:
         return {"thinking": {"type": "disabled"}}
     if "between_tools" in modes:
-        adjusted.append(f"{model.name} can only skip thinking before its answer")
+        adjusted.append(f"{model.name} still thinks between tool calls")
         return {"thinking": {"type": "between_tools"}}
     if modes:
         adjusted.append(f"{model.name} always uses thinking")

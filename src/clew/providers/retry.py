@@ -328,7 +328,7 @@ def final(failure: Failure) -> str | None:
     if (why := why_no_credit(failure)) is not None:
         return why
     if failure.should_retry is not None:
-        return None if failure.should_retry else "the API asked not to retry"
+        return None if failure.should_retry else "the API told clew not to retry"
     match failure.kind:
         case "status" | "error_event":
             may = is_unnamed(failure) or find_effective_status(failure) in RETRIED_STATUSES

@@ -266,7 +266,7 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory_and_the_c
     assert "the data is lost" in done.stderr
     assert streamed.returncode == 1
     assert json.loads(streamed.stdout.splitlines()[-1])["result"] == "Fine."
-    assert "no command will run: can't create a temporary folder" in done.stderr
+    assert "so no command will run: can't create a temporary folder" in done.stderr
     assert result["is_error"]
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "can't create a temporary folder" in seen.stdout

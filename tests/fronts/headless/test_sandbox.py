@@ -95,7 +95,7 @@ def test_a_command_is_in_the_sandbox_where_settings_say_so(tmp_path: Path) -> No
     else:
         assert not (tmp_path / "work" / "inside").exists()
         assert head(PROMISED) in said(results)
-        assert f"{NO_SANDBOX}, no command will run" in done.stderr
+        assert f"{NO_SANDBOX}, so no command will run" in done.stderr
 
 
 @requirement("R220")
@@ -112,7 +112,7 @@ def test_where_no_walls_hold_a_promised_sandbox_runs_nothing(tmp_path: Path) -> 
     assert not (tmp_path / "work" / "ran").exists()
     assert head(PROMISED) in said(results)
     assert (
-        f"{NO_SANDBOX}, no command will run: bubblewrap: not permitted; landlock: the ker"
+        f"{NO_SANDBOX}, so no command will run: bubblewrap: not permitted; landlock: the ker"
         in done.stderr
     )
 
@@ -132,7 +132,7 @@ def test_where_none_was_promised_the_run_says_that_there_is_none(
         tmp_path, bash("touch ran"), args=("--allowedTools", "Bash", *more), without_walls=True
     )
     assert (tmp_path / "work" / "ran").exists()
-    assert f"{NO_SANDBOX}, commands run without one" in done.stderr
+    assert f"{NO_SANDBOX}, so commands will run without one" in done.stderr
 
 
 def test_what_is_named_may_be_written(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
         words = (
             f"{path} can be changed by other users, who could give clew instructions in your name"
         )
-        yield make_fault(subject, words, f"review it, then make it private: chmod o-w {path}")
+        yield make_fault(
+            subject, words, f"review it, then remove write access for others: chmod o-w {path}"
+        )
     for folder in find_unread_workflows(places):
         yield note(
             subject,

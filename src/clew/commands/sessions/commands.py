@@ -91,7 +91,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "fork": (load_change, "Copy a session up to any message"),
     "graft": (load_change, "Append part of one session to another"),
     "export": (load_transfer, "Export a session as HTML, Markdown, JSON or JSONL"),
-    "import": (load_transfer, "Import sessions of clew and of other agents"),
+    "import": (load_transfer, "Import sessions from clew or another agent"),
     "watch": (load_watch, "Keep copies of other agents' sessions up to date"),
     "push": (load_transfer, "Upload sessions to a store (folder or URL)"),
     "pull": (load_transfer, "Download sessions from a store (never deletes local data)"),

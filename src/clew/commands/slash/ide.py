@@ -34,7 +34,7 @@ def list_ides(session: "Session") -> Outcome:
     if not locks:
         folder = session.rules.standing.places.config_home / "ide"
         return Show(
-            text=f"No running editor found in {folder}. Start an editor that has the plug-in installed."
+            text=f"No running editor found in {folder}. Start an editor that has the plugin installed."
         )
     rows = [
         PickRow(line=f"/ide connect {lock.port}", label=describe_lock(session, lock))

@@ -74,7 +74,7 @@ ACTIONS: tuple[Action, ...] = (
     action("autocomplete:dismiss", "Autocomplete", "escape", "Dismiss the suggestions"),
     action("select:previous", "Select", "up, ctrl+p", "Previous option"),
     action("select:next", "Select", "down, ctrl+n", "Next option"),
-    action("select:tab", "Select", "tab", "Add instructions, next question or next option"),
+    action("select:tab", "Select", "tab", "Add instructions, or go to the next question or option"),
     action("select:back", "Select", "shift+tab", "Previous question or option"),
     action("select:left", "Select", "left", "Previous question"),
     action("select:right", "Select", "right", "Next question"),

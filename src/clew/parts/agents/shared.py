@@ -203,7 +203,7 @@ def missing_fact(missing: Sequence[str]) -> Fact | None:
     if not missing:
         return None
     lines = "\n".join(f"- {line}" for line in missing)
-    words = f"The following MCP servers of yours are not available; continue without them:\n{lines}"
+    words = f"Some of your MCP servers are not available; continue without them:\n{lines}"
     payload = {"type": "agent_servers_missing", "servers": list(missing)}
     return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 

@@ -54,7 +54,10 @@ class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     character: Annotated[int, Meta(ge=1, description="The column, from 1")] | None = None
     symbol: (
-        Annotated[str, Meta(description="The name in that line, instead of the column")] | None
+        Annotated[
+            str, Meta(description="The symbol's name on that line (alternative to character)")
+        ]
+        | None
     ) = None
     query: Annotated[str, Meta(description="For workspaceSymbol: part of the name")] = ""
 
@@ -179,7 +182,7 @@ class LspQuestion:
 
     def _position(self, arguments: LspInput) -> dict[str, int]:
         if arguments.line is None or (arguments.character is None and not arguments.symbol):
-            raise ToolError("Give the line, and the column or a symbol in that line.")
+            raise ToolError("Give the line, and the column or a symbol on that line.")
         if arguments.line > len(self._lines):
             raise ToolError(
                 f"Line {arguments.line} not found: the file has {len(self._lines)} lines."

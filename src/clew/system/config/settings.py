@@ -122,7 +122,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
     key("remoteAnswers", STRING,
-        "How long an approval from another device may last: once or session",
+        "Scope of approvals from other devices: once or session",
         default="once", choices=("once", "session"), executes=True),
     key("remoteSealed", BOOLEAN,
         "Encrypt sessions that are sent to servers and session stores", default=False,
