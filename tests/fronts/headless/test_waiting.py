@@ -80,6 +80,23 @@ def test_a_host_that_closes_its_input_still_gets_the_turn_about_the_command(
         assert host.process.wait(30) == 0
 
 
+def test_a_session_ends_at_once_with_its_host(tmp_path: Path) -> None:
+    """A host that was killed reads nothing more, so that nothing is worth waiting for."""
+    with (
+        serving(by_prompt(answers(SERVE)), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("go")
+        host.result()
+        pid = pid_of(tmp_path, "c")
+        assert host.process.stdin is not None
+        assert host.process.stdout is not None
+        host.process.stdout.close()
+        host.process.stdin.close()
+        host.process.wait(20)
+        wait_ended(pid)
+
+
 def test_the_first_command_that_ends_is_reported_while_another_runs(tmp_path: Path) -> None:
     """The model can then stop a server that would never end."""
     stop = uses({"tool": "TaskStop", "input": {"task_id": "s2"}})

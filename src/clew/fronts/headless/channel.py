@@ -10,6 +10,7 @@ Decision: docs/decisions/140-host-protocol.md
 import asyncio
 import contextlib
 import os
+import select
 import sys
 import threading
 from collections import deque
@@ -51,7 +52,11 @@ class HostChannel(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """True if the reader of the frames is gone."""
+        """True if a frame could not be written."""
+        ...
+
+    def has_reader(self) -> bool:
+        """Return whether a program could still read what is sent."""
         ...
 
     async def aclose(self) -> None:
@@ -211,5 +216,15 @@ class StdioChannel:
     def is_broken(self) -> bool:
         return self._output.is_broken
 
+    def has_reader(self) -> bool:
+        return not self._output.is_broken and is_connected(1)
+
     async def aclose(self) -> None:
         await self._output.aclose()
+
+
+def is_connected(file: int) -> bool:
+    """Return whether a file, pipe, socket or terminal can still be written to."""
+    poll = select.poll()
+    poll.register(file, 0)
+    return poll.poll(0) == []

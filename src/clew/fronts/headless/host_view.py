@@ -59,6 +59,8 @@ class HostInput(FrontInput):
         self._ended = asyncio.Event()
         # The input has ended; prompts that have arrived are still answered.
         self.is_unspoken = False
+        # Whether the host still reads, so that news about background tasks is worth waiting for.
+        self.is_heard = True
         # A signal arrived; nothing new is started.
         self.is_stopped = False
 
@@ -153,11 +155,13 @@ class HostInput(FrontInput):
         assert self._session is not None
         if not self.is_unspoken:
             return self._session.parts.tasks.has_news()
+        if not self.is_heard:
+            return False
         return await self._session.parts.tasks.wait_for_news(self._ended)
 
-    def close(self) -> None:
-        """Record that the host will send no more prompts."""
-        self.is_unspoken = True
+    def close(self, *, is_heard: bool) -> None:
+        """Record that the host will send no more prompts, and whether it still reads."""
+        self.is_unspoken, self.is_heard = True, is_heard
         self._changed.set()
 
     def end(self) -> None:

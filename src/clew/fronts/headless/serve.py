@@ -255,7 +255,7 @@ class HostServer:
             self._early = []
             line = None if self._is_at_end else await self._channel.receive()
         self._host.leave()
-        self._lines.close()
+        self._lines.close(is_heard=self._channel.has_reader())
 
     def _take(self, line: Incoming, controls: ControlContext, group: asyncio.TaskGroup) -> None:
         match line:

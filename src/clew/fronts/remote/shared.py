@@ -151,6 +151,10 @@ class SharedSession(BridgeEnd):
     def warn(self, _words: str) -> None:
         """Do nothing: the terminal shows the notices of its session itself."""
 
+    def has_reader(self) -> bool:
+        """Return True: the server keeps what no viewer has read."""
+        return True
+
     def hurry(self) -> None:
         """Do nothing: the session never waits for the server."""
 

@@ -87,6 +87,10 @@ class RemoteWorker(BridgeEnd):
     def warn(self, words: str) -> None:
         sys.stderr.write(f"clew: {words}\n")
 
+    def has_reader(self) -> bool:
+        """Return True: the server keeps what no viewer has read."""
+        return True
+
     def hurry(self) -> None:
         """Do nothing: the session never waits for the server."""
 

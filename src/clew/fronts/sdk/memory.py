@@ -70,6 +70,9 @@ class MemoryChannel:
         self._is_in_haste = True
         self._room.set()
 
+    def has_reader(self) -> bool:
+        return not self.is_broken
+
     async def aclose(self) -> None:
         self._frames.put_nowait(None)
 
