@@ -92,13 +92,18 @@ class Seen:
         return "; ".join(parts) or "nothing"
 
 
-# What a program says of an attempt to connect. A reader may print a file that contains the same words,
-# such as libc's, but not after a name and a colon.
+# What a program says of an attempt to connect: after its name, in an output that is not long. A
+# reader may print a file with the same words, such as libc or the tests of a client.
 CONNECTING = re.compile(
-    r"^[\w./+-]+: .*(?:Network is unreachable|Name or service not known|name resolution"
-    r"|Could not resolve)",
+    r"^(?:/tripwire/)?[\w.+-]+: .*(?:Network is unreachable|Name or service not known"
+    r"|name resolution|Could not resolve)",
     re.MULTILINE,
 )
+LONGEST_ERRORS = 50_000
+
+
+def connects(output: str) -> bool:
+    return len(output) < LONGEST_ERRORS and CONNECTING.search(output) is not None
 
 
 class Watch:
@@ -240,7 +245,7 @@ class Box:
                     writes=tuple(sorted(w[len(str(self.world.root)) :] for w in writes)),
                     opened=tuple(sorted(o[len(str(self.world.root)) :] for o in opened)),
                     shown=CANARY in text,
-                    network=bool(CONNECTING.search(text)),
+                    network=connects(text),
                     hung=hung,
                     output=text,
                 )
@@ -266,7 +271,7 @@ class Box:
             found.append(
                 Seen(
                     shown=CANARY in text,
-                    network=bool(CONNECTING.search(text)),
+                    network=connects(text),
                     hung=hung and number == done - 1,
                     output=text,
                 )
