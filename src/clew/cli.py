@@ -1,6 +1,6 @@
-"""The command line: interprets the first word and loads only the modules that are needed for it.
+"""The command line: interpret the first word and load only the modules that are needed for it.
 
-Contains the table of subcommands. Must never import anything heavier than `sys` at module level,
+Contains the table of subcommands. This module must never import anything heavier than `sys` at module level,
 because the start-up time of `clew --version` is measured (tests/cli/test_startup.py lists the
 allowed modules).
 

@@ -1,4 +1,4 @@
-"""Converts conversations of other frameworks to clew's format and back.
+"""Convert conversations from other frameworks to clew's format and back.
 
 Each module has two functions: `read` converts the framework's messages to the Messages API, for
 `clew.Session.create` and `append`; `write` converts a session's entries, or messages of the

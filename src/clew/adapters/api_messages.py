@@ -1,4 +1,4 @@
-"""Shared code of the adapters: converts entries to Messages API messages, and repairs these."""
+"""Shared code for the adapters: convert entries to Messages API messages and repair them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -54,7 +54,7 @@ def blocks_of(content: Any) -> list[Json]:
 
 
 def join_answers(messages: Iterable[Json]) -> list[Json]:
-    """Join successive messages of the model, because their calls belong together."""
+    """Join successive messages from the model, because their calls belong together."""
     joined: list[Json] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == "assistant":

@@ -51,7 +51,7 @@ class GraphThread:
         return pairs
 
     def keep(self, messages: list[Any] | None, line: Json) -> None:
-        """Make the conversation match `messages`, unless they are None, and append the line."""
+        """Make the conversation match `messages`, unless it is None, and append the line."""
         session = self._open()
         if messages is not None:
             marks = [o for o in self.lines() if o["type"] == CHECKPOINT and not o["namespace"]]

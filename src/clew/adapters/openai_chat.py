@@ -1,4 +1,4 @@
-"""Converts messages of OpenAI's chat completions, which may be dicts or the SDK's own objects."""
+"""Convert messages from OpenAI's chat completions, which may be dicts or the SDK's own objects."""
 
 from collections.abc import Iterable
 from typing import Any

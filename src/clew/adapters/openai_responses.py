@@ -1,4 +1,4 @@
-"""Converts items of OpenAI's Responses API, which may be dicts or the SDK's own objects."""
+"""Convert items from OpenAI's Responses API, which may be dicts or the SDK's own objects."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,6 +1,6 @@
-"""Converts message histories of pydantic-ai.
+"""Convert message histories from and to pydantic-ai.
 
-They are used with `Agent.run(message_history=...)` and `all_messages()`.
+The histories are used with `Agent.run(message_history=...)` and `all_messages()`.
 """
 
 from base64 import b64encode

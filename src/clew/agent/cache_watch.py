@@ -1,6 +1,6 @@
-"""Tracks how a conversation's requests use the service's prompt cache, and explains cache misses.
+"""Track how a conversation's requests use the service's prompt cache, and explain cache misses.
 
-Records how the last request began and what it left in the cache. This module only observes and must
+Record how the last request began and what it left in the cache. This module only observes and must
 never delay a request.
 """
 

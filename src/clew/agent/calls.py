@@ -1,4 +1,4 @@
-"""Binds tool calls to their tools and runs them.
+"""Bind tool calls to their tools and run them.
 
 A tool_use block is bound once it is complete: its input is converted once, and the command line of
 a shell call is parsed once. Permissions, hooks, display, transcript and execution use the bound
@@ -61,7 +61,7 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def places(self) -> dict[str, str]:
-        """The real path of each named file at the permission decision, by its spelling."""
+        """The real path that each file had at the permission decision, by its name in the call."""
         return {}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Charges a response to the ledger and records its cost as a line of the transcript.
+"""Charge a response to the ledger and record its cost as a transcript line.
 
 The line contains data that the conversation's entries lack: the duration measured with a monotonic
 clock, the purpose of the request, and the cost of a withdrawn response.

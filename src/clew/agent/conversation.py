@@ -1,7 +1,7 @@
 """A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
-Contains only the running turn and the messages that arrive during it: the history belongs to
-`Story`, and everything else to `Deps`. If this file grows, consider which attributes could move
+A conversation contains only the running turn and the messages that arrive during it: the history
+belongs to `Story`, and everything else to `Deps`. If this file grows, consider which attributes could move
 elsewhere.
 """
 
@@ -75,7 +75,7 @@ class Inbox:
         return [entry for entries in batch for entry in entries]
 
     def take_newer(self, known: frozenset[str]) -> list[Json]:
-        """Take only the messages that are not `known`, with their entries."""
+        """Remove and return the messages whose IDs are not in `known`, with their entries."""
         newer = [entries for entries in self._waiting if entries[0]["uuid"] not in known]
         self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] in known]
         return [entry for entries in newer for entry in entries]
@@ -374,7 +374,7 @@ class Conversation:
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """Return how an interrupted turn ended: in tool calls, or before or during a response."""
+        """Return the end of an interrupted turn: during tool calls, or before or during a response."""
         since = self._deps.story.since(before)
         if not since:
             return TurnEnded(reason="aborted_streaming")

@@ -1,4 +1,4 @@
-"""Repeats the tool calls that a hook deferred, when the session continues.
+"""Repeat the tool calls that a hook deferred, once the session continues.
 
 The result that reports the deferral is replaced by a new one, unless the hook defers the call
 again.

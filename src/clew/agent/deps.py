@@ -205,7 +205,7 @@ class Hooks(Protocol):
     async def fire(
         self, event: str, fields: Json, emit: Emit, call: BoundCall | None = None, /
     ) -> HookOutcome:
-        """Run the hooks of an event with its own fields.
+        """Run the hooks for an event with its own fields.
 
         `call` is the tool call that the event is about, if any.
         """

@@ -140,7 +140,7 @@ class Compacting(Struct, frozen=True, kw_only=True):
 class Compacted(Struct, frozen=True, kw_only=True):
     """The conversation was compacted.
 
-    Contains the boundary and the entries after it, the summary last.
+    `entries` contains the boundary and the entries after it, the summary last.
     """
 
     boundary: Json

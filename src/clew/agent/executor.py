@@ -1,4 +1,4 @@
-"""Runs the calls of one response while it is still streaming.
+"""Run the calls of one response while it is still streaming.
 
 Each call runs once and has one result. The module owns the task group of the calls. A call is saved
 durably in the transcript before it is judged or run. Concurrency-safe calls run together; any other
@@ -215,7 +215,7 @@ class ToolExecutor:
                 await self._ask(call, decision, outcome, is_confined=is_confined)
 
     def _may_look(self, path: str, place: str | None) -> bool:
-        """Return whether a file's content may be revealed without asking.
+        """Return whether a file's content may be revealed without asking the user.
 
         `place` is the real path that the file had when the call was judged.
         """
@@ -315,7 +315,7 @@ class ToolExecutor:
                 await self._deny(call, verdict.words, kind)
 
     def _note_stop(self, verdict: Verdict) -> None:
-        """Note whether a verdict ends the turn, and whether the user did that."""
+        """Note whether a verdict ends the turn, and whether the verdict is the user's own."""
         if isinstance(verdict, Refused) and verdict.stop:
             self.is_stopped = True
             self.is_stopped_by_user |= verdict.by_person
@@ -341,7 +341,7 @@ class ToolExecutor:
         return verdict
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
-        """Return the answer of a hook if one answers, otherwise the user's answer.
+        """Return a hook's answer if there is one, otherwise the user's answer.
 
         Notification hooks run if the user does not answer for some time.
         """
@@ -477,7 +477,7 @@ class ToolExecutor:
         )
 
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
-        """Ask whether a command that the read-only sandbox blocked may run without the sandbox."""
+        """Ask the user whether a command that the read-only sandbox blocked may run without it."""
         finding = Finding(
             subject=call.bound.title,
             verdict="ask",

@@ -1,4 +1,4 @@
-"""Applies the outcomes of hooks to a turn: entries for the conversation, notices for the user.
+"""Apply the outcomes of hooks to a turn: entries for the conversation, notices for the user.
 
 After an outcome, the caller decides whether the turn continues.
 """
@@ -29,12 +29,12 @@ BY_HOOK = "{event}:{tool} hook error: {why}"
 
 
 async def fire_event(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
-    """Run the hooks of an event, report their notices and return the outcome."""
+    """Run the hooks for an event, report their notices and return the outcome."""
     return await report_notices(deps, emit, await deps.hooks.fire(event, fields, emit))
 
 
 async def fire_for(deps: Deps, emit: Emit, event: str, call: BoundCall, **fields: Any) -> Said:
-    """Run the hooks of an event that is about a call; return the outcome."""
+    """Run the hooks for an event that is about a call; return the outcome."""
     fields = describe_call(call.block) | fields
     if event == "PermissionRequest":
         del fields["tool_use_id"]

@@ -1,4 +1,4 @@
-"""Turns typed or piped input into actions, in the same way for all front ends.
+"""Turn typed or piped input into actions, in the same way for all front ends.
 
 A prompt becomes a message together with the content of the files and resources it mentions. `!line`
 becomes two messages, the command and its output. `# text` is added to the memory file, and `/name`
@@ -284,7 +284,7 @@ class Intake:
 
     async def _run(self, call: BoundCall, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
-            """Ignore progress, because the complete outcome is shown."""
+            """Ignore progress, because the entire outcome is shown at the end."""
 
         return await self._tools.run(
             call, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined

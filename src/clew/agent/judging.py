@@ -1,4 +1,4 @@
-"""Decides whether calls may run, by the current rules and the reviewer.
+"""Decide whether calls may run, by the current rules and the reviewer.
 
 The decision also depends on the shell's folder and on untrusted text in the conversation.
 """

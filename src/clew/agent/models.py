@@ -170,7 +170,7 @@ class Speaking:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """The models of the catalog that the settings allow."""
+        """The catalog's models that the settings allow."""
         return tuple(m for m in self.catalog.models if not self.describe_refusal(m.id))
 
     def choose(self, name: str) -> Model:

@@ -35,7 +35,7 @@ def word(text: str) -> str:
 
 
 def frame_size(value: object) -> int | None:
-    """Return a host's limit for the length of lines, or None if the host sets no limit."""
+    """Return a host's limit for the line length, or None if the host sets no limit."""
     if value is None:
         return None
     if type(value) is not int or value < LEAST_FRAME_BYTES:
@@ -213,7 +213,7 @@ def paragraphs(value: Any) -> str | None:
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """Return the members of a host's object whose values are non-empty strings."""
+    """Return the fields of a host's object whose values are non-empty strings."""
     if not isinstance(value, dict):
         return None
     return {name: item for name, item in value.items() if isinstance(item, str) and item}

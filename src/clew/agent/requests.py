@@ -1,6 +1,6 @@
-"""Builds the next request from the story: new messages are normalized, sent ones stay unchanged.
+"""Build the next request from the story: new messages are normalized, sent ones stay unchanged.
 
-Maintains a growing projection of one history for one model. The projection starts over when the
+This module maintains a growing projection of one history for one model. The projection starts over when the
 history is replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
 """
 

@@ -1,4 +1,4 @@
-"""Opens the services of a session: the main service at the start, the others on first use.
+"""Open the services of a session: the main service at the start, the others on first use.
 
 The environment variables for a single service (`CLEW_BASE_URL`, `CLEW_DIALECT`,
 `CLAUDE_CODE_USE_BEDROCK` and others) select the main service. Without them, it is the first service
@@ -399,7 +399,7 @@ async def open_router(
                 rows, home = {**rows, local.name: local}, local.name
     rows = without_keys_of(endpoint, rows)
     if endpoint.service == CUSTOM:
-        # A gateway's model IDs may begin like names of services, so these need their own keys.
+        # A gateway's model IDs may begin like service names, so these services need their own keys.
         rows = {n: r for n, r in rows.items() if n == home or n not in ROWS or opener.keys.has(r)}
     opener.catalog = catalog.at(rows, home, read_updates(opener.places))
     row_model = rows[home].model if home else ""
@@ -412,7 +412,7 @@ async def open_router(
 
 
 def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mapping[str, ServiceRow]:
-    """Return the services, excluding keys of another endpoint from Anthropic's keys."""
+    """Return the services; Anthropic's row lacks the key variables that `endpoint` uses."""
     if endpoint.is_default:
         return rows
     own = rows["anthropic"]
@@ -424,7 +424,7 @@ def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mappi
 async def find_local_home(
     opener: ServiceOpener, rows: Mapping[str, ServiceRow], wanted: str | None
 ) -> ServiceRow | None:
-    """Return the row of a local server with the wanted model, or any model if none is wanted."""
+    """Return the row of a local server that has the wanted model (any model if it is None)."""
     from clew.providers.local import find_local_servers, list_usual_servers
 
     for server in await find_local_servers(list_usual_servers(opener.environ.get("OLLAMA_HOST"))):

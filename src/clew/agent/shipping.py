@@ -1,4 +1,4 @@
-"""Counts the commits and pull requests that a finished tool call created.
+"""Count the commits and pull requests that a finished tool call created.
 
 Commands are counted as they are written. A failed command is not counted.
 """

@@ -1,4 +1,4 @@
-"""Asks a model one question outside the conversation: no history, one response in text.
+"""Ask a model one question outside the conversation: no history, one response in text.
 
 The cost is charged to the session's ledger under the question's purpose and recorded as a
 `request-cost` line, because no entry of the conversation shows it. Failures are values; only a

@@ -1,4 +1,4 @@
-"""Keeps the cost of a session below a limit by reserving the cost of each request in advance.
+"""Keep the cost of a session below a limit by reserving the cost of each request in advance.
 
 The reservation is the highest possible cost: none of the input is cached, and the response is as
 long as allowed. If it exceeds the remaining budget, the response is limited accordingly. Requests

@@ -1,4 +1,4 @@
-"""Describes in one line what a session loses when it switches to another model.
+"""Describe in one line what a session loses when it switches to another model.
 
 The loss is temporary: the transcript keeps everything that a service attached to its responses, and
 a later request to that service contains it again.

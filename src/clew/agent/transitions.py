@@ -1,4 +1,4 @@
-"""Decides what follows a response: another request with added text, or the end of the turn.
+"""Decide what follows a response: another request with added text, or the end of the turn.
 
 Has no side effects. Every stop reason has its own branch, and an unknown one ends the turn. The
 number of times a turn continues without tools is limited, so that no model can prolong the turn

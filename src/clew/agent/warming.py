@@ -1,4 +1,4 @@
-"""Keeps the prompt cache warm between requests, if this saves money at the session's prices.
+"""Keep the prompt cache warm between requests, if this saves money at the session's prices.
 
 At most one warming request is sent at a time. It reads what the last request left in the cache and
 changes nothing in the conversation. It must never delay a turn: a request of the conversation

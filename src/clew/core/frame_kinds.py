@@ -1,7 +1,7 @@
-"""The frames that clew writes to hosts: the table of their kinds and required members. Pure data.
+"""The frames that clew writes to hosts: the table of their kinds and required fields.
 
 `make docs` generates `host_frames.schema.json` and a table of docs/extending/stream-json.md from it.
-Frames may have more members than the table lists, and hosts must ignore unknown kinds.
+Frames may have more fields than the table lists, and hosts must ignore unknown kinds.
 """
 
 from msgspec import Struct
@@ -15,9 +15,9 @@ LIST = "array"
 
 
 class FrameKind(Struct, frozen=True, kw_only=True):
-    """One kind of frame: its `type`, its `subtype` if it has one, and its required members.
+    """One kind of frame: its `type`, its `subtype` if it has one, and its required fields.
 
-    A member's type is in the spelling of JSON Schema; `string?` also allows null.
+    A field's type is spelled as in JSON Schema; `string?` also allows null.
     """
 
     type: str
@@ -115,7 +115,7 @@ FRAMES: tuple[FrameKind, ...] = (
 
 
 def make_schema() -> dict[str, object]:
-    """Return the JSON Schema of a frame. Unknown kinds and further members are valid."""
+    """Return the JSON Schema of a frame. Unknown kinds and additional fields are valid."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A frame that clew writes to a host",

@@ -1,7 +1,7 @@
-"""The spelling by which host names are compared. Pure.
+"""The spelling by which host names are compared.
 
-A host has many spellings: upper case, a trailing dot, non-ASCII letters, and for an IPv4
-address numbers in other bases and of other lengths. The resolver accepts them all.
+Does no I/O. A host has many spellings: with upper case, a trailing dot or non-ASCII letters, and,
+for an IPv4 address, with numbers in other bases and of other lengths. The resolver accepts them all.
 """
 
 import re

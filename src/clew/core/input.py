@@ -1,6 +1,6 @@
 """Parse a line of input as a prompt, a slash command, a shell line or a memory note.
 
-Also defines the outcomes of a slash command. Pure: this module reads no files and has no list of
+Also defines the outcomes of a slash command. This module reads no files and has no list of
 commands. The caller checks whether a word after `@` names a file and whether a command exists. A
 leading space turns any line into a prompt.
 """
@@ -105,7 +105,7 @@ class PickRow(Struct, frozen=True, kw_only=True):
 class Pick(Struct, frozen=True, kw_only=True):
     """A list of choices, with `text` shown above it. Cancelling changes nothing.
 
-    `of` names the collection that the rows are part of, so that a front end can search the complete
+    `of` names the collection that the rows are part of, so that a front end can search the entire
     collection or preview themes. `at` is the index of the row to select first.
     """
 

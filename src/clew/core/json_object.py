@@ -9,7 +9,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def has_any(value: Json, *names: str) -> bool:
-    """Return whether the object has one of these members."""
+    """Return whether the object has one of these fields."""
     return not value.keys().isdisjoint(names)
 
 

@@ -1,6 +1,6 @@
-"""Pages: the common layout of commands that report figures, such as `/context` and `/cost`. Pure.
+"""Pages: the common layout of commands that report figures, such as `/context` and `/cost`.
 
-A page has a title, groups of rows with right-aligned figures and bars, and a line of keys. The
+Does no I/O. A page has a title, groups of rows with right-aligned figures and bars, and a line of keys. The
 terminal paints the parts of each line in its theme; all other output uses `format_page`. This
 module does not depend on either: it returns pieces of text with the names of their styles.
 """
@@ -75,7 +75,7 @@ def format_page(page: ReportPage, *, has_bars: bool = False) -> str:
 def lay_out(page: ReportPage, width: int, *, has_bars: bool = True) -> Iterator[list[Piece]]:
     """Yield the lines of a page.
 
-    The last piece of a line may be too long, for the caller to wrap.
+    The last piece of a line may be too long; the caller must then wrap it.
     """
     yield [(page.title, "heading"), (f"  {page.summary}" if page.summary else "", "quiet")]
     rows = [row for group in page.groups if not group.columns for row in group.rows]

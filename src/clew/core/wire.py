@@ -1,6 +1,6 @@
-"""The JSON lines exchanged between clew and hosts: builds clew's frames, parses the host's. Pure.
+"""The JSON lines exchanged between clew and hosts: build clew's frames, parse the host's.
 
-Owns the spelling of the frames, including the field names that hosts expect from another product.
+Does no I/O. Owns the spelling of the frames, including the field names that hosts expect from another product.
 IDs and times are arguments or are taken from the entries.
 """
 
@@ -314,7 +314,7 @@ def encode(frame: Json) -> bytes:
 def encode_frame(frame: Json, limit: int = MAX_FRAME_BYTES) -> bytes:
     """Encode a frame as one line without the newline, shortened if it exceeds `limit` bytes.
 
-    The member `truncated` of a shortened frame lists what was omitted.
+    The field `truncated` of a shortened frame lists what was omitted.
     """
     line = encode(frame)
     longest = limit // KEPT
@@ -374,7 +374,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def emptied(frame: Json) -> Json:
-    """Return only the scalar members of a frame that would be too long even after truncation."""
+    """Return only the scalar fields of a frame that would be too long even after truncation."""
     flat = {
         key: value
         for key, value in frame.items()

@@ -1,1 +1,1 @@
-"""Assembles a session from options and an environment."""
+"""Assemble a session from options and an environment."""

@@ -1,7 +1,7 @@
-"""Opens a session: turns options and an environment into a conversation that can start.
+"""Open a session: turn options and an environment into a conversation that can start.
 
-Reads the options and settings, opens the transcript, makes the parts, assembles the conversation
-and opens the parts. Owns the lifetime of everything that it opens: when the context of
+Read the options and settings, open the transcript, make the parts, assemble the conversation and
+open the parts. This module owns the lifetime of everything that it opens: when the context of
 `open_session` exits, the transcript is flushed, every child process is ended, and the locks are
 released.
 """
@@ -377,7 +377,7 @@ def names_of(ground: Ground) -> FileNames:
 def prepare_requests(
     ground: Ground, thread: Thread, tools: SessionTools, parts: SessionParts
 ) -> RequestBeginning:
-    """Return the part with which all requests begin: model, system prompt and tools."""
+    """Return the beginning of all requests: model, system prompt and tools."""
     options, service = ground.options, ground.service
     speech = parts.output_styles
     style, language = speech.style, speech.language

@@ -1,6 +1,6 @@
-"""Edits the context: ranges can be hidden, summarized or pinned, and the effect can be previewed.
+"""Edit the context: hide, summarize or pin ranges of entries, and preview the effect.
 
-Finds the entries that the user refers to, and computes the figures for the preview: size, cache,
+Find the entries that the user refers to, and compute the figures for the preview: size, cache,
 validity. Edits change what requests contain; the transcript keeps every entry unchanged.
 """
 

@@ -1,6 +1,6 @@
-"""Parses a session's command line: the flags that the fields of `clew.agent.options` define.
+"""Parse a session's command line: the flags that the fields of `clew.agent.options` define.
 
-Only parses: no flag takes effect here. Does not use `argparse`, whose import and parser would take
+This module only parses: no flag takes effect here. It does not use `argparse`, whose import and parser would take
 a twentieth of a short run's time.
 """
 

@@ -1,6 +1,6 @@
-"""Rewinds an open session to any of its messages: the conversation, the files or both.
+"""Rewind an open session to any of its messages: the conversation, the files or both.
 
-It can also undo a rewind. This module makes the preview and ensures the order of steps: pending
+A rewind can also be undone. This module makes the preview and ensures the order of steps: pending
 entries are flushed, then the plan is made, recorded in the transcript, and carried out on the files
 and the conversation. A rewind is not possible while a turn is running.
 """
@@ -213,9 +213,9 @@ class Rewinding:
             raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
-        """Carry out the plan completely or not at all.
+        """Carry out the entire plan or nothing.
 
-        If the plan includes the conversation, it continues from the new position.
+        If the plan includes the conversation, the conversation continues from the new position.
         """
         await carry_out_within(planned, self.blobs, self._append, force=force)
         self._session.parts.file_history.forget()

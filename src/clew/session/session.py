@@ -1,6 +1,6 @@
 """An open session: the interface for front ends, and the state that they may show.
 
-`session.build` makes sessions and owns the lifetime of their members.
+`session.build` makes sessions and owns the lifetime of their attributes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Runs a session in a worktree, which is made before the session and may be removed after it.
+"""Run a session in a worktree, which is made before the session and may be removed after it.
 
 A hook or git creates the worktree. An existing worktree with the same name is reused. If a worktree
 was created by this run and contains no work, it is removed, by git or by a hook. A worktree is

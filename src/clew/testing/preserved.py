@@ -3,7 +3,7 @@
 It checks requests independently and deliberately shares no code with `clew.core.normalize.prefix`.
 As with the real service, a block's signature contains what the block is bound to, and every request
 is checked without stored state. The rule is the vendor's, as described by its pages on preserved
-thinking and by `anthropic` 2.12. This service must never repair a request. Pure.
+thinking and by `anthropic` 2.12. This service must never repair a request, and does no I/O.
 """
 
 import base64
@@ -211,7 +211,7 @@ def _blocks(message: Json) -> list[Json]:
 
 
 def _plain(block: Json) -> Json:
-    """Return a block without members that are not part of the conversation."""
+    """Return a block without fields that are not part of the conversation."""
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 

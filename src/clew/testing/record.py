@@ -2,7 +2,7 @@
 
 Run `python -m clew.testing.record --upstream URL --to FILE`, and point the client's base URL to the
 printed URL. Bodies are forwarded unchanged and recorded byte for byte. Credentials are forwarded
-but never recorded. It must never listen on any address except 127.0.0.1.
+but never recorded. The proxy must never listen on any address except 127.0.0.1.
 """
 
 import argparse
@@ -121,7 +121,7 @@ class RecordingProxy:
         return seam.HttpRequest(method=request.method, url=url, headers=headers, body=request.body)
 
     def _write(self) -> None:
-        """Write the complete file, so that an interrupted run leaves a valid scenario."""
+        """Write the entire file, so that an interrupted run leaves a valid scenario."""
         if self._to is None:
             return
         text = json.dumps(self.recording.scenario(), ensure_ascii=False, indent=1)

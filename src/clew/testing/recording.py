@@ -1,6 +1,6 @@
-"""A recorded run as a scenario: raw bodies, status and headers, without secrets. Pure.
+"""A recorded run as a scenario: raw bodies, status and headers, without secrets.
 
-Requests are not recorded but only summarized in notes, because they contain the user's prompts and
+Does no I/O. Requests are not recorded but only summarized in notes, because they contain the user's prompts and
 files. Answers are replayed in order, or by the hash of the request's body.
 
 Decision: docs/decisions/040-scripted-models.md
@@ -39,7 +39,7 @@ class RecordedAnswer:
         self._when = {"body_sha256": hash_body(body)} if match == "body" else None
 
     def answer(self, *, chunks: bool) -> Json:
-        """Return an answer for a scenario, which replays this one."""
+        """Return a scenario's answer that replays this one."""
         value: Json = {"note": self._note}
         if self._when is not None:
             value |= {"when": self._when, "times": 1}
@@ -66,7 +66,7 @@ class RecordedAnswer:
         return {name: None for name in OWN if name not in kept_headers} | kept_headers
 
     def _without_secrets(self, data: bytes) -> bytes:
-        """Return data with echoed credentials masked, in its original length."""
+        """Return data of the same length, with echoed credentials masked."""
         for secret in self._secrets:
             data = data.replace(secret.encode(), b"*" * len(secret.encode()))
         return data
@@ -100,7 +100,7 @@ def _summary(body: Json) -> str:
 
 
 def _body(body: bytes) -> Json:
-    """Return the body in a form for the scenario: as text if possible, so that it can be edited."""
+    """Return the body as a scenario's fields: as text if possible, so that it can be edited."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:

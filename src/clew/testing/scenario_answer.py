@@ -1,6 +1,6 @@
 """Render an answer to a complete response: the finished message, its events, or a raw body.
 
-It must never send data or use random numbers; `scenario_steps` determines how a response is sent.
+This module must never send data or use random numbers; `scenario_steps` determines how a response is sent.
 IDs are made from the request's number, so the same requests give the same bytes. They contain the
 number of messages too, so that a session resumed with a fresh server gets no duplicate ID.
 """
@@ -194,7 +194,7 @@ def _input_value(block: ScriptedBlock) -> Any:
 
 
 def _opened(block: Json) -> Json:
-    """Return a block as in `content_block_start`. The members that deltas fill are empty."""
+    """Return a block as in `content_block_start`. The fields that deltas fill are empty."""
     match block.get("type"):
         case "text":
             return {**block, "text": ""} | ({"citations": []} if block.get("citations") else {})

@@ -1,6 +1,6 @@
 """Choose the answer to a request: the facts of a request, the conditions, and used-up answers.
 
-It must never render an answer. The choice depends only on the scenario and the requests so far, so
+This module must never render an answer. The choice depends only on the scenario and the requests so far, so
 the same requests in the same order always get the same answers.
 """
 

@@ -1,8 +1,8 @@
 """A Messages API on loopback: real HTTP/1.1 and SSE, scripted answers, recorded requests.
 
 Use `async with LoopbackServer(scenario) as server: server.url` in an event loop, `with
-serving(scenario)` elsewhere, and `python -m clew.testing.server FILE` for other processes. It must
-never listen on any address except 127.0.0.1 or store a secret: credentials are masked before a
+serving(scenario)` elsewhere, and `python -m clew.testing.server FILE` for other processes. The
+server must never listen on any address except 127.0.0.1 or store a secret: credentials are masked before a
 request is recorded.
 """
 
@@ -269,7 +269,7 @@ def serving(
 
 
 def _counted(rule: Rule) -> Rule:
-    """Return a rule that adds the prompt's length to answers without a usage."""
+    """Return a rule that adds the prompt's length to answers that report no usage."""
 
     def counted(body: dict[str, Any]) -> dict[str, Any]:
         answer = rule(body)

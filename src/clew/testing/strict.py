@@ -1,8 +1,8 @@
-"""Checks requests against the rules of the Messages API; reports the first violation.
+"""Check requests against the rules of the Messages API; report the first violation.
 
 The report is in the API's style. This module works independently and deliberately shares no code
 with clew's own normalizer: a test that passes with a strict server has sent no invalid request. It
-must never repair anything. Pure.
+must never repair anything, and does no I/O.
 """
 
 from itertools import pairwise
@@ -80,7 +80,7 @@ def _check(body: Any, *, counting: bool) -> None:
 
 
 def _check_later(body: Json) -> None:
-    """Check an otherwise valid body for members that only API version 2026-10-21 refuses."""
+    """Check an otherwise valid body for fields that only API version 2026-10-21 refuses."""
     for key in REMOVED_KEYS:
         if key in body:
             raise RequestRefusedError(f"{key}: Extra inputs are not permitted")

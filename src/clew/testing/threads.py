@@ -3,7 +3,7 @@
 It checks requests independently and deliberately shares no code with
 `clew.providers.message_threads`. It rebuilds every request from its stored state, refuses what the
 vendor's page "Message threads" lists (with the codes of `anthropic` 2.12), and records what the
-model was shown. It must never repair a request. Pure.
+model was shown. It must never repair a request, and does no I/O.
 """
 
 import json
@@ -73,9 +73,9 @@ class Taken(Struct, frozen=True, kw_only=True):
 
 
 class Holding:
-    """A service that calls `rule` with the complete conversation, whatever part of it was sent.
+    """A service that calls `rule` with the entire conversation, whatever part of it was sent.
 
-    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for
+    `unsupported`: body fields (of `FEATURES`) that threads don't support. `forgets` is called for
     each answer and returns whether to lose it. `has_threads`: False for a gateway that drops
     `thread` and answers only the messages in the request.
     """
@@ -100,7 +100,7 @@ class Holding:
         self._states: dict[str, _State] = {}
 
     def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
-        """Return the complete request that a body stands for, or why it is refused."""
+        """Return the complete request that a body represents, or why it is refused."""
         turn = self._take(body, betas)
         if isinstance(turn, ThreadRefusal):
             self.refusals.append(turn)

@@ -1,8 +1,8 @@
-"""Loopback services of other wires: real HTTP, scripted answers, recorded requests.
+"""Loopback services for other wires: real HTTP, scripted answers, recorded requests.
 
 An answer is a list of content blocks in the Messages API's format; the service renders them as its
 wire does, with the secret state that its wire attaches to them. An answer can also be a status with
-a body, or a function of the request's body that returns either. It must never listen on any address
+a body, or a function of the request's body that returns either. A service must never listen on any address
 except 127.0.0.1.
 
     with serving_wire("responses", [{"type": "text", "text": "Hi."}]) as service:
@@ -39,7 +39,7 @@ class WireService:
 
 @contextmanager
 def serving_wire(wire: str, *answers: Any) -> Iterator[WireService]:
-    """Run a service of a wire: `responses`, `gemini`, `chat`, `converse`, `messages` or `frames`."""
+    """Run a service for a wire: `responses`, `gemini`, `chat`, `converse`, `messages` or `frames`."""
     service = WireService(list(answers))
     render, media_type = RENDERERS[wire]
 

@@ -1,6 +1,6 @@
 """Compaction boundaries: where a conversation may be cut, and the entry that records the cut.
 
-Pure. A cut never separates a tool call from its result, or the parts of one response. The format of
+Does no I/O. A cut never separates a tool call from its result, or the parts of one response. The format of
 the boundary is described in docs/internals/transcript.md.
 
 Decision: docs/decisions/160-compaction.md
@@ -27,7 +27,7 @@ from clew.core.normalize.tokens import (
 )
 from clew.record.transcript.policy import find_block_ids
 
-# The receipt of a summary: the entries, files and open tasks that it covers. Pure.
+# The receipt of a summary: the entries, files and open tasks that it covers.
 
 
 MAX_NAMED = 200

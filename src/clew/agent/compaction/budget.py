@@ -1,6 +1,6 @@
 """The token budget of a context window: when to compact, and how large each part may be.
 
-Pure. A window is divided once per model: space for the response, the size at which the user is
+Does no I/O. A window is divided once per model: space for the response, the size at which the user is
 warned, the size at which the conversation is compacted, and how much of it is kept verbatim.
 """
 
@@ -88,8 +88,8 @@ def at_of(setting: Any, model: str) -> float | None:
 def choose_step(size: int, room: Room, *, freeable: int, is_cold: bool) -> Step:
     """Return what to do before a request of this size.
 
-    Old results are removed if this is sufficient, or if the cache is cold, so that removal costs
-    nothing.
+    Old results are removed if this is sufficient, or if the cache is cold, because their removal
+    then costs nothing.
     """
     if room.auto is None or room.warn is None:
         return "nothing"

@@ -1,6 +1,6 @@
-"""Keeps a conversation within its window: before a request, after an overflow, or on demand.
+"""Keep a conversation within its window: before a request, after an overflow, or on demand.
 
-Controls the steps of a compaction. First, hooks may prevent it; then the summary is requested. Then
+This module controls the steps of a compaction. First, hooks may prevent it; then the summary is requested. Then
 the boundary, the restored facts and the summary are appended to the transcript in one write, the
 summary last; until its line is complete, the conversation is unchanged. Every failure has a
 fallback: a shorter request for the summary, a summary without a model, fewer kept messages. A
@@ -497,7 +497,7 @@ def make_entries(facts: Iterable[Fact], clock: TurnClock) -> list[Json]:
 
 
 def is_brief(entries: Iterable[Json]) -> bool:
-    """Return whether the messages are too short for a summary to be shorter."""
+    """Return whether the messages are so short that a summary would not be shorter."""
     messages = (entry for entry in entries if entry.get("type") != "attachment")
     return not exceeds(messages, receipt.LEAST_SUMMARY_TOKENS)
 

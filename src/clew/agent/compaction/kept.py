@@ -1,6 +1,6 @@
 """Facts that survive a compaction as data instead of prose: instructions, tasks, plan, files.
 
-Collects facts from the components that own them and fits them into their share of the window.
+Collect facts from the components that own them and fit them into their share of the window.
 Attachments recorded in the conversation itself are carried over verbatim. This module must never
 read a file directly: `read` applies the session's permissions.
 """

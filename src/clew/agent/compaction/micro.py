@@ -1,6 +1,6 @@
 """Replacement of individual old tool results in a conversation by references to files.
 
-Pure. An entry in the chain records the replacement text for each removed result, so that a resumed
+Does no I/O. An entry in the chain records the replacement text for each removed result, so that a resumed
 session sends the same request. The text of the result remains in a file.
 
 Decision: docs/decisions/160-compaction.md
@@ -73,7 +73,7 @@ def _old(block: Json, tools: dict[str, str], gone: dict[str, str], least: int) -
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a result, or None if it has other content."""
+    """Return the text of a result, or None if the result contains anything else."""
     if type(content) is str:
         return content
     blocks = content if type(content) is list else [None]

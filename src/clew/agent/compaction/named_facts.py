@@ -1,6 +1,6 @@
-"""Facts that a summary should contain: files, open tasks and the user's decisions. Pure.
+"""Facts that a summary should contain: files, open tasks and the user's decisions.
 
-Facts are the files that tools read or changed, open tasks, and the user's answers to questions. A
+Does no I/O. Facts are the files that tools read or changed, open tasks, and the user's answers to questions. A
 summary contains a file if the file's name occurs in it, a task if the task's text does, and a
 decision if the answer does.
 """
@@ -11,7 +11,7 @@ from clew.agent.compaction.boundary import rendered
 from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.normalize.select import find_beginning, is_boundary
 
-# The members of a receipt that list facts, with their names for the user.
+# The fields of a receipt that list facts, with their names for the user.
 KINDS = {
     "filesChanged": "changed file",
     "filesRead": "read file",

@@ -1,6 +1,6 @@
 """The request for a summary, and the fallback text if no model can write one.
 
-Pure. Everything in a conversation is data here: it is quoted, truncated and counted, never
+Does no I/O. Everything in a conversation is data here: it is quoted, truncated and counted, never
 followed.
 """
 
@@ -98,7 +98,7 @@ def extract_summary(answer: str) -> str | None:
 
 
 def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str]]:
-    """Return the newest part of the conversation that fits, as plain text, and what it omits."""
+    """Return the newest messages that fit, as plain text, and descriptions of what is omitted."""
     parts: list[str] = []
     lost: set[str] = set()
     size = 0
@@ -113,7 +113,7 @@ def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str
 
 
 def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
-    """Yield the text of an entry, one piece per block, and add to `lost` what is omitted."""
+    """Yield the text of an entry, one piece per block; add descriptions of omissions to `lost`."""
     message = entry.get("message")
     if not isinstance(message, dict) or is_unsent(entry):
         return

@@ -1,4 +1,4 @@
-"""Requests a summary in the cheapest way that works.
+"""Request a summary in the cheapest way that works.
 
 The first attempt uses the cached conversation as the prompt. Later attempts use a plain-text record
 of the conversation, which is shortened each time it does not fit.

@@ -1,4 +1,4 @@
-"""Parses git's output and summarizes it for the model. Pure: the module `git` runs the commands."""
+"""Parse git's output and summarize it for the model; the module `git` runs the commands."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias

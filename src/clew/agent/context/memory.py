@@ -127,7 +127,7 @@ def _leads_out(
 
 
 def _is_of_another_user(path: Path, root: Path) -> str | None:
-    """Return why a file above the project is not sent if it is another user's, else None."""
+    """Return the reason to withhold a file above the project that another user owns, else None."""
     if path.is_relative_to(root) or is_of_user(path):
         return None
     return f"it belongs to another user and is outside {root}"

@@ -150,7 +150,7 @@ def cut_share(text: str) -> str:
 
 
 class Speech:
-    """The session's output style, language, and attribution of commits.
+    """The session's output style, language, and commit attribution.
 
     All are fixed for the session. All available styles are loaded even if none is selected,
     because hosts list them.

@@ -262,7 +262,7 @@ def as_before(
 
 
 def is_named(record: Json | None, expected: Json) -> bool:
-    """Return whether the transcript already has this entry, whichever version of clew wrote it."""
+    """Return whether `record` equals `expected`, apart from the version of clew that wrote it."""
     return record is not None and all(
         record.get(key) == value for key, value in expected.items() if key != "version"
     )

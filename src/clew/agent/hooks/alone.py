@@ -22,7 +22,7 @@ NO_SESSION = "00000000-0000-4000-8000-000000000000"
 
 @asynccontextmanager
 async def open_hooks(stood: CurrentRules, listing: HookListing) -> AsyncIterator[SessionHooks]:
-    """Open the hooks of a folder; processes that they start end with the `async with` block."""
+    """Open the hooks for a folder; processes that they start end with the `async with` block."""
     cwd = str(stood.places.cwd)
     launcher, transport = Launcher(), HttpTransport(read_network(freeze(stood.environ)))
     try:

@@ -1,4 +1,4 @@
-"""The table of events that call hooks, and the effect a hook can have at each. Pure.
+"""The table of events that call hooks, and the effect a hook can have at each.
 
 Hook authors rely on these rows: which field matchers are compared with, what exit code 2 does, and
 which fields of a reply are used. The table is documented in docs/extending/hooks.md, and a test

@@ -99,9 +99,9 @@ async def run_command(
 
 
 def find_left_ms(hook: Hook, handler: CommandHook) -> int:
-    """Return for how many milliseconds a hook's processes may outlive clew.
+    """Return how many milliseconds a hook's processes may outlive clew.
 
-    `DAEMONS_LEFT` means that only daemons may.
+    `DAEMONS_LEFT` means that only daemons may outlive it.
     """
     if not hook.is_background:
         return DAEMONS_LEFT

@@ -1,6 +1,6 @@
-"""Combines the replies of all hooks at one event into one outcome and its transcript entries. Pure.
+"""Combine the replies of all hooks at one event into one outcome and its transcript entries.
 
-The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
+Does no I/O. The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
 the hook listed last wins. The entries have the format that other transcript readers expect.
 
 Decision: docs/decisions/130-hooks.md

@@ -1,6 +1,6 @@
-"""Parsing of hooks in settings; invalid ones are reported and skipped. Pure.
+"""Parsing of hooks in settings; invalid ones are reported and skipped.
 
-Defines the kinds of handlers and their fields, spelled as in the published settings format.
+Does no I/O. Defines the kinds of handlers and their fields, spelled as in the published settings format.
 `system.config.layers.in_force` decides which layers apply; this module only applies what managed
 settings say about hooks.
 """

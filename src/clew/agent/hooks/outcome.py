@@ -1,4 +1,7 @@
-"""Matching of hooks to events, and the combined outcome with its effect on a decision. Pure."""
+"""Matching of hooks to events, and the combined outcome with its effect on a decision.
+
+Does no I/O.
+"""
 
 import re
 from functools import lru_cache
@@ -22,7 +25,7 @@ from clew.permissions.rules import (
     parse_rule,
 )
 
-# The `if` condition of a hook: one permission rule that a call must match. Pure.
+# The `if` condition of a hook: one permission rule that a call must match.
 
 
 EXPANDED = lazy_pattern(r"[$`]")
@@ -80,7 +83,7 @@ def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
     return len(words) > 1 and EXPANDED.search(subject_of(request) or "") is not None
 
 
-# Matching of event subjects by name or pattern, according to the published rules. Pure.
+# Matching of event subjects by name or pattern, according to the published rules.
 
 
 EXACT = lazy_pattern(r"[A-Za-z0-9_\-, |]*")
@@ -212,7 +215,7 @@ def granted(decision: Decision, reason: str) -> Decision:
     )
 
 
-# The text of a tool result that a hook replaced. Pure.
+# The text of a tool result that a hook replaced.
 
 
 def rewrite_result(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]] | None:

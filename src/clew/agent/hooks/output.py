@@ -1,6 +1,6 @@
-"""Parsing of one hook's reply (its exit code and output) by the published contract. Pure.
+"""Parsing of one hook's reply (its exit code and output) by the published contract.
 
-Handles both reply formats (exit codes, and a JSON object on standard output) and their validation.
+Does no I/O. Handles both reply formats (exit codes, and a JSON object on standard output) and their validation.
 An invalid reply is reported and otherwise ignored. Exit code 2 blocks, regardless of the output.
 """
 
@@ -158,9 +158,9 @@ def is_log(text: str) -> bool:
 
 
 def describe_unknown_field(names: Iterable[object]) -> str:
-    """Return the first name that is no field of a hook's output, and what to use instead, or "".
+    """Return the first name that is not a field of hook output, with a suggestion; empty if none.
 
-    This is for functions. Unknown fields in the output of commands are ignored.
+    Use this only for functions: unknown fields in the output of commands are ignored.
     """
     for name in names:
         if name not in FIELDS:

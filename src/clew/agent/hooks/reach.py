@@ -47,7 +47,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     def shorten(self, text: str) -> str:
         """Return short text unchanged, and long text as its beginning and a file's path.
 
-        The file contains the complete text.
+        The file contains the full text.
         """
         if len(text) <= MOST_CHARS:
             return text

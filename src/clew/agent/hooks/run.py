@@ -1,4 +1,4 @@
-"""Runs the matching hooks of an event concurrently, each with a time limit.
+"""Run the matching hooks for an event concurrently, each with a time limit.
 
 This is one of the three places with a broad `except`: every failure inside a hook becomes part of
 its reply. A hook's errors, hangs or excessive output must never affect the session; limits apply
@@ -117,7 +117,7 @@ class SessionHooks:
     async def fire(
         self, event: str, fields: Json, emit: Tell, call: BoundCall | None = None, /
     ) -> HookOutcome:
-        """Run the hooks of an event; return their outcome.
+        """Run the hooks for an event; return their outcome.
 
         `call` is the tool call that the event is about.
         """

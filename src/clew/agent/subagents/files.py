@@ -1,4 +1,4 @@
-"""Reads agent definitions from dedicated folders, one Markdown file per agent.
+"""Read agent definitions from dedicated folders, one Markdown file per agent.
 
 Files that are unreadable or invalid are reported and skipped.
 """

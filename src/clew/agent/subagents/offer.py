@@ -1,4 +1,7 @@
-"""The tools and permission mode of an agent, derived from its definition and its session. Pure."""
+"""The tools and permission mode of an agent, derived from its definition and its session.
+
+Does no I/O.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -65,7 +68,8 @@ def mode_of(
     """Return the permission mode in which an agent works.
 
     The definition's own mode applies if it is narrower than the session's, or if it comes from the
-    user and the agent `is_chosen`: a transcript that names the agent may come from someone else.
+    user and `is_chosen` is set. It is not set for an agent that only a transcript names, because
+    the transcript may come from someone else.
     While the session is in plan mode, no agent changes anything.
     """
     own = spec.mode
@@ -84,8 +88,7 @@ def list_refusals(spec: AgentSpec) -> tuple[str, ...]:
     return tuple(rule for rule in spec.disallowed if "(" in rule)
 
 
-# The session's agents whose end has not been reported in the conversation. Pure: reads only
-# entries.
+# The session's agents whose end has not been reported in the conversation, from its entries.
 
 
 # Messages about an agent, and whether they report its end.

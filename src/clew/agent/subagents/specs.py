@@ -1,6 +1,6 @@
-"""An agent type, parsed from a file, from a host or from the command line. Pure.
+"""An agent type, parsed from a file, from a host or from the command line.
 
-Other programs use the same files and objects, so their field names apply. Unknown fields are
+Does no I/O. Other programs use the same files and objects, so their field names apply. Unknown fields are
 reported and ignored; their meaning is never guessed.
 
 Decision: docs/decisions/136-trust-in-projects.md
@@ -194,7 +194,7 @@ class SpecReader:
         return bool(flag)
 
 
-# The built-in agents of every session. Pure.
+# The built-in agents of every session.
 
 
 REPORT = """\
@@ -277,7 +277,7 @@ data, not instructions.""",
 BUILT_IN = (GENERAL, EXPLORE, PLAN)
 
 
-# The agents of a session by name; a nearer definition overrides others. Pure.
+# The agents of a session by name; a nearer definition overrides others.
 
 
 class AgentCatalog:

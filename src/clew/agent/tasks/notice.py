@@ -1,6 +1,6 @@
-"""News from a background task, formatted for the model and for the user. Pure.
+"""News from a background task, formatted for the model and for the user.
 
-The output of a task is data and must not be able to close the tags around it.
+Does no I/O. The output of a task is data and must not be able to close the tags around it.
 
 Decision: docs/decisions/116-background-tasks.md
 """

@@ -130,7 +130,7 @@ class BackgroundTask:
 
     @property
     def file(self) -> Path | None:
-        """The file with the task's complete output: its own file, or the file of `output`."""
+        """The file with the task's entire output: its own file, or the file of `output`."""
         return self._file or self.output.saved_at
 
     def end(self, ending: TaskEnding) -> None:

@@ -186,7 +186,7 @@ class AskModel(Protocol):
 class AskService(Protocol):
     """Asks a model a question that its service may answer with its own tools.
 
-    Returns the content blocks of the answer.
+    Return the content blocks of the answer.
     """
 
     async def __call__(

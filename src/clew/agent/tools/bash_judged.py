@@ -1,6 +1,6 @@
-"""Judges by the text of a command line whether it may change or destroy anything.
+"""Judge by its text whether a command line may change or destroy anything.
 
-A command line that can't be parsed may do both.
+A command line that can't be parsed is assumed to do both.
 """
 
 from clew.permissions.grammar import Unread

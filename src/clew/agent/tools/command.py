@@ -1,6 +1,6 @@
-"""Runs a shell command as a task, in the foreground or in the background.
+"""Run a shell command as a task, in the foreground or in the background.
 
-Moves a command from the foreground to the background and keeps it running when clew exits. How a
+Move a command from the foreground to the background, and keep it running when clew exits. How a
 command is displayed is not decided here.
 """
 

@@ -1,4 +1,4 @@
-"""Finds files by a part of their name, quickly even among a hundred thousand files.
+"""Find files by a part of their name, quickly even among a hundred thousand files.
 
 Every session has a finder, and a front end with a prompt uses it. The code that lists the files is
 loaded with the first query.

@@ -1,4 +1,4 @@
-"""Reads files for tools through one open descriptor each, and replaces files atomically."""
+"""Read files for tools through one open descriptor each, and replace files atomically."""
 
 import os
 import secrets

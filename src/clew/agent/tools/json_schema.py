@@ -1,6 +1,6 @@
-"""Checks a value against a JSON Schema and reports the first mismatch. Pure.
+"""Check a value against a JSON Schema and report the first mismatch.
 
-Supports the vocabulary used in schemas for structured output: types, enumerations, bounds, objects,
+Does no I/O. Supports the vocabulary used in schemas for structured output: types, enumerations, bounds, objects,
 arrays, combinations and references within the schema. Unknown keywords are ignored.
 `find_schema_fault` reports what makes a schema unusable.
 """

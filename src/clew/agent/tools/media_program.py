@@ -84,7 +84,7 @@ def save_picture(image: Any, form: str, **how: Any) -> bytes:
 
 
 def extract_pages(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
-    """Return pages of a PDF file as a new file or as text; no bytes if they are the entire file."""
+    """Return pages of a PDF file as a new file or as text; empty bytes for the unchanged file."""
     from pypdf import PdfReader, PdfWriter
 
     reader = PdfReader(file)

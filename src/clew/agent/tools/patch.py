@@ -1,4 +1,4 @@
-"""Computes the hunks of an edit, each with three lines of context."""
+"""Compute the hunks of an edit, each with three lines of context."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Runs commands in the sandbox: every shell that a tool starts goes through this module."""
+"""Run commands in the sandbox: every shell that a tool starts goes through this module."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

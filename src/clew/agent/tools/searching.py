@@ -1,4 +1,4 @@
-"""Runs a search as a process: ripgrep if it is installed, otherwise clew's own program."""
+"""Run a search as a process: ripgrep if it is installed, otherwise clew's own program."""
 
 import os
 import shutil
@@ -61,7 +61,7 @@ def list_exclusions(globs: list[str]) -> list[str]:
 
 
 def plain_names(globs: list[str]) -> list[str]:
-    """Return the globs as ripgrep types, which match only file names; none if a glob has a folder.
+    """Return the globs as ripgrep types, which match only file names; [] if any has a folder.
 
     As ripgrep globs, they would include files that .gitignore excludes.
     """

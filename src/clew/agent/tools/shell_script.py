@@ -1,4 +1,4 @@
-"""Turns a command line into a shell process that reports the folder it ends in."""
+"""Turn a command line into a shell process that reports the folder it ends in."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Shortens results that are too long to their beginning and end, and saves the full text to a file.
+"""Shorten overlong results to their beginning and end, and save the full text to a file.
 
 Every tool uses this module. A file is named after the hash of its content, so the same result is
 stored only once, and it is written atomically. This module must never make a call fail: if the file
@@ -80,7 +80,7 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
 
 
 def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
-    """Shorten long strings in the data for programs; add the path of the file with the text."""
+    """Shorten long strings in the data for programs; add the path of the file with the full text."""
     cut = bounded(raw, limit_chars)
     if isinstance(cut, dict) and path is not None:
         cut |= {"persistedOutputPath": str(path), "persistedOutputSize": size}

@@ -29,7 +29,7 @@ class KnownModels:
         self._texts = [f"\n{text.strip()}\n" for text in (updates, lines) if text.strip()]
 
     def line(self, name: str) -> str | None:
-        """Return the line of a model by its full name, or None."""
+        """Return the line of the model with this full name, or None if there is none."""
         for text in self._texts:
             at = text.find(f"\n{name}\t")
             if at >= 0:

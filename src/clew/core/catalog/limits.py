@@ -1,6 +1,6 @@
-"""The models that an administrator allows or denies. Pure.
+"""The models that an administrator allows or denies.
 
-An entry names a family (`opus`), a version (`opus-5` or `claude-opus-5`) or an ID. Unknown names are
+Does no I/O. An entry names a family (`opus`), a version (`opus-5` or `claude-opus-5`) or an ID. Unknown names are
 compared like known ones, so a model that clew doesn't know is not exempt.
 """
 

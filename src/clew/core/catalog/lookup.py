@@ -1,6 +1,6 @@
 """Find a model's entry by any of its names; `added` adds models from settings.
 
-Owns how IDs are spelled on each platform. Must never guess: a name that only resembles a known one
+Owns the spelling of IDs on each platform. Must never guess: a name that only resembles a known one
 is unknown, because a wrong context window loses a conversation and a wrong price misleads silently.
 
 Decision: docs/decisions/081-cost-from-the-log.md

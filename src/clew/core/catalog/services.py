@@ -418,7 +418,7 @@ class UserService(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
 
 def read_services(described: Mapping[str, Any]) -> tuple[dict[str, ServiceRow], tuple[str, ...]]:
-    """Return all services including those from settings, and the problems found.
+    """Return all services, including those from settings, and the problems found.
 
     An invalid entry is reported and has no effect.
     """

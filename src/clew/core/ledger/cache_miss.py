@@ -2,7 +2,7 @@
 
 The usage reveals a miss: the request read fewer tokens than the previous one left in the cache. The
 service's `diagnostics` state what differed. Without them, the time since the last request and
-clew's own comparison provide the reason. Pure.
+clew's own comparison provide the reason. Does no I/O.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -120,7 +120,7 @@ _VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)
 class CacheMiss(Struct, frozen=True, kw_only=True):
     """A cache miss: `tokens` of input were not read from the cache; `reason` states why.
 
-    `extra_usd` is the additional cost compared with a cache read, or None without a known price.
+    `extra_usd` is the additional cost compared with a cache read, or None if the price is unknown.
     """
 
     reason: str
@@ -213,7 +213,7 @@ def _reason_of(changed: str) -> str:
 def compute_extra_usd(
     now: TokenCounts, missed: int, model: str, at: str, catalog: ModelCatalog
 ) -> Decimal | None:
-    """Return how much more the missed tokens cost than a cache read, or None without a price.
+    """Return the additional cost compared with a cache read, or None if the price is unknown.
 
     Missed tokens are priced as cache writes as far as the request wrote to the cache, and otherwise
     as input.

@@ -2,7 +2,7 @@
 
 A response is identified by message ID and request ID. It is counted once, with the last usage
 reported, even if several entries repeat it. All sums use the same charges, so two displays of a
-cost always agree. Pure: no files and no clock.
+cost always agree. This module reads no files and no clock.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 Decision: docs/decisions/220-long-sessions.md

@@ -123,7 +123,7 @@ def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) 
 class Recached(Struct, frozen=True, kw_only=True):
     """The cost of losing the cache: `tokens` sent again cost `usd` instead of `cached_usd`.
 
-    The amounts are None without a known price.
+    The amounts are None if the price is unknown.
     """
 
     tokens: int
@@ -132,7 +132,7 @@ class Recached(Struct, frozen=True, kw_only=True):
 
     @property
     def extra_usd(self) -> Decimal | None:
-        """The additional cost, or None without a known price."""
+        """The additional cost, or None if the price is unknown."""
         if self.usd is None or self.cached_usd is None:
             return None
         return self.usd - self.cached_usd

@@ -228,7 +228,7 @@ class SessionTracker:
             listener(event, self._state)
 
 
-# The session's state and ledger as used by a subagent's conversation. Pure.
+# The session's state and ledger as used by a subagent's conversation.
 
 
 class SideLedger(SessionTracker):

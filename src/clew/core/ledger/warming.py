@@ -1,7 +1,8 @@
 """Decide whether keeping the prompt cache warm pays off while waiting for the next request.
 
 A warming request reads the cache and so restarts its lifetime, for the price of a read. Without it,
-a request after the lifetime pays for writing everything again. Prices come from the ledger. Pure.
+a request after the lifetime pays for writing everything again. Prices come from the ledger.
+Does no I/O.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Parses Markdown into blocks, line by line while the text arrives. Pure.
+"""Parse Markdown into blocks, line by line while the text arrives.
 
-The parser follows the appendix of the CommonMark specification: a line is matched against the open
+Does no I/O. The parser follows the appendix of the CommonMark specification: a line is matched against the open
 containers and may open new ones; the rest of the line belongs to one leaf block. Each line is
 parsed once, and memory is bounded: a growing paragraph is passed to the sink in parts. Tables are
 supported in addition to CommonMark. Link reference definitions have no effect on earlier text.
@@ -43,7 +43,7 @@ Path: TypeAlias = tuple[Container, ...]
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
-    """A leaf block as it begins. `has_gap` means that a blank line precedes the block."""
+    """A leaf block at its start. `has_gap` means that a blank line precedes the block."""
 
     kind: Kind
     path: Path

@@ -1,4 +1,4 @@
-"""Syntax highlighting, line by line; the colors of a line depend only on earlier lines. Pure.
+"""Syntax highlighting, line by line; the colors of a line depend only on earlier lines.
 
 A line can therefore be printed as soon as it is complete, no matter how long the code grows. The
 state between lines is the state stack of a Pygments lexer. A comment that spans several lines is
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pygments.lexer import RegexLexer
 
 
-# Pygments lexers that compile their rules on first use. Pure.
+# Pygments lexers that compile their rules on first use.
 
 
 # The classes that list all letters cause half of a table's cost; `\w` differs in a few characters.

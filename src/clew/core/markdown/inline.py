@@ -1,6 +1,6 @@
-"""Parses the Markdown inside a paragraph: emphasis, code, links. Pure.
+"""Parse the Markdown inside a paragraph: emphasis, code, links.
 
-HTML is treated as text. Also finds the points at which a long paragraph can be split.
+Does no I/O. HTML is treated as text. Also find the points at which a long paragraph can be split.
 """
 
 import re
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-# Points at which a long paragraph can be split, so that its start can be printed. Pure.
+# Points at which a long paragraph can be split, so that its start can be printed.
 
 
 # A paragraph longer than this is split at the first good point; at three times this, at any point.
@@ -60,7 +60,7 @@ def _toggle(signs: set[str], sign: str) -> None:
     signs.symmetric_difference_update({sign})
 
 
-# The start and end of HTML blocks in Markdown: the seven kinds of CommonMark. Pure.
+# The start and end of HTML blocks in Markdown: the seven kinds of CommonMark.
 
 
 _HTML_NAMES = (

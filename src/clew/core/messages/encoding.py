@@ -206,7 +206,7 @@ def _text(value: str) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each member or element with the text that precedes it."""
+    """Yield each child of a dict or list, with the JSON text that precedes the child."""
     comma = ""
     if isinstance(value, dict):
         for key, member in value.items():

@@ -7,7 +7,7 @@ from functools import cache
 
 from clew.core.regex import lazy_pattern
 
-# Formats counts and sizes for display. Pure.
+# Formats counts and sizes for display.
 
 
 def format_count(number: int, singular: str, several: str = "") -> str:
@@ -260,7 +260,7 @@ def _may_hold(text: str) -> bool:
 
 
 def escape_result(text: str) -> str:
-    """Escape clew's tags in a tool result, except a tag around the complete result."""
+    """Escape clew's tags in a tool result, except a tag around the entire result."""
     for tag in AROUND_RESULTS:
         head, tail = f"<{tag}>", f"</{tag}>"
         if text.startswith(head) and text.endswith(tail):

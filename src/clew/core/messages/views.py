@@ -38,7 +38,7 @@ class View:
 
 
 class Field:
-    """A descriptor for one member of a view's object, or of the object in its member `inside`."""
+    """A descriptor for one field of a view's object, or of the object in its field `inside`."""
 
     __slots__ = ("inside", "key")
 

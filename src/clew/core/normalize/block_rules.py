@@ -172,7 +172,7 @@ class BlockJudge:
             self._say("V9", where, "refers to a tool that the request does not offer")
 
     def _known_tools(self, block: dict[str, Any]) -> frozenset[str]:
-        """Return the request's tool names; if they are unknown, accept the name in `block`."""
+        """Return the request's tool names or, if they are unknown, only the name in `block`."""
         return frozenset({str(block.get("tool_name"))}) if self.tools is None else self.tools
 
     def _thinking(self, block: dict[str, Any], where: str) -> None:

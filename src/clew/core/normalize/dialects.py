@@ -231,7 +231,7 @@ def _joined(texts: list[Any], quirks: Quirks) -> Any:
 
 
 def _choose_thoughts(message: Block, quirks: Quirks) -> None:
-    """Reduce a message's reasoning to the one member that the service accepts."""
+    """Reduce a message's reasoning to the one field that the service accepts."""
     words = next((message[name] for name in THOUGHTS if message.get(name)), "")
     details = message.pop("reasoning_details", None)
     for name in THOUGHTS:

@@ -24,7 +24,7 @@ _AFTER = frozenset({"PostToolUse", "PostToolUseFailure"})
 
 
 class DisplayItem(Struct, frozen=True, kw_only=True):
-    """One item on the screen: a block of an entry, or the complete entry if `block` is None."""
+    """One item on the screen: a block of an entry, or the entire entry if `block` is None."""
 
     uuid: str
     index: int

@@ -1,6 +1,6 @@
 """Records of origin: the original items of responses, for returning them to their service.
 
-An assistant entry of a response from any wire but the Messages API has the member `origin` next to
+An assistant entry of a response from any wire but the Messages API has the field `origin` next to
 its message: the service, the wire, the model, the items of its block and a digest of the block. The
 service gets the items of a response back only if nothing of the response was removed or edited. All
 other services get the canonical blocks. Must never interpret the items.

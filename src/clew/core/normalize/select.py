@@ -123,7 +123,7 @@ def find_kept_uuids(boundary: Entry) -> set[str]:
     return {u for u in uuids if type(u) is str} if type(uuids) is list else set()
 
 
-# Identifies the thinking blocks of a model. Pure.
+# Identifies the thinking blocks of a model.
 
 
 Block: TypeAlias = dict[str, Any]
@@ -143,7 +143,7 @@ def thoughts_of(content: Any) -> Iterator[Block]:
             yield block
 
 
-# The user's edits of a conversation: excluded, summarized and pinned ranges of entries. Pure.
+# The user's edits of a conversation: excluded, summarized and pinned ranges of entries.
 
 
 Kind: TypeAlias = Literal["exclude", "summarise", "pin"]

@@ -1,6 +1,6 @@
-"""Reads one streamed answer: bytes in, events and the message out.
+"""Read one streamed answer: bytes in, events and the message out.
 
-Joins the decoder of a service's wire with the accumulator of the message, and closes both in this
+Connect the decoder of a service's wire to the accumulator of the message, and close both in this
 order. Received data never raises an exception.
 """
 

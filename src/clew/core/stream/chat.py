@@ -80,7 +80,10 @@ class _Words:
         self.signature: Json = {}
 
     def as_item(self) -> Json:
-        """Return the block as a part of the service's message; Mistral's are lists of chunks."""
+        """Return the block as a field of the service's message.
+
+        Mistral expects `content` to be a list of chunks.
+        """
         words = "".join(self.pieces)
         if self.field != "chunks":
             return {self.field: words}

@@ -173,7 +173,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class UnreadableInput(Struct, frozen=True, kw_only=True):
-    """Text that is not valid input for a tool, and the reason; `raw` is the complete text."""
+    """Text that is not valid input for a tool, and the reason; `raw` is the entire text."""
 
     reason: Literal["invalid_json", "not_an_object"]
     message: str

@@ -138,7 +138,7 @@ class ResponseEvents:
         item.waiting.append(piece)
 
     def _whole(self, event: Json, text: Any, kind: str) -> None:
-        """Compare the complete text of a part with its pieces; add what is missing."""
+        """Take the full text of a part; add whatever its streamed pieces lack."""
         item = self._find(event, {})
         if type(text) is not str or item.final is not None:
             return
