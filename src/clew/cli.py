@@ -1,8 +1,8 @@
-"""The command line: interpret the first word and load only the modules that are needed for it.
+"""Interpret the command line's first word and load only the modules that are needed for it.
 
-Contains the table of subcommands. This module must never import anything heavier than `sys` at module level,
-because the start-up time of `clew --version` is measured (tests/cli/test_startup.py lists the
-allowed modules).
+This module contains the table of subcommands. It must never import anything heavier than `sys` at
+module level, because the start-up time of `clew --version` is measured (tests/cli/test_startup.py
+lists the allowed modules).
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/261-untrusted-text-on-terminals.md

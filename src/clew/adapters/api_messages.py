@@ -1,4 +1,4 @@
-"""Shared code for the adapters: convert entries to Messages API messages and repair them."""
+"""Convert entries to Messages API messages and repair them, for all adapters."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convert messages from OpenAI's chat completions, which may be dicts or the SDK's own objects."""
+"""Convert messages from and to OpenAI's chat completions; they may be dicts or SDK objects."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convert items from OpenAI's Responses API, which may be dicts or the SDK's own objects."""
+"""Convert items from and to OpenAI's Responses API; they may be dicts or SDK objects."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,8 @@
 """A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
 A conversation contains only the running turn and the messages that arrive during it: the history
-belongs to `Story`, and everything else to `Deps`. If this file grows, consider which attributes could move
-elsewhere.
+belongs to `Story`, and everything else to `Deps`. If this file grows, consider which attributes
+could move elsewhere.
 """
 
 import asyncio
@@ -374,7 +374,7 @@ class Conversation:
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """Return the end of an interrupted turn: during tool calls, or before or during a response."""
+        """Return how an interrupted turn ended: during tool calls, or before or in a response."""
         since = self._deps.story.since(before)
         if not since:
             return TurnEnded(reason="aborted_streaming")

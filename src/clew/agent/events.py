@@ -140,7 +140,7 @@ class Compacting(Struct, frozen=True, kw_only=True):
 class Compacted(Struct, frozen=True, kw_only=True):
     """The conversation was compacted.
 
-    `entries` contains the boundary and the entries after it, the summary last.
+    `entries` contains the new entries after the boundary, the summary last.
     """
 
     boundary: Json
@@ -169,7 +169,7 @@ ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook", "l
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True):
-    """A turn has ended. `message` adds what `reason` alone does not say."""
+    """A turn has ended. `message` adds details that `reason` does not contain."""
 
     reason: EndReason
     message: str = ""

@@ -93,7 +93,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
 
 
 async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply:
-    """Send one request and run every call of its response."""
+    """Send one request and run every call in its response."""
     reply: TurnReply | None = None
     tries = 0
     while reply is None:

@@ -1,7 +1,7 @@
 """Build the next request from the story: new messages are normalized, sent ones stay unchanged.
 
-This module maintains a growing projection of one history for one model. The projection starts over when the
-history is replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
+This module maintains a growing projection of one history for one model. The projection starts over
+when the history is replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

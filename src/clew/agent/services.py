@@ -424,7 +424,7 @@ def without_keys_of(endpoint: Endpoint, rows: Mapping[str, ServiceRow]) -> Mappi
 async def find_local_home(
     opener: ServiceOpener, rows: Mapping[str, ServiceRow], wanted: str | None
 ) -> ServiceRow | None:
-    """Return the row of a local server that has the wanted model (any model if it is None)."""
+    """Return the row of a local server that has the model `wanted` (if None, any model)."""
     from clew.providers.local import find_local_servers, list_usual_servers
 
     for server in await find_local_servers(list_usual_servers(opener.environ.get("OLLAMA_HOST"))):

@@ -1,6 +1,6 @@
 """Count the commits and pull requests that a finished tool call created.
 
-Commands are counted as they are written. A failed command is not counted.
+Commands are recognized by the text of the command line. A failed command is not counted.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -90,7 +90,7 @@ class SpendingCap:
         """Reserve the cost of a request; return the request, its response limited if necessary.
 
         If the budget is not sufficient, wait until the cost of the requests in flight is known. If
-        it is still not sufficient, return a Failure. An earlier reservation of the same owner ends.
+        it is still not sufficient, return a Failure. An earlier reservation by the same owner ends.
         Requests to models whose price is unknown are not limited.
         """
         self.release(owner)

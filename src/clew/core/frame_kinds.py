@@ -1,7 +1,7 @@
 """The frames that clew writes to hosts: the table of their kinds and required fields.
 
-`make docs` generates `host_frames.schema.json` and a table of docs/extending/stream-json.md from it.
-Frames may have more fields than the table lists, and hosts must ignore unknown kinds.
+`make docs` generates `host_frames.schema.json` and a table of docs/extending/stream-json.md from
+it. Frames may have more fields than the table lists, and hosts must ignore unknown kinds.
 """
 
 from msgspec import Struct

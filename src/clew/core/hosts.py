@@ -1,7 +1,8 @@
 """The spelling by which host names are compared.
 
-Does no I/O. A host has many spellings: with upper case, a trailing dot or non-ASCII letters, and,
-for an IPv4 address, with numbers in other bases and of other lengths. The resolver accepts them all.
+A host has many spellings: with upper case, a trailing dot or non-ASCII letters, and, for an IPv4
+address, with numbers in other bases and of other lengths. The resolver accepts them all. This
+module does no I/O.
 """
 
 import re

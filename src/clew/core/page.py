@@ -1,8 +1,9 @@
 """Pages: the common layout of commands that report figures, such as `/context` and `/cost`.
 
-Does no I/O. A page has a title, groups of rows with right-aligned figures and bars, and a line of keys. The
+A page has a title, groups of rows with right-aligned figures and bars, and a line of keys. The
 terminal paints the parts of each line in its theme; all other output uses `format_page`. This
-module does not depend on either: it returns pieces of text with the names of their styles.
+module does not depend on either: it returns pieces of text with the names of their styles. It does
+no I/O.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""The JSON lines exchanged between clew and hosts: build clew's frames, parse the host's.
+"""Build and parse the JSON lines exchanged between clew and hosts.
 
-Does no I/O. Owns the spelling of the frames, including the field names that hosts expect from another product.
-IDs and times are arguments or are taken from the entries.
+This module owns the spelling of the frames, including the field names that hosts expect from
+another product. IDs and times are arguments or are taken from the entries. The module does no I/O.
 """
 
 from collections.abc import Sequence

@@ -175,7 +175,7 @@ def _thoughts(messages: Sequence[Json]) -> int:
 
 
 def _same(view: Projected, other: Projected) -> int:
-    """Return the number of messages at the start of two views that are the same in both."""
+    """Return how many messages at the start of two views are the same."""
     pairs = zip(view.messages, other.messages, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),

@@ -1,7 +1,7 @@
 """Parse a session's command line: the flags that the fields of `clew.agent.options` define.
 
-This module only parses: no flag takes effect here. It does not use `argparse`, whose import and parser would take
-a twentieth of a short run's time.
+This module only parses: no flag takes effect here. It does not use `argparse`, whose import and
+parser would take a twentieth of a short run's time.
 """
 
 from collections import deque

@@ -216,7 +216,7 @@ class DemoScreen:
         self._line(", ".join(counted), DIM)
 
     def _stream(self, text: str, style: str) -> None:
-        """Write more of the model's answer. `style` applies until the line ends."""
+        """Write the next part of the model's answer. `style` applies until the line ends."""
         if not self._open:
             self._write(self._styled(style))
             self._open = style or PLAIN
@@ -356,7 +356,7 @@ def _speed(text: str) -> Speed:
 
 
 def _is_plain() -> bool:
-    """Return whether to omit colors: for output to a pipe, a dumb terminal, or with NO_COLOR."""
+    """Return whether to omit colors, as for a pipe, for a dumb terminal, or if NO_COLOR is set."""
     environment = os.environ
     return (
         not sys.stdout.isatty()

@@ -42,10 +42,11 @@ FLUSH_BYTES = 65536
 
 
 class Playing:
-    """A response that is being sent. `sent_bytes` counts its body without chunk framing.
+    """A response that is being sent.
 
-    `finished` means that everything up to its end or cut was passed to the kernel. A client that
-    disconnects after that has received the answer.
+    `sent_bytes` is the number of body bytes sent, without chunk framing. `finished` means that
+    everything up to its end or cut was passed to the kernel. A client that disconnects after that
+    has received the answer.
     """
 
     def __init__(self, peer: HttpPeer, reply: ScriptedResponse) -> None:

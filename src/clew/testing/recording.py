@@ -1,7 +1,7 @@
 """A recorded run as a scenario: raw bodies, status and headers, without secrets.
 
-Does no I/O. Requests are not recorded but only summarized in notes, because they contain the user's prompts and
-files. Answers are replayed in order, or by the hash of the request's body.
+Requests are not recorded but only summarized in notes, because they contain the user's prompts and
+files. Answers are replayed in order, or by the hash of the request's body. This module does no I/O.
 
 Decision: docs/decisions/040-scripted-models.md
 """

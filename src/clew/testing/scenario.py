@@ -1,9 +1,9 @@
 """The scenario format: the answers of a scripted model, their conditions, and network faults.
 
-This module contains the types of the format and the parser for JSON and YAML. Every error names the file,
-the line and the path of the key. The module must never access a file or a clock: `options` reads files,
-`scenario_rules` chooses an answer, and `scenario_answer` renders it. Described in
-docs/extending/scenarios.md.
+This module contains the types of the format and the parser for JSON and YAML. Every error names the
+file, the line and the path of the key. The module must never access a file or a clock: `options`
+reads files, `scenario_rules` chooses an answer, and `scenario_answer` renders it. The format is
+described in docs/extending/scenarios.md.
 
 Decision: docs/decisions/040-scripted-models.md
 """

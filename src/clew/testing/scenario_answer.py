@@ -1,8 +1,9 @@
 """Render an answer to a complete response: the finished message, its events, or a raw body.
 
-This module must never send data or use random numbers; `scenario_steps` determines how a response is sent.
-IDs are made from the request's number, so the same requests give the same bytes. They contain the
-number of messages too, so that a session resumed with a fresh server gets no duplicate ID.
+This module must never send data or use random numbers; `scenario_steps` determines how a response
+is sent. IDs are made from the request's number, so the same requests give the same bytes. They
+contain the number of messages too, so that a session resumed with a fresh server gets no duplicate
+ID.
 """
 
 import json

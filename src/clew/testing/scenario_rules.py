@@ -1,7 +1,7 @@
 """Choose the answer to a request: the facts of a request, the conditions, and used-up answers.
 
-This module must never render an answer. The choice depends only on the scenario and the requests so far, so
-the same requests in the same order always get the same answers.
+This module must never render an answer. The choice depends only on the scenario and the requests so
+far, so the same requests in the same order always get the same answers.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The steps in which a response is sent, including faults: bytes, waits, and at most one cut.
 
-This module must never sleep or send. The loopback server executes the steps over a socket, and the scripted
-provider executes them in memory. The positions of faults count bytes of the uncompressed body; a
-position beyond the end means the end.
+This module must never sleep or send. The loopback server executes the steps over a socket, and the
+scripted provider executes them in memory. The positions of faults count bytes of the uncompressed
+body; a position beyond the end means the end.
 """
 
 import zlib

@@ -2,7 +2,8 @@
 
 Code above the transport runs unchanged, with the same requests, decoding and failures, but without
 a socket. The scripted provider is the Messages provider over this transport, so that no second
-client has to be maintained. The transport must never wait except through the `sleep` that is passed in.
+client has to be maintained. The transport must never wait except through the `sleep` that is passed
+in.
 
 Decision: docs/decisions/040-scripted-models.md
 """

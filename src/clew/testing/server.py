@@ -2,8 +2,8 @@
 
 Use `async with LoopbackServer(scenario) as server: server.url` in an event loop, `with
 serving(scenario)` elsewhere, and `python -m clew.testing.server FILE` for other processes. The
-server must never listen on any address except 127.0.0.1 or store a secret: credentials are masked before a
-request is recorded.
+server must never listen on any address except 127.0.0.1 or store a secret: credentials are masked
+before a request is recorded.
 """
 
 import argparse

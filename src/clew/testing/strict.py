@@ -122,9 +122,9 @@ def _limits(body: Json) -> None:
 
 
 def _only_fills_the_cache(body: Json) -> None:
-    """Check a request that only fills the prompt cache, by `max_tokens: 0`.
+    """Check a request that only fills the prompt cache (`max_tokens: 0`).
 
-    It must not ask for output.
+    Such a request must not ask for output.
     """
     thinking, config = body.get("thinking"), body.get("output_config")
     choice = body.get("tool_choice")

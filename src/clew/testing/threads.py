@@ -75,7 +75,7 @@ class Taken(Struct, frozen=True, kw_only=True):
 class Holding:
     """A service that calls `rule` with the entire conversation, whatever part of it was sent.
 
-    `unsupported`: body fields (of `FEATURES`) that threads don't support. `forgets` is called for
+    `unsupported`: body fields (from `FEATURES`) that threads don't support. `forgets` is called for
     each answer and returns whether to lose it. `has_threads`: False for a gateway that drops
     `thread` and answers only the messages in the request.
     """

@@ -2,8 +2,8 @@
 
 An answer is a list of content blocks in the Messages API's format; the service renders them as its
 wire does, with the secret state that its wire attaches to them. An answer can also be a status with
-a body, or a function of the request's body that returns either. A service must never listen on any address
-except 127.0.0.1.
+a body, or a function of the request's body that returns either. A service must never listen on any
+address except 127.0.0.1.
 
     with serving_wire("responses", [{"type": "text", "text": "Hi."}]) as service:
         service.url
@@ -39,7 +39,7 @@ class WireService:
 
 @contextmanager
 def serving_wire(wire: str, *answers: Any) -> Iterator[WireService]:
-    """Run a service for a wire: `responses`, `gemini`, `chat`, `converse`, `messages` or `frames`."""
+    """Run a `responses`, `gemini`, `chat`, `converse`, `messages` or `frames` service."""
     service = WireService(list(answers))
     render, media_type = RENDERERS[wire]
 

@@ -1,7 +1,7 @@
 """Compaction boundaries: where a conversation may be cut, and the entry that records the cut.
 
-Does no I/O. A cut never separates a tool call from its result, or the parts of one response. The format of
-the boundary is described in docs/internals/transcript.md.
+A cut never separates a tool call from its result, or the parts of one response. The format of the
+boundary is described in docs/internals/transcript.md. This module does no I/O.
 
 Decision: docs/decisions/160-compaction.md
 """

@@ -1,7 +1,8 @@
 """The token budget of a context window: when to compact, and how large each part may be.
 
-Does no I/O. A window is divided once per model: space for the response, the size at which the user is
-warned, the size at which the conversation is compacted, and how much of it is kept verbatim.
+A window is divided once per model: space for the response, the size at which the user is warned,
+the size at which the conversation is compacted, and how much of it is kept verbatim. This module
+does no I/O.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,11 @@
 """Keep a conversation within its window: before a request, after an overflow, or on demand.
 
-This module controls the steps of a compaction. First, hooks may prevent it; then the summary is requested. Then
-the boundary, the restored facts and the summary are appended to the transcript in one write, the
-summary last; until its line is complete, the conversation is unchanged. Every failure has a
-fallback: a shorter request for the summary, a summary without a model, fewer kept messages. A
-compaction never runs concurrently with a round, because the loop waits for the compaction.
+This module controls the steps of a compaction. First, hooks may prevent it; then the summary is
+requested. Then the boundary, the restored facts and the summary are appended to the transcript in
+one write, the summary last; until its line is complete, the conversation is unchanged. Every
+failure has a fallback: a shorter request for the summary, a summary without a model, fewer kept
+messages. A compaction never runs concurrently with a round, because the loop waits for the
+compaction.
 
 Decision: docs/decisions/160-compaction.md
 """

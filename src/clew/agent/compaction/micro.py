@@ -1,7 +1,7 @@
 """Replacement of individual old tool results in a conversation by references to files.
 
-Does no I/O. An entry in the chain records the replacement text for each removed result, so that a resumed
-session sends the same request. The text of the result remains in a file.
+An entry in the chain records the replacement text for each removed result, so that a resumed
+session sends the same request. The text of the result remains in a file. This module does no I/O.
 
 Decision: docs/decisions/160-compaction.md
 """

@@ -1,8 +1,8 @@
 """Facts that a summary should contain: files, open tasks and the user's decisions.
 
-Does no I/O. Facts are the files that tools read or changed, open tasks, and the user's answers to questions. A
+Facts are the files that tools read or changed, open tasks, and the user's answers to questions. A
 summary contains a file if the file's name occurs in it, a task if the task's text does, and a
-decision if the answer does.
+decision if the answer does. This module does no I/O.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """The request for a summary, and the fallback text if no model can write one.
 
-Does no I/O. Everything in a conversation is data here: it is quoted, truncated and counted, never
-followed.
+Everything in a conversation is data here: it is quoted, truncated and counted, never followed. This
+module does no I/O.
 """
 
 import re

@@ -262,7 +262,7 @@ def as_before(
 
 
 def is_named(record: Json | None, expected: Json) -> bool:
-    """Return whether `record` equals `expected`, apart from the version of clew that wrote it."""
+    """Return whether `record` has the values of `expected`, whichever version of clew wrote it."""
     return record is not None and all(
         record.get(key) == value for key, value in expected.items() if key != "version"
     )

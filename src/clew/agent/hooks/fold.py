@@ -1,7 +1,8 @@
 """Combine the replies of all hooks at one event into one outcome and its transcript entries.
 
-Does no I/O. The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
-the hook listed last wins. The entries have the format that other transcript readers expect.
+The strictest reply wins, in the order deny, defer, ask, allow. If several hooks set the same field,
+the hook listed last wins. The entries have the format that other transcript readers expect. This
+module does no I/O.
 
 Decision: docs/decisions/130-hooks.md
 """

@@ -1,8 +1,8 @@
 """Parsing of hooks in settings; invalid ones are reported and skipped.
 
-Does no I/O. Defines the kinds of handlers and their fields, spelled as in the published settings format.
-`system.config.layers.in_force` decides which layers apply; this module only applies what managed
-settings say about hooks.
+This module does no I/O. It defines the kinds of handlers and their fields, spelled as in the
+published settings format. `system.config.layers.in_force` decides which layers apply; this module
+only applies what managed settings say about hooks.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Matching of hooks to events, and the combined outcome with its effect on a decision.
 
-Does no I/O.
+This module does no I/O.
 """
 
 import re

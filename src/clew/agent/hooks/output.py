@@ -1,7 +1,8 @@
 """Parsing of one hook's reply (its exit code and output) by the published contract.
 
-Does no I/O. Handles both reply formats (exit codes, and a JSON object on standard output) and their validation.
-An invalid reply is reported and otherwise ignored. Exit code 2 blocks, regardless of the output.
+The parser handles both reply formats (exit codes, and a JSON object on standard output) and their
+validation. An invalid reply is reported and otherwise ignored. Exit code 2 blocks, regardless of
+the output. This module does no I/O.
 """
 
 import json

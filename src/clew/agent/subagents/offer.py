@@ -1,6 +1,6 @@
 """The tools and permission mode of an agent, derived from its definition and its session.
 
-Does no I/O.
+This module does no I/O.
 """
 
 from collections.abc import Iterable, Sequence

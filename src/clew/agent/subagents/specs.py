@@ -1,7 +1,7 @@
 """An agent type, parsed from a file, from a host or from the command line.
 
-Does no I/O. Other programs use the same files and objects, so their field names apply. Unknown fields are
-reported and ignored; their meaning is never guessed.
+Other programs use the same files and objects, so their field names apply. Unknown fields are
+reported and ignored; their meaning is never guessed. This module does no I/O.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """

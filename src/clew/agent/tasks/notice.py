@@ -1,6 +1,7 @@
 """News from a background task, formatted for the model and for the user.
 
-Does no I/O. The output of a task is data and must not be able to close the tags around it.
+The output of a task is data and must not be able to close the tags around it. This module does no
+I/O.
 
 Decision: docs/decisions/116-background-tasks.md
 """

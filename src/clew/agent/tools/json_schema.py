@@ -1,8 +1,8 @@
 """Check a value against a JSON Schema and report the first mismatch.
 
-Does no I/O. Supports the vocabulary used in schemas for structured output: types, enumerations, bounds, objects,
-arrays, combinations and references within the schema. Unknown keywords are ignored.
-`find_schema_fault` reports what makes a schema unusable.
+The check supports the vocabulary used in schemas for structured output: types, enumerations,
+bounds, objects, arrays, combinations and references within the schema. Unknown keywords are
+ignored. `find_schema_fault` reports what makes a schema unusable. This module does no I/O.
 """
 
 import re

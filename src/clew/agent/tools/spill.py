@@ -80,7 +80,7 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
 
 
 def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
-    """Shorten long strings in the data for programs; add the path of the file with the full text."""
+    """Shorten long strings in the data for programs; add the path of the full text."""
     cut = bounded(raw, limit_chars)
     if isinstance(cut, dict) and path is not None:
         cut |= {"persistedOutputPath": str(path), "persistedOutputSize": size}

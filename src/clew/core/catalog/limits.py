@@ -1,7 +1,8 @@
 """The models that an administrator allows or denies.
 
-Does no I/O. An entry names a family (`opus`), a version (`opus-5` or `claude-opus-5`) or an ID. Unknown names are
-compared like known ones, so a model that clew doesn't know is not exempt.
+An entry names a family (`opus`), a version (`opus-5` or `claude-opus-5`) or an ID. Unknown names
+are compared like known ones, so a model that clew doesn't know is not exempt. This module does no
+I/O.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 The usage reveals a miss: the request read fewer tokens than the previous one left in the cache. The
 service's `diagnostics` state what differed. Without them, the time since the last request and
-clew's own comparison provide the reason. Does no I/O.
+clew's own comparison provide the reason. This module does no I/O.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

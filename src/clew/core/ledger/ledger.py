@@ -49,7 +49,7 @@ class Charge(Struct, frozen=True, kw_only=True):
         purpose: What the request was for, such as a turn, a subagent or a compaction.
         turn: The number of the turn.
         agent: The subagent's ID; None in the session itself.
-        call_ids: The IDs of the calls, in the same order.
+        call_ids: The IDs of the calls, in the order of `calls`.
         duration_ms: How long the response took, in milliseconds.
     """
 
@@ -73,7 +73,7 @@ class Charge(Struct, frozen=True, kw_only=True):
 
 
 class Spend(Struct, frozen=True, kw_only=True):
-    """A sum of charges. `usd` covers only priced responses; `unpriced` counts the others.
+    """A sum of charges. `usd` covers only priced responses; `unpriced` is the number of others.
 
     Fields:
         requests: The number of responses.

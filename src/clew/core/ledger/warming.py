@@ -1,8 +1,8 @@
 """Decide whether keeping the prompt cache warm pays off while waiting for the next request.
 
 A warming request reads the cache and so restarts its lifetime, for the price of a read. Without it,
-a request after the lifetime pays for writing everything again. Prices come from the ledger.
-Does no I/O.
+a request after the lifetime pays for writing everything again. Prices come from the ledger. This
+module does no I/O.
 """
 
 import math
@@ -40,8 +40,8 @@ LEAST_TOKENS = 512
 class Cached(Struct, frozen=True, kw_only=True):
     """The contents of the cache after the last request.
 
-    `tail` counts the tokens after the last cache marker, which each warming request pays for as
-    input.
+    `tail` is the number of tokens after the last cache marker, which each warming request pays for
+    as input.
     """
 
     tokens: int

@@ -1,4 +1,4 @@
 """Parse Markdown into blocks and inline tokens and highlight code, for display or export.
 
-Does no I/O.
+This package does no I/O.
 """

@@ -1,9 +1,10 @@
 """Parse Markdown into blocks, line by line while the text arrives.
 
-Does no I/O. The parser follows the appendix of the CommonMark specification: a line is matched against the open
+The parser follows the appendix of the CommonMark specification: a line is matched against the open
 containers and may open new ones; the rest of the line belongs to one leaf block. Each line is
 parsed once, and memory is bounded: a growing paragraph is passed to the sink in parts. Tables are
-supported in addition to CommonMark. Link reference definitions have no effect on earlier text.
+supported in addition to CommonMark. Link reference definitions have no effect on earlier text. This
+module does no I/O.
 """
 
 import re
@@ -25,8 +26,8 @@ ROW_CHARACTERS = 8_000
 class Container(Struct, frozen=True):
     """A block quote or a list item.
 
-    `mark` is empty for a block quote; `number` is the number of an item in an ordered list. `offset` is
-    the indent of the item's content.
+    `mark` is empty for a block quote; `number` is the number of an item in an ordered list.
+    `offset` is the indent of the item's content.
     """
 
     serial: int

@@ -1,6 +1,7 @@
 """Parse the Markdown inside a paragraph: emphasis, code, links.
 
-Does no I/O. HTML is treated as text. Also find the points at which a long paragraph can be split.
+HTML is treated as text. This module also finds the points at which a long paragraph can be split.
+It does no I/O.
 """
 
 import re

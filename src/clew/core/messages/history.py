@@ -99,7 +99,7 @@ def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def make_missing_results(
     messages: Iterable[dict[str, Any]], words: str, *, new_uuid: Callable[[], str], at: str
 ) -> list[dict[str, Any]]:
-    """Return an error result with the text `words` for each call without a result."""
+    """Return one error result, with the text `words`, for each call without a result."""
     return [
         make_tool_answer(
             use.id or "",

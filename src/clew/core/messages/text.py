@@ -56,7 +56,7 @@ _JOINERS = "\u200c\u200d"
 def replace_unprintable(text: str, *, kept: str = "", mark: str = "\ufffd") -> str:
     """Replace each character that is not printable, except those in `kept`.
 
-    Joiners inside emoji and words stay: without them, the text would change its meaning.
+    Joiners inside emoji and words stay, because the meaning would change without them.
     """
     if text.isprintable():
         return text

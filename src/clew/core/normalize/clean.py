@@ -99,7 +99,7 @@ class Cleaner:
         return self._foreign(block, kind)
 
     def _uncited(self, block: Block) -> Block:
-        """Remove the citations of a user's text if the API version does not accept them."""
+        """Remove the citations from a user's text if the API version does not accept them."""
         if not block.get("citations") or not is_later(self.target.api_version):
             return block
         self._note("fields_dropped", "citations")
@@ -143,7 +143,7 @@ class Cleaner:
         return self._cited(block) if block.get("citations") else block
 
     def _cited(self, block: Block) -> Block:
-        """Reduce citations to the request format, which has fewer fields than a response's."""
+        """Reduce citations to the fields that requests allow; those of responses have more."""
         cited = block["citations"]
         citations = []
         for citation in cited if type(cited) is list else ():
@@ -288,7 +288,7 @@ class Cleaner:
         return make_text_block(words) if words.strip() else None
 
     def _documented(self, block: Block, kind: str) -> Block:
-        """Return `block` with only the fields of a request; cache marks are set later."""
+        """Return `block` with only the fields allowed in requests; cache marks are set later."""
         allowed_fields = shapes.FIELDS[kind]
         if block.keys() <= allowed_fields and "cache_control" not in block:
             return block

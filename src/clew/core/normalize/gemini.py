@@ -174,7 +174,7 @@ class _ContentWriter:
             self.contents.append({"role": "user", "parts": group})
 
     def _result(self, block: Json, parts: list[Json]) -> Json:
-        """Return the part of a result; media that it cannot contain are added to `parts`."""
+        """Return the part for a result; add media that the part cannot contain to `parts`."""
         content = block["content"]
         inside = [{"type": "text", "text": content}] if isinstance(content, str) else content
         inner_parts = [_part(inner) for inner in inside]

@@ -16,7 +16,8 @@ ForeignThinking: TypeAlias = Literal["drop", "text"]
 class Reader(Struct, frozen=True, kw_only=True):
     """The receiver of a request in a wire format other than the Messages API's.
 
-    Only a response whose record has the same three values is returned as its own items (`origin`).
+    A response is returned as its own items (`origin`) only if its record has the same three values
+    as this reader.
     """
 
     service: str

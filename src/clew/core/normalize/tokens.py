@@ -72,7 +72,8 @@ def estimate_message_tokens(messages: Iterable[dict[str, Any]]) -> int:
 def count_text_chars(content: Any) -> int:
     """Return the approximate length of a content's text, without media and without thinking.
 
-    This is much faster than an estimate, and sufficient to detect a history that is too long for any request.
+    This is much faster than an estimate, and sufficient to detect a history that is too long for
+    any request.
     """
     if type(content) is not list:
         return len(content) if type(content) is str else 0

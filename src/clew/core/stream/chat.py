@@ -192,7 +192,7 @@ class ChatEvents:
         self._out.say(words.index, kind, value)
 
     def _chunk(self, chunk: Json) -> None:
-        """Take one chunk of a content list: Mistral's thinking, or text."""
+        """Process one chunk of a content list: text, or thinking in Mistral's format."""
         if chunk.get("type") != "thinking":
             self._say("text", "chunks", chunk.get("text"))
             return
@@ -205,7 +205,7 @@ class ChatEvents:
             words.signature = {"signature": chunk["signature"]}
 
     def _detail(self, detail: Json) -> None:
-        """Add a piece of OpenRouter's `reasoning_details` to the one that it continues."""
+        """Add a piece of OpenRouter's `reasoning_details` to the detail that it continues."""
         last = self._details[-1] if self._details else {}
         same = all(last.get(name) == detail.get(name) for name in ("type", "index"))
         if not last or not same or (detail.get("id") and detail["id"] != last.get("id")):

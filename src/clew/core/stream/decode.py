@@ -50,7 +50,7 @@ class _Input(
 class _Delta(
     msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True
 ):
-    """One of the three delta events that make up nearly all of a stream, without extra fields."""
+    """A delta without extra fields, of one of the three kinds that make up most of a stream."""
 
     index: int
     delta: _Text | _Thinking | _Input
