@@ -12,7 +12,7 @@ from clew.record.transcript.light import is_uuid
 
 
 def group_entries(entries: Iterable[Json]) -> list[Json]:
-    """Return entries, or messages of the Messages API, as messages with lists of blocks.
+    """Return entries, or Messages API messages, as messages with lists of blocks.
 
     The entries of one answer become one message. `uuid` and `last_uuid` are the UUIDs of the
     message's first and last entry.
@@ -36,7 +36,7 @@ def group_entries(entries: Iterable[Json]) -> list[Json]:
 
 
 def make_valid(entries: Iterable[Json], target: Target) -> list[Json]:
-    """Return entries, or messages of the Messages API, as a valid conversation for `target`."""
+    """Return entries, or Messages API messages, as a valid conversation for `target`."""
     members = ("id", "role", "content")
     messages = [{k: m[k] for k in members if k in m} for m in group_entries(entries)]
     valid = for_api(messages, target).messages if messages else []

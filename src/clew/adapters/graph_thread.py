@@ -95,7 +95,7 @@ def shorten(content: Any) -> Any:
 
 
 def convert(message: Any) -> Json:
-    """Return a graph's message as a message of the Messages API, with its token usage."""
+    """Return a graph's message as a Messages API message, with its token usage."""
     converted = read(convert_to_openai_messages([message]))
     if not converted:
         raise ValueError(

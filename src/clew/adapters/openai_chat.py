@@ -17,13 +17,13 @@ from clew.core.normalize.target import Target
 
 
 def read(messages: Iterable[Any]) -> list[Json]:
-    """Return chat messages as messages of the Messages API, without system prompts."""
+    """Return chat messages as Messages API messages, without system prompts."""
     converted = (_convert(plain(message)) for message in messages)
     return join_answers(message for message in converted if message is not None)
 
 
 def write(entries: Iterable[Json]) -> list[Json]:
-    """Return entries or messages of the Messages API as valid chat messages."""
+    """Return entries or Messages API messages as valid chat messages."""
     target = for_chat(Target())
     chat: list[Json] = to_openai(make_valid(entries, target))["messages"]
     return chat

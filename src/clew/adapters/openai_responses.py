@@ -17,13 +17,13 @@ from clew.core.normalize.target import Target
 
 
 def read(items: Iterable[Any]) -> list[Json]:
-    """Return items as messages of the Messages API, without system prompts and reasoning."""
+    """Return items as Messages API messages, without system prompts and reasoning."""
     converted = (_convert(plain(item)) for item in items)
     return join_answers(message for message in converted if message is not None)
 
 
 def write(entries: Iterable[Json]) -> list[Json]:
-    """Return entries or messages of the Messages API as valid input items."""
+    """Return entries or Messages API messages as valid input items."""
     target = for_responses(Target())
     items: list[Json] = to_responses(make_valid(entries, target))["input"]
     return items

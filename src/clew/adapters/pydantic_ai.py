@@ -33,12 +33,12 @@ from clew.core.normalize.target import Target
 
 
 def read(messages: Iterable[ModelMessage]) -> list[Json]:
-    """Return a history as messages of the Messages API, with usage but no system prompts."""
+    """Return a history as Messages API messages, with usage but no system prompts."""
     return [converted for message in messages if (converted := _convert(message))["content"]]
 
 
 def write(entries: Iterable[Json]) -> list[ModelMessage]:
-    """Return entries or messages of the Messages API as a history that a run can continue."""
+    """Return entries or Messages API messages as a history that a run can continue."""
     names: dict[str, str] = {}
     history: list[ModelMessage] = []
     for message in make_valid(entries, for_chat(Target())):

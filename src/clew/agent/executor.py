@@ -167,7 +167,7 @@ class ToolExecutor:
             call.done.set()
 
     async def _judged(self, call: PendingCall) -> None:
-        """Decide whether a call may run, and run it or answer it with the denial."""
+        """Decide whether a call may run; then run it, or answer it with a denial."""
         await ensure_saved(self._deps, self._emit)
         self._repetition.note(call.block)
         call.bound = await self._deps.tools.credited(call.bound, call.source_uuid)
@@ -234,7 +234,7 @@ class ToolExecutor:
     async def _told_of_denial(self, call: PendingCall, why: str) -> str:
         """Notify hooks of a reviewer's denial.
 
-        They may allow a retry but not reverse the denial.
+        Hooks may allow a retry but can't reverse the denial.
         """
         outcome = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
         self._take(call, outcome)

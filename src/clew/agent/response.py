@@ -153,7 +153,7 @@ class Response:
         return prepared
 
     async def _for_fallback(self, request: ModelRequest, model: str) -> ModelRequest:
-        """Return the request for the next model of the fallback chain."""
+        """Return the request for the next model in the fallback chain."""
         deps = self._deps
         if not deps.spending.state.is_on_fallback:
             deps.spending.change(FallbackChanged(active=True))
@@ -423,7 +423,7 @@ class Response:
     async def _failed(
         self, failure: Failure, why: str, *, reason: str, words: str | None = None
     ) -> TurnReply:
-        """Add a failed request as an entry for the user, which is never sent to the service."""
+        """Add an entry about a failed request for the user; it is never sent to the service."""
         deps = self._deps
         words = words or describe_api_error(failure)
         entry = factories.make_api_error(

@@ -1,7 +1,8 @@
 """Build and parse the JSON lines exchanged between clew and hosts.
 
-This module owns the spelling of the frames, including the field names that hosts expect from
-another product. IDs and times are arguments or are taken from the entries. The module does no I/O.
+This module owns the spelling of the frames, including field names of another product that hosts
+expect, such as `claude_code_version`. IDs and times are arguments or are taken from the entries.
+The module does no I/O.
 """
 
 from collections.abc import Sequence

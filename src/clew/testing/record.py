@@ -1,4 +1,4 @@
-"""Record a live run as a scenario: a loopback proxy between a client and the real service.
+"""Record a live run as a scenario, with a loopback proxy between a client and the real service.
 
 Run `python -m clew.testing.record --upstream URL --to FILE`, and point the client's base URL to the
 printed URL. Bodies are forwarded unchanged and recorded byte for byte. Credentials are forwarded

@@ -322,7 +322,7 @@ def _whole(status: int, body: bytes) -> ScriptedResponse:
 
 
 def _models() -> dict[str, Any]:
-    """Return the models of the catalog."""
+    """Return the models in the catalog."""
     data = [
         {"type": "model", "id": model.id, "display_name": model.name} for model in CATALOG.models
     ]

@@ -177,7 +177,7 @@ def cut_middle(text: str, limit: int, lost: set[str] | None = None) -> str:
 
 
 def is_answered(entries: Sequence[Json]) -> bool:
-    """Return whether the entries contain a response, without which a summary makes no sense."""
+    """Return whether the entries contain a response; a summary makes no sense without one."""
     return any(entry.get("type") == "assistant" for entry in entries)
 
 

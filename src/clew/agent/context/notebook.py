@@ -239,7 +239,7 @@ def _free(folder: Path, name: str) -> Path:
 
 
 def _read(path: Path, most: int) -> str:
-    """Return the text of a file in the folder, or an empty string if a link leads outside.
+    """Return the text of a file in the folder, or an empty string if a link leads elsewhere.
 
     Programs that can write here may not be allowed to read every file, so links must not extend
     their access.

@@ -443,7 +443,7 @@ def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
 def late_words(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Callable[[str], str]
 ) -> HookOutcome:
-    """Return the outcome of a background hook: only its text for the next request."""
+    """Return the outcome of a background hook, reduced to its text for the next request."""
     output = reply.said
     words = [
         text

@@ -4,8 +4,8 @@ It runs in a bare interpreter (`python -I -S`), because a regular expression can
 only a process can be stopped. It imports almost nothing, because imports take half of a search's
 time. It takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not,
 and with 2 and the reason on stderr if it can't search. A test compares it with ripgrep on the
-subset described in docs/using/tools.md. It takes 1.6 times as long as ripgrep over 5,000 small
-files; `make bench ONLY=tools` accepts 2.5 times.
+subset described in docs/using/tools.md. The program takes 1.6 times as long as ripgrep over 5,000
+small files; `make bench ONLY=tools` accepts 2.5 times.
 """
 
 import marshal

@@ -80,7 +80,7 @@ def covers(entry: str, model: str) -> bool:
 
 
 def _allows(entry: str, model: str, *, is_exact: bool) -> bool:
-    """Return whether an entry allows a model. A path in the entry must match the model's."""
+    """Return whether an entry allows a model. A path in the entry must match the model's path."""
     path = entry.strip().lower().rpartition("/")[0]
     if path and path != model.lower().rpartition("/")[0]:
         return False

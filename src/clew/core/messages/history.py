@@ -120,8 +120,8 @@ def make_missing_results(
 def with_results(history: History, results: Iterable[dict[str, Any]]) -> History:
     """Return `history` followed by the results of its open calls.
 
-    A second result for a call is dropped, because the API rejects it. A result for an unknown call
-    raises MisuseError.
+    A second result for a call is dropped, because the API rejects it. Raise MisuseError if the call
+    of a result is unknown.
     """
     waiting = [(m, {r.tool_use_id for r in UserMessage(m).tool_results}) for m in results]
     called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})

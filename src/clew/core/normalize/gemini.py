@@ -1,6 +1,6 @@
 """Convert a request for Gemini's generateContent.
 
-The input is what `for_api` built for a target that `for_gemini` returned. A response of the same
+The input is what `for_api` built for a target that `for_gemini` returned. A response from the same
 service is sent back as its original parts, with their thought signatures; everything else is
 written from canonical blocks. Must never send anything.
 
@@ -141,7 +141,7 @@ class _ContentWriter:
         return kept
 
     def _canonical(self, content: list[Json]) -> list[Json]:
-        """Return the parts for a response of another service: first its text, then its calls."""
+        """Return the parts for a response from another service: first its text, then its calls."""
         parts: list[Json] = [
             {"text": as_text(block)} for block in content if block["type"] != "tool_use"
         ]

@@ -148,7 +148,7 @@ def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
 
 
 def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
-    """Ignore a repair in a dry run; it is reported when it is applied."""
+    """Ignore a repair in a dry run; the repair is reported once it is applied."""
 
 
 def reminder(words: str, nonce: str) -> str:

@@ -403,7 +403,7 @@ class Thoughts:
         return self._marks[-1] if self._marks else _Mark()
 
     def _judge(self) -> dict[str, str]:
-        """Check the blocks not checked yet; return those that do not fit, with the reasons."""
+        """Check the blocks that are still unchecked; return those that do not fit, and why."""
         regime = (self._system, self._tools, self._reader, self._lost)
         if regime != self._regime:
             self._regime = regime

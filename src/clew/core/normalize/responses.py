@@ -1,6 +1,6 @@
 """Convert a request for OpenAI's Responses API.
 
-The input is the output of `for_api` for a target that `for_responses` returned. A response of the
+The input is the output of `for_api` for a target that `for_responses` returned. A response from the
 same service is sent back as its original output items; everything else is written from canonical
 blocks. Must never send anything.
 

@@ -173,7 +173,7 @@ def read_usage(usage: Json) -> Json:
 
 
 def _error_of(error: Json) -> Json:
-    """Return the error with its status as the type, which decides whether to try again."""
+    """Return the error with its status as its type, because the type decides about retries."""
     kind: Any = text_of(error.get("status")) or error.get("code")
     message = text_of(error.get("message")) or "the service failed to respond"
     return error | {"message": message} | ({"type": str(kind)} if kind else {})

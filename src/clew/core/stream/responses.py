@@ -202,7 +202,7 @@ class ResponseEvents:
             self._out.stop(item.index, [] if is_cut else [item.final])
 
     def _open(self, item: _Item) -> bool:
-        """Open the block of an item. Return False if it has none, or none yet."""
+        """Open the block of an item. Return False if the item has no block, or no block yet."""
         if item.kind == "tool_use":
             if not item.call.get("name") and item.final is None:
                 return False
@@ -282,7 +282,7 @@ def _type_of(kind: str) -> str:
 
 
 def _error_of(error: Json) -> Json:
-    """Return the error with its code as the type, which decides whether to try again."""
+    """Return the error with its code as its type, because the type decides about retries."""
     message = text_of(error.get("message")) or "the service failed to respond"
     code = text_of(error.get("code"))
     return {"message": message} | ({"type": code, "code": code} if code else {})

@@ -1,8 +1,8 @@
 """Tools for models without tool calls: calls are written as fenced JSON in the answer.
 
 `to_text_request` describes the tools in the instructions and writes earlier calls and results as
-text. `TextTools` turns the model's fenced JSON back into calls while the answer streams. A fence that
-is not a valid call stays text. Must never invent a call.
+text. `TextTools` turns the model's fenced JSON back into calls while the answer streams. A fence
+that is not a valid call stays text. Must never invent a call.
 """
 
 from typing import Any
@@ -178,7 +178,7 @@ class TextTools:
         return [*out, {"type": "content_block_delta", "index": at, "delta": delta}]
 
     def _flush(self, index: Any) -> list[Json]:
-        """Return the text that was held back, as a call if it is one."""
+        """Return the text that was held back, converted to a call if it contains one."""
         held, self._held = self._held, ""
         at = held.find(FENCE)
         return self._show(index, held) if at < 0 else self._call(index, held[:at], held[at:])
