@@ -1,7 +1,7 @@
-"""`clew auth`: reports whether credentials exist, for programs that check before a session.
+"""`clew auth`: report whether credentials exist, for programs that check before a session.
 
-The JSON output has the members that such programs expect from another product. The command runs no
-program and sends no request.
+The fields of the JSON output, such as `loggedIn`, are those that such programs read from the output
+of `claude auth status`. The command runs no program and sends no request.
 """
 
 import json

@@ -1,7 +1,7 @@
 """`clew context`: show the tokens in a session's next request, grouped by source.
 
-Without a session, show what a new session in this folder starts with. Builds the request as a
-session does, sends nothing and needs no API key.
+If no session is given, show what a new session in this folder starts with. The request is built as
+in a session, but nothing is sent, and no API key is needed.
 """
 
 import argparse

@@ -145,7 +145,10 @@ def _cwd(transcript: Path) -> str | None:
 
 
 def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
-    """Return a filter for responses between two days; if either is given, a date is required."""
+    """Return a filter for responses between two days.
+
+    If either day is given, responses without a date are excluded.
+    """
     if since is None and until is None:
         return lambda _: True
     first = "" if since is None else since.isoformat()
@@ -180,7 +183,7 @@ def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
 
 
 def _sum(spend: Spend) -> dict[str, Any]:
-    """Return a sum in the form of the JSON output.
+    """Return the JSON output for a sum.
 
     `costUSD` is null if a price is unknown; `knownCostUSD` covers known prices.
     """

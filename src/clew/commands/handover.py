@@ -1,4 +1,4 @@
-"""`clew handover AGENT`: exports a session to another agent, and prints how to continue it.
+"""`clew handover AGENT`: export a session to another agent, and print how to continue it.
 
 The export is recorded, so that `clew sessions import` can restore the session later.
 """

@@ -1,6 +1,6 @@
 """`clew hooks`: list the hooks in effect and test them without a session.
 
-Owns the command line and how an outcome is displayed. The hooks of an untrusted folder are neither
+Owns the command line and the display of outcomes. The hooks of an untrusted folder are neither
 listed as active nor tested.
 """
 

@@ -1,4 +1,4 @@
-"""`clew link`: creates a program named `claude` that starts clew, for programs that call `claude`.
+"""`clew link`: create a program named `claude` that starts clew, for programs that call `claude`.
 
 It never replaces or removes a file that it did not create.
 """

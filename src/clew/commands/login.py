@@ -47,8 +47,8 @@ def is_key(secret: str) -> bool:
 async def check_key(secret: str, environment: Environment, endpoint: Endpoint) -> str:
     """Check a key with one free request to the endpoint, and return the result as text.
 
-    Raise `RejectedKeyError` if the API rejects the key. Without a connection, the text says that
-    the key was not checked.
+    Raise `RejectedKeyError` if the API rejects the key. If the endpoint can't be reached, the
+    text says that the key was not checked.
     """
     from clew.commands.doctor.checks import request_facts
 

@@ -1,4 +1,4 @@
-"""`clew models`: lists available models, and updates clew's table of models."""
+"""`clew models`: list available models, and update clew's table of models."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ WAIT_S = 60.0
 
 
 async def find_offers() -> tuple[list[ServiceOffer], tuple[str, ...]]:
-    """Return the offer of each usable service, and problems in the settings."""
+    """Return the models that each usable service offers, and problems in the settings."""
     current = load_current_rules(os.environ, Path.cwd())
     environment = freeze(current.environ)
     async with AsyncExitStack() as opened:
@@ -87,7 +87,7 @@ def rank_model(name: str) -> tuple[int, str, int, int]:
 
 
 def put_newest_first(models: Sequence[NamedModel]) -> list[NamedModel]:
-    """Return the models by maker and descending version; the first one, the default, stays first."""
+    """Return the models by maker and descending version; the first, the default, stays first."""
     return [*models[:1], *sorted(models[1:], key=lambda pair: rank_model(pair[0]))]
 
 

@@ -1,7 +1,7 @@
 """`clew permissions`: query the permission rules and edit them.
 
-Owns the command line and how a decision is displayed. The decisions are made by pure
-functions in `clew.permissions`.
+Owns the command line and the display of decisions. The decisions are made by pure functions in
+`clew.permissions`.
 """
 
 import argparse
@@ -219,7 +219,7 @@ def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest,
 
 
 def decided_here(current: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
-    """Return the decision on a request, after searching git's history if it depends on that."""
+    """Return the decision on a request, after searching git's history if the decision needs it."""
     launcher = Launcher()
     history = GitHistory(launcher, current.environ)
     context = structs.replace(

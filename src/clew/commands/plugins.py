@@ -111,7 +111,7 @@ def trusting(parser: argparse.ArgumentParser) -> None:
 
 
 class TrustQuestion:
-    """Asks the user whether a plugin may run what it adds. Without a terminal, the answer is no.
+    """Asks whether a plugin may run what it adds. If there is no terminal, the answer is no.
 
     `has_shown` is set once the user has seen what the plugin adds.
     """

@@ -1,7 +1,8 @@
 """Colored lines on standard output for commands such as `clew doctor`.
 
-Colors only support the text: pipes, `NO_COLOR` and simple terminals show the same text. Text from
-files is cleaned here, so it can't control the terminal; only this module adds escape sequences.
+No information is in the colors alone: pipes, `NO_COLOR` and simple terminals get the same text
+without them. Text from files is cleaned here, so it can't control the terminal; only this module
+adds escape sequences.
 """
 
 import os

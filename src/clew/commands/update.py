@@ -1,4 +1,4 @@
-"""`clew update`: shows how clew was installed, checks for a newer version, and updates clew.
+"""`clew update`: show how clew was installed, check for a newer version, and update clew.
 
 The installer does the update; clew never replaces its own files. Nothing runs automatically except
 the check that the setting `updateNotice` enables.

@@ -15,7 +15,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     `key` selects the choice directly, as does its number. With `asks_words`, the user also types
     text. With `words_key`, text is optional: that key opens a text field in the choice's row,
     labeled with `words_label`. `compact` is a shorter label for a small screen. `refuses` marks a
-    choice that refuses; it is never hidden.
+    choice that rejects the request; such a choice is never hidden.
     """
 
     label: str

@@ -96,7 +96,7 @@ class FrontInput(Protocol):
 
 
 class FrontView(Protocol):
-    """The place where a session's output is shown and its user is asked.
+    """The part of a front end that shows a session's output and asks its user questions.
 
     The defaults suit a view without a user.
     """
@@ -152,7 +152,7 @@ class FrontView(Protocol):
         return
 
     def give_back(self) -> None:
-        """Return waiting messages to the user after an interruption; no turn answers them."""
+        """Return waiting messages to the user after an interruption: no turn will receive them."""
         return
 
 
@@ -218,7 +218,7 @@ class Driver:
     def interrupt(self) -> bool:
         """Interrupt the turn in progress, or the line that is being processed.
 
-        Unlike `stop`, keep the messages and lines that wait. Return False if there is nothing to
+        Unlike `stop`, keep the waiting messages and lines. Return False if there is nothing to
         interrupt.
         """
         if self._taking is None:
@@ -461,7 +461,7 @@ def make_next_options(options: Options, then: Clear | Resume) -> Options:
 
 
 def offer_at_start(session: Session) -> Pick | None:
-    """Return the question before the first prompt of an interactive session, if any."""
+    """Return the question to ask before an interactive session's first prompt, if there is one."""
     if session.resumed is not None:
         return session.parts.compaction.offer()
     recorder = session.story.recorder

@@ -1,6 +1,6 @@
 """The end of a front end: signals, exit codes, and the error message.
 
-Imports nothing heavy.
+This module imports nothing that is slow to load.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Choose: TypeAlias = Callable[[Dialog], Awaitable[DialogAnswer | None]]
 async def may_exit(tasks: Tasks, choose: Choose, tell: Callable[[str], object]) -> bool:
     """Return whether clew may exit, after asking about the background tasks that still run.
 
-    Tasks that the user wants to keep are detached. Without an answer, clew does not exit.
+    Tasks that the user wants to keep are detached. If there is no answer, clew does not exit.
     """
     running = [task for task in tasks.running if task.is_background and not task.is_kept]
     if not running:

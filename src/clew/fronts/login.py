@@ -25,7 +25,7 @@ async def log_in(
     ask: Callable[[ServiceRow], Awaitable[str | None]],
     tell: Callable[[str], object],
 ) -> Outcome:
-    """Ask for a key of a service, and save it if the API accepts it, or cannot be reached."""
+    """Ask for a service's API key, and save it if the API accepts it or cannot be reached."""
     standing = session.rules.standing
     environ = standing.environ
     try:

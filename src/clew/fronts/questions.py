@@ -76,7 +76,7 @@ class Questions:
         return None
 
     async def ask(self, question: Question) -> Verdict:
-        """Ask about one call. Without an answer, the call is rejected and the turn ends."""
+        """Ask about one call. If there is no answer, the call is rejected and the turn ends."""
         match question.kind:
             case "choices":
                 return await self._choices(question.block["input"])
@@ -86,7 +86,7 @@ class Questions:
                 return await self._permission(question)
 
     async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
-        """Return the selected choice's key and the typed text; both are empty without an answer."""
+        """Return the selected choice's key and the typed text, both empty if there is no answer."""
         answer = await self.choose(dialog)
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
@@ -174,7 +174,7 @@ class Questions:
         return None if answer is None else answer.words
 
     async def trust(self, folder: str, pending: Sequence[str]) -> bool:
-        """Ask whether the folder's own settings may start programs. `pending` describes them."""
+        """Ask whether to trust a folder's own settings. `pending` says what they run or allow."""
         choices = [
             Choice(label="Yes, trust this folder", key="y"),
             Choice(label="No, continue without it", key="n", refuses=True),
@@ -302,7 +302,7 @@ def verdict_of(key: str, words: str) -> Verdict:
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """Return the answers on offer that also apply to later calls."""
+    """Return the available answers that also apply to later calls."""
     return list(list_lasting_answers(question.request, question.decision, rules.mode))
 
 

@@ -50,7 +50,10 @@ class WaitingMessages:
         self._done.append(uuid)
 
     def answer_offer(self) -> None:
-        """Note that the user has seen the messages left by the last run and sends something."""
+        """Note that the user has sent something after seeing the messages left by the last run.
+
+        `settle` will record those messages as done.
+        """
         self._done += self._offered
         self._offered = []
 

@@ -150,7 +150,7 @@ class Answering:
         return ended
 
     def release(self) -> None:
-        """Release the cost that was reserved for the response, once it is charged or not due."""
+        """Release the cost reserved for the response, once it is charged or known not to be due."""
         if self._cap is not None:
             self._cap.release(self)
 

@@ -29,7 +29,10 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True, kw_only=True):
-    """An attempt failed, and another one follows after a pause. The fields contain the limits."""
+    """An attempt failed, and another one follows after a pause.
+
+    `max_attempts` and `budget_left_s` are the limits for further attempts, if any.
+    """
 
     failure: Failure
     attempt: int
@@ -121,7 +124,8 @@ class GaveUp(Struct, frozen=True, kw_only=True):
 class CompactionDue(Struct, frozen=True, kw_only=True):
     """The session does not fit the model's context window and must be compacted first.
 
-    `failure` is the service's refusal; None if the token count showed it before anything was sent.
+    `failure` is the service's refusal, or None if the token count already showed that the session
+    does not fit, so that nothing was sent.
     """
 
     failure: Failure | None

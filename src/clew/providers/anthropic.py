@@ -136,7 +136,7 @@ class AnthropicProvider:
         )
 
     def _built(self, request: ModelRequest) -> Built:
-        """Return the body of a request with the complete conversation."""
+        """Return the body of a request with the entire conversation."""
         endpoint = self.endpoint
         return build(
             request,
@@ -235,7 +235,7 @@ class AnthropicProvider:
         return make_content_failure(head.headers, body) if tokens is None else tokens
 
     def counted_in(self, body: bytes) -> int | None:
-        """Return the number of tokens in a response to a count request; None if it is invalid."""
+        """Return the token count in a count response, or None if the response is invalid."""
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
         return tokens if type(tokens) is int else None
@@ -345,7 +345,7 @@ class MessagesAttempt:
     ) -> None:
         """Set up the attempt; the provider's own decoders are the default.
 
-        `without_diagnostics` builds the request without the member `diagnostics`, for a service
+        `without_diagnostics` builds the request without the field `diagnostics`, for a service
         that rejects it. `amended` returns another form of the request that may succeed after a
         rejection.
         """
@@ -469,7 +469,7 @@ class MessagesAttempt:
     async def _is_asked_again(self, refused: Failure) -> bool:
         """Send the request again if that may help, and return whether it was sent.
 
-        It is sent with new credentials, with another API version, or without a member that the
+        It is sent with new credentials, with another API version, or without a field that the
         service does not support.
         """
         other = self._provider.other_version(refused, self._request)
@@ -500,7 +500,7 @@ class MessagesAttempt:
         return True
 
     async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
-        """Return whether the model did not see the complete conversation, judging by the response.
+        """Return whether the response shows that the model did not see the entire conversation.
 
         The request is then sent again in another form.
         """

@@ -48,7 +48,7 @@ Thinking: TypeAlias = Adaptive | ThinkingBudget | Off
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One complete request to a model. `None` leaves a choice to the model's entry in the catalog.
+    """One request to a model. `None` leaves a choice to the model's entry in the catalog.
 
     `messages` are in the API's format; they must never be mutated.
 
@@ -83,9 +83,9 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
         retry_count: The retry number sent to the service, set by `Answering`.
         thought_binding: What the service should do with thinking blocks that do not match
             the preceding content.
-        stream: False requests the complete response at once; the attempt then yields the
+        stream: False requests the entire response at once; the attempt then yields the
             same events all together.
-        extra: Top-level members of the body that clew does not know, sent unchanged.
+        extra: Top-level fields of the body that clew does not know, sent unchanged.
     """
 
     model: str

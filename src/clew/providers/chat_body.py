@@ -51,7 +51,7 @@ def build_chat(request: ModelRequest, model: Model, quirks: Quirks = DEFAULT_QUI
 
 
 def _effort(request: ModelRequest, quirks: Quirks, adjusted: list[str]) -> Json:
-    """Return the members for effort and thinking, in the form of the service."""
+    """Return the fields for effort and thinking, in the form that the service accepts."""
     is_off = isinstance(request.thinking, Off)
     is_asked = request.thinking is not None or request.effort is not None
     match quirks.effort:
@@ -93,7 +93,7 @@ def _format(output_format: Json, quirks: Quirks, adjusted: list[str]) -> Json:
 
 
 def _marked(messages: list[Json]) -> list[Json]:
-    """Put cache marks on the instructions and the last message with text, for Claude."""
+    """For Claude, put cache marks on the instructions and on the last message with text."""
     marked = list(messages)
     last = next((i for i in range(len(marked) - 1, 0, -1) if marked[i].get("content")), 0)
     for place in dict.fromkeys((0, last)):

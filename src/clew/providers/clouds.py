@@ -1,7 +1,7 @@
 """Authenticate requests to clouds: sign them for AWS, or add a token for Google or Azure.
 
-Credentials are fetched with the first request, and renewed before they expire or after the service
-rejected them. All waiting requests share one fetch. Credentials stay in memory.
+Credentials are fetched with the first request, and renewed before they expire or when the service
+rejects them. All waiting requests share one fetch. Credentials stay in memory.
 """
 
 import asyncio

@@ -63,11 +63,11 @@ class VersionMemory:
             self._keep(versions, address, about)
 
     def refuses_diagnostics(self, address: str) -> bool:
-        """Return whether this endpoint is known to reject the member `diagnostics`."""
+        """Return whether this endpoint is known to reject the field `diagnostics`."""
         return self._is_fresh(self._about(self._known(), address).get(REFUSED))
 
     def learn_refusal(self, address: str) -> None:
-        """Remember that an endpoint rejects the member `diagnostics`."""
+        """Remember that an endpoint rejects the field `diagnostics`."""
         with contextlib.suppress(OSError), hold_lock(self._path.parent):
             versions = self._known()
             about = self._about(versions, address) | {REFUSED: self._today.isoformat()}

@@ -124,12 +124,12 @@ _LONGEST = lazy_pattern(
     re.I,
 )
 # Matches error messages about an unsupported version: `anthropic-version: "2026-10-21" is not a
-# valid version`, or with `anthropic_version`, which is a member of the body.
+# valid version`, or with `anthropic_version`, which is a field of the body.
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
-# Matches error messages about an unknown member of the body: `diagnostics: Extra inputs are not
+# Matches error messages about an unknown field of the body: `diagnostics: Extra inputs are not
 # permitted`, `Unknown parameter: 'diagnostics'`.
-# How services say that a model cannot call tools: Ollama, Bedrock, xAI and DeepSeek; Groq, Together;
-# OpenRouter; vLLM and llama.cpp, which must be started with an option for it.
+# How services say that a model cannot call tools: Ollama, Bedrock, xAI and DeepSeek; Groq,
+# Together; OpenRouter; vLLM and llama.cpp, which must be started with an option for tools.
 _NO_TOOLS = lazy_pattern(
     r"does(?:n't|n`t| not) (?:currently )?support (?:tools?\b|tool[ _]|function call)"
     r"|(?:tools?|tool use|tool calling|function calling)[`'\"]? (?:is|are) not supported"
@@ -155,9 +155,9 @@ def find_effective_status(failure: Failure) -> int | None:
 
 
 def _by_name(failure: Failure) -> int | None:
-    """Return the equivalent of a status whose meaning depends on the error's type or code.
+    """Return the failure's status, replaced by an equivalent if the type or code is more precise.
 
-    Bedrock has its own 424 for a model's errors. Google rejects an invalid key with 400.
+    Bedrock reports all errors of a model with 424, and Google rejects an invalid key with 400.
     """
     if failure.status == 424:
         return STATUS_OF_NAME.get(simple(failure.error_type), 424)
@@ -297,7 +297,7 @@ _WORDINGS = (
     # Ollama
     r"prompt too long; exceeded (?:max )?context length",
     r"input length exceeds the context length",
-    # llama.cpp; versions before 2026 report the counts in separate members
+    # llama.cpp; versions before 2026 report the counts in separate fields
     rf"request (?:\({_A} tokens\) )?exceeds the available context size(?: \({_B} tokens\))?",
     # LM Studio
     r"tokens to keep from the initial prompt is greater than the context length",
@@ -354,7 +354,7 @@ def overflow_of(failure: Failure) -> Overflow | None:
 
 
 def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
-    """Return the overflow with the counts from the message or from llama.cpp's members."""
+    """Return the overflow with the counts from the message or from llama.cpp's own fields."""
     groups = {} if match is None else match.groupdict()
     details = failure.details or {}
     return Overflow(
@@ -366,8 +366,8 @@ def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
     """Return the maximum output that fits, or None if too little space is left.
 
-    If it is None, only compaction helps. In a small window, the required minimum is a fraction of
-    the window.
+    If the result is None, only compaction helps. In a small window, the required minimum is a
+    fraction of the window.
     """
     room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None

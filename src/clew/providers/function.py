@@ -2,7 +2,7 @@
 
 The function gets each request in the format of the Messages API and yields the answer in pieces
 (`clew.core.stream.pieces`). It runs in a separate task, because context managers must exit in the
-task that entered them. Must never let an exception of the function end the session.
+task that entered them. Must never let an exception from the function end the session.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from clew.system.transport.seam import Transport
 MOST_WAITING = 64
 # Wakes a reader that is still waiting when the function ends.
 END = object()
-# Members of a request that are decoded JSON. The function receives copies, so it may change them.
+# Fields of a request that are decoded JSON. The function receives copies, so it may change them.
 COPIED = ("messages", "system", "tools", "tool_choice", "output_format", "extra")
 
 

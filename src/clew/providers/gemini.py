@@ -115,7 +115,7 @@ def is_third_generation(model_id: str) -> bool:
 
 
 def _thinking(request: ModelRequest, model: Model) -> Json:
-    """Return the thinking level, or for older models, the thinking budget."""
+    """Return the thinking level or, for older models, the thinking budget."""
     is_off = isinstance(request.thinking, Off)
     effort = "low" if is_off else request.effort
     if is_third_generation(model.id):

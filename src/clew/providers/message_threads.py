@@ -1,11 +1,11 @@
 """Message threads: the service stores each conversation, so that a request sends only new messages.
 
-Owns the decision for each request: the complete conversation without a thread, the complete
+Owns the decision for each request: the entire conversation without a thread, the entire
 conversation as a new thread, or only the new messages. Also owns how an error or a response changes
 that decision for the next request. The rules come from the vendor's page "Message threads", and
 from the types and the thread helper in `anthropic` 2.12 (beta `message-threads-2026-08-12`). The
-model must always see exactly the complete conversation: if that is not certain, the complete
-conversation is sent. Pure.
+model must always see exactly the entire conversation: if that is not certain, the entire
+conversation is sent. Does no I/O.
 """
 
 import re
@@ -53,14 +53,14 @@ _CODES = (*_REPLAYED, UNSUPPORTED)
 # Errors of services without threads: "thread: Extra inputs are not permitted", "Unexpected value(s)
 # `message-threads-2026-08-12` for the `anthropic-beta` header".
 _OF_THREADS = lazy_pattern(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BETA}", re.I)
-# Members of a body that may differ between requests of a thread.
+# Fields of a body that may differ between requests of a thread.
 _VARYING = frozenset({"messages", "max_tokens", "stream", "metadata", "diagnostics"})
 # Stop reasons after which the next request may continue the thread. It is not known whether the
 # service stores a refused response. A paused response is continued in the same message. Unknown
 # stop reasons are not relied on.
 _KEPT_ENDINGS = frozenset({"end_turn", "tool_use", "stop_sequence", "max_tokens"})
 _CONTEXT_MANAGEMENT = "context_management"
-# Statuses of a rejected request that may be accepted with the complete conversation.
+# Statuses of a rejected request that may be accepted with the entire conversation.
 _REFUSED = (400, 404, 422)
 
 
@@ -86,7 +86,7 @@ class Threads:
         self._models_without: set[str] = set()
         self._is_without = False
         # Models for which a response proved that the service restores the conversation. Some
-        # gateways ignore the member `thread`, and may route each model to a different service.
+        # gateways ignore the field `thread`, and may route each model to a different service.
         self._proven: set[str] = set()
         # Models whose threads do not support `context_management`.
         self._omitting: set[str] = set()
@@ -119,7 +119,7 @@ class Threads:
     def is_proven(self, model: str) -> bool:
         """Return whether threads are known to work with this model.
 
-        They work if the model sees the complete conversation although only new messages were sent.
+        They work if the model sees the entire conversation although only new messages were sent.
         """
         return model in self._proven
 
@@ -141,7 +141,7 @@ class Threads:
 
 
 class ThreadedRequest:
-    """One request of a conversation: in which form it is sent, and how it affects the thread."""
+    """One request in a conversation: the form in which it is sent, and its effect on the thread."""
 
     def __init__(
         self,
@@ -182,9 +182,10 @@ class ThreadedRequest:
         return estimate_message_tokens(self.request.messages[len(thread.messages) + 1 :])
 
     def _can_be_proven(self, thread: HeldThread) -> bool:
-        """Return whether the reported prompt length would reveal that the thread was ignored.
+        """Return whether it is known, or the response will show, that the service uses the thread.
 
-        It would, unless the new messages are too long compared with the conversation.
+        If the service ignores the thread, it reports too short a prompt. This is evident only if
+        the new messages are short compared with the conversation.
         """
         is_proven = self._threads.is_proven(self._model.id)
         return is_proven or self._new_tokens(thread) * 2 <= thread.prompt_tokens
@@ -278,7 +279,7 @@ class ThreadedRequest:
         return True
 
     def _least_tokens(self, thread: HeldThread) -> int:
-        """Return the minimum length of the prompt if the model sees the complete conversation."""
+        """Return the minimum length of the prompt if the model sees the entire conversation."""
         if not self._threads.is_proven(self._model.id):
             return self._new_tokens(thread) + thread.prompt_tokens // 2
         # Without `context_management`, earlier models leave out the thinking of previous turns.
@@ -359,7 +360,7 @@ def _may_be_of_new_alone(failure: Failure) -> bool:
 
 
 def _front(body: Json) -> Json:
-    """Return the members of a body that must be the same in every request of a thread."""
+    """Return the fields of a body that must be the same in every request of a thread."""
     return {name: value for name, value in body.items() if name not in _VARYING}
 
 
@@ -378,7 +379,7 @@ def _says(message: Json, answer: list[Json]) -> bool:
 
 
 def _plain(block: Json) -> Json:
-    """Return a block without cache marks and empty members, so that it can be compared."""
+    """Return a block without cache marks and empty fields, so that it can be compared."""
     return {
         name: value
         for name, value in block.items()

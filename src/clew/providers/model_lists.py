@@ -21,7 +21,7 @@ WAIT_S = 5.0
 LOCAL_WAIT_S = 2.0
 MAX_BYTES = 8 << 20
 COMPLETIONS = "/chat/completions"
-# The members of lists of models that contain the context window.
+# The fields in lists of models that contain the context window.
 WINDOWS = (
     "context_length", "max_model_len", "context_window", "max_context_length",
     "loaded_context_length", "inputTokenLimit",

@@ -1,4 +1,4 @@
-"""Opens a service of the table: its endpoint, its key, and the provider of its wire.
+"""Open a service from the table: find its endpoint, its key, and the provider of its wire.
 
 Owns which key is sent where: a key from a row's variables, or saved under the row's name, is sent
 only to the address of that row.
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class RowKeys:
-    """Finds keys of services in environment variables, the keyring and the file of `clew login`."""
+    """Finds services' keys in environment variables, the keyring and the file of `clew login`."""
 
     def __init__(self, environ: Mapping[str, str], places: Places) -> None:
         self._environ = environ

@@ -31,9 +31,9 @@ from clew.providers.retry import (
 MAX_QUOTED = 3
 # A larger number is a Unix time, not a wait.
 LONGEST_S = 1e9
-# Members that contain the number of seconds to wait.
+# Fields that contain the number of seconds to wait.
 _WAITS = ("resets_in_seconds", "retry_after", "retry_after_seconds")
-# Members with the prompt's length and the window's size: llama.cpp's server_error_to_json writes
+# Fields with the prompt's length and the window's size: llama.cpp's server_error_to_json writes
 # both.
 _COUNTS = ("n_prompt_tokens", "n_ctx")
 
@@ -114,7 +114,7 @@ def _details(error: Json, parts: list[Json]) -> Json | None:
 def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) -> float | None:
     """Return the wait that the error object specifies.
 
-    Its members take precedence over its message.
+    Its fields take precedence over its message.
     """
     for part in parts:
         delay = part.get("retryDelay")

@@ -1,4 +1,4 @@
-"""Replaces a key from `apiKeyHelper` when the service rejects it.
+"""Replace a key from `apiKeyHelper` when the service rejects it.
 
 All waiting requests share one run of the helper. Must never put a key into an error.
 """

@@ -1,6 +1,6 @@
 """Build the body of a Messages API request from a `ModelRequest` and the model's catalog entry.
 
-Owns which members are sent, how thinking and effort are adapted to a model, and where the cache
+Owns which fields are sent, how thinking and effort are adapted to a model, and where the cache
 marks are placed. Must never mutate its arguments: the next request sends the same history again,
 extended.
 """
@@ -31,7 +31,7 @@ LEVELS: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
 class Built(Struct, frozen=True, kw_only=True):
-    """A body, the betas its members need, and notes about what was adjusted."""
+    """A body, the betas that its fields need, and notes about what was adjusted."""
 
     body: Json
     betas: tuple[str, ...]
@@ -123,7 +123,7 @@ def why_not_warm(request: ModelRequest, model: Model) -> str:
 
 
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
-    """Return the extra members of the request that this API version supports.
+    """Return the extra fields of the request that this API version supports.
 
     Later versions have no sampling parameters.
     """

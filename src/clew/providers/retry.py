@@ -127,7 +127,7 @@ def _rfc3339_s(text: str) -> float | None:
 
 
 def parse_seconds(text: str) -> float | None:
-    """Return the seconds of a duration such as `34.07s`, `6m0s` or `20ms`, else None."""
+    """Return the seconds in a duration such as `34.07s` or `6m0s`, or None if it is invalid."""
     span = text.strip()
     match = _SPAN.fullmatch(span)
     return None if match is None else _sum_s(span)
@@ -256,7 +256,7 @@ class Shrink(Struct, frozen=True, kw_only=True):
 
 
 class FallBack(Struct, frozen=True, kw_only=True):
-    """Send the same request to the next model, after withdrawing what was shown."""
+    """Send the same request to the next model, after withdrawing the output shown so far."""
 
     model: str
 

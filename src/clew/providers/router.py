@@ -69,7 +69,7 @@ class Router:
             self._opened["anthropic"] = first
 
     def _service(self, name: str) -> tuple[str, str]:
-        """Return the name of a model's service (empty for the first), and the model's ID there."""
+        """Return the name of a model's service, empty for the first, and its ID for the model."""
         if self._open_row is None:
             return "", name
         return self._catalog.locate(name)
@@ -161,7 +161,7 @@ class Router:
 
 
 class UncertainAttempt(WrappedAttempt):
-    """An attempt with a model that may not accept tools. If it rejects them, another follows."""
+    """An attempt with a model that may reject tools; if so, another one follows without them."""
 
     def __init__(self, attempt: Attempt, without_tools: Callable[[], Attempt]) -> None:
         super().__init__(attempt)

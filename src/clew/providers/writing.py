@@ -3,7 +3,7 @@
 A session sends the messages of its last request again, followed by new ones. Repeated messages are
 recognized by object identity, because messages are never mutated. From the first message that
 differs, everything is encoded again. The result must be byte for byte the same as encoding the
-complete body at once.
+entire body at once.
 
 Decision: docs/decisions/220-long-sessions.md
 """

@@ -1,1 +1,1 @@
-"""`clew doctor`: checks each part of an installation and suggests fixes; changes nothing."""
+"""`clew doctor`: check each part of an installation and suggest fixes; change nothing."""

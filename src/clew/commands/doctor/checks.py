@@ -193,7 +193,7 @@ async def request_facts(endpoint: Endpoint, environment: Environment) -> tuple[i
 
 
 def find_owner(headers: Mapping[str, str], data: bytes) -> str:
-    """Return the owner of a key as services name it: in a header, or as the label of a key."""
+    """Return the owner of a key, which services name in a header or in the label of the key."""
     for name in OWNER_HEADERS:
         if (value := headers.get(name, "")) and value.isprintable():
             return f"organization {value[:100]}"
@@ -292,7 +292,7 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
 
 
 def made_of() -> str:
-    """Return the versions of clew, Python and the system.
+    """Return the versions of clew, Python and the operating system.
 
     The standard library's `platform` module is not used, because it reads the interpreter's binary.
     """

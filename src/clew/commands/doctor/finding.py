@@ -1,4 +1,7 @@
-"""The findings of `clew doctor`: one line for each fact, and a remedy for each fault. Pure."""
+"""The findings of `clew doctor`: one line for each fact, and a remedy for each fault.
+
+Does no I/O.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -82,7 +82,7 @@ def takes(folder: Path) -> bool:
 
 
 def keeper(home: Path) -> str:
-    """Return the place where a session is saved if its own folder is not writable."""
+    """Return a phrase that says where a session is saved if its own folder is not writable."""
     for folder in paths.rescue_dirs(home):
         if takes(folder) and (not is_there(folder) or Files().is_private(folder)):
             return f"in {folder}"

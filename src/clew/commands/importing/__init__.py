@@ -1,1 +1,1 @@
-"""`clew import-config`: imports other agents' configurations."""
+"""`clew import-config`: import other agents' configurations."""

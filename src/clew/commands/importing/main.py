@@ -1,4 +1,4 @@
-"""`clew import-config`: lists what can be imported from other agents, and imports it on request.
+"""`clew import-config`: list what can be imported from other agents, and import it on request.
 
 It reads files of other programs and never changes them. It never replaces an existing value, rule
 or server, and reports everything that it can't import.

@@ -1,4 +1,4 @@
-"""The result of reading another agent's configuration. Pure.
+"""The result of reading another agent's configuration. Does no I/O.
 
 Each reader converts the decoded files of one program to an `Offer`. Nothing is dropped silently:
 anything without a counterpart in clew is in `left_out`.
@@ -54,7 +54,7 @@ class Offer:
             self.permissions[behavior].append(rule)
 
     def leave_rest(self, data: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Report the members that the reader does not support."""
+        """Report the keys that the reader does not support."""
         rest = sorted(set(data) - set(known))
         if rest:
             self.leave(", ".join(rest), "clew has no equivalent")
@@ -135,7 +135,7 @@ def with_variables(value: Any, program: str) -> Any:
         return [with_variables(item, program) for item in value]
     if not isinstance(value, str):
         return value
-    # codex does not expand variables in values; it has separate members for them.
+    # codex does not expand variables in values; it has separate keys for them.
     return value if program == "codex" else VARIABLES.get(program, USUAL).sub(r"${\1}", value)
 
 
@@ -148,6 +148,6 @@ def shell_rule(words: Iterable[str]) -> str:
 
 
 def prefix_rules(pattern: list[Any]) -> list[str]:
-    """Return the rules for a pattern whose words may be lists of alternatives."""
+    """Return the rules for a pattern, each word of which may be a list of alternatives."""
     choices = [word if isinstance(word, list) else [word] for word in pattern]
     return [shell_rule(words) for words in product(*choices)]

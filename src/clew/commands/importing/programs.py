@@ -1,7 +1,7 @@
-"""Readers for the configurations of codex, gemini, opencode, Cursor, Copilot and Windsurf. Pure.
+"""Readers for the configurations of codex, gemini, opencode, Cursor, Copilot and Windsurf.
 
-Each format is described in the program's documentation. A reader imports the members that have a
-counterpart in clew, and reports the others.
+Each format is described in the program's documentation. A reader imports the keys that have a
+counterpart in clew, and reports the others. Readers do no I/O.
 """
 
 import ast
@@ -145,7 +145,7 @@ def read_opencode(offer: Offer, data: Json) -> None:
 
 
 def take_patterns(offer: Offer, tool: str, patterns: Json) -> None:
-    """Import patterns of commands or files; in opencode, the last match decides.
+    """Import patterns for commands or files, of which opencode applies the last one that matches.
 
     In clew, deny overrides ask, and ask overrides allow. Therefore, a looser pattern after a
     stricter one that contains it can't be imported.

@@ -1,4 +1,4 @@
-"""`clew sessions diff`: shows what two branches share, and the messages of only one of them."""
+"""`clew sessions diff`: show what two branches share, and the messages that only one contains."""
 
 import argparse
 from collections.abc import Iterator

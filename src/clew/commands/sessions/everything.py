@@ -1,4 +1,4 @@
-"""`clew sessions import --all`: imports the sessions of every agent on this machine.
+"""`clew sessions import --all`: import the sessions of every agent on this machine.
 
 A session that was imported before is not imported again. If it has grown in the other program but
 not in clew, the new messages are added. The agents' files are only read.

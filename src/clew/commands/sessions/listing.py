@@ -1,4 +1,4 @@
-"""`clew sessions list`: lists sessions, newest first, with filters; says why files are omitted."""
+"""`clew sessions list`: list sessions, newest first, with filters; say why files are omitted."""
 
 import argparse
 import heapq

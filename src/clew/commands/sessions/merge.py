@@ -1,4 +1,4 @@
-"""`clew sessions merge`: merges two continuations of one session."""
+"""`clew sessions merge`: merge two continuations of one session."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`clew sessions show`: shows the resumed conversation; also `search`, `tree`, `stats` and `du`."""
+"""`clew sessions show`: show the resumed conversation; also `search`, `tree`, `stats` and `du`."""
 
 import argparse
 import re

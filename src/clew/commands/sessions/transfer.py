@@ -103,7 +103,7 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
         sys.stderr.write(f"clew sessions: {LEFT_OUT}\n")
 
 
-# `clew sessions import`: imports files of clew and other programs, and reports their items.
+# `clew sessions import`: import files from clew and other programs, and report their items.
 
 
 def run_import(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`clew sessions why`: shows which prompts and tool calls wrote the lines of a file."""
+"""`clew sessions why`: show which prompts and tool calls wrote the lines of a file."""
 
 import argparse
 from collections.abc import Iterator

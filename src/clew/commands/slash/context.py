@@ -19,7 +19,7 @@ from clew.session.session import Session
 
 NOT_COMPACTED = "This conversation has not been compacted"
 
-# `/compact`: parses what to summarize, and shows what the last summary replaced.
+# `/compact`: parse what to summarize, and show what the last summary replaced.
 
 
 TITLE_CHARS = 70

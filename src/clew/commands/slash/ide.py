@@ -1,4 +1,4 @@
-"""`/ide`: lists the running editors, and connects the session to one of them."""
+"""`/ide`: list the running editors, and connect the session to one of them."""
 
 from typing import TYPE_CHECKING
 

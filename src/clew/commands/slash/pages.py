@@ -246,7 +246,7 @@ async def model(session: Session, name: str) -> Outcome:
 
 
 def describe_change(session: Session) -> str:
-    """Describe what the newly selected model will not receive, as a suffix of a line about it."""
+    """Describe what the newly selected model will not receive, as a suffix for a line of text."""
     # Imported here, because few sessions change the model.
     from clew.agent.switching import describe_switch
 

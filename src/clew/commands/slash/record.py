@@ -278,7 +278,7 @@ async def search(session: Session, words: str) -> Outcome:
 
 
 def _name_session(session: Session, hit: "SearchHit") -> str:
-    """Return the heading of a session's matches: its title, and how to get there."""
+    """Return the heading of a session's matches: its title, and the command that resumes it."""
     agent = f" · subagent {hit.agent}" if hit.agent else ""
     if hit.session_id == session.session_id:
         return f"{hit.title}{agent} · this session"

@@ -321,7 +321,7 @@ BUILTIN: tuple[SlashCommand[Session], ...] = (
 
 # `/help`: the list of commands, or the arguments and description of one.
 
-# The commands by use. Commands that are not listed follow in a group of their own.
+# The commands by use. Commands that are not listed follow in a separate group.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "Session": ("clear", "resume", "rewind", "compact", "fork", "tree", "rename", "relocate", "export", "copy", "search", "btw", "remote", "exit"),
     "Model and cost": ("model", "effort", "context", "cost", "usage", "output-style"),

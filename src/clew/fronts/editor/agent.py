@@ -186,7 +186,7 @@ class EditorAgent:
     async def _gone_on(
         self, params: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
-        """Open a stored session again. Close it first if it is already open."""
+        """Reopen a stored session; if it is already open, close it first."""
         session_id = session_id_of(params)
         folder_of(
             params

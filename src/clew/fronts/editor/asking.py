@@ -1,6 +1,6 @@
 """Questions to the user of an editor: permissions, plans, choices.
 
-This module asks the question and converts the answer to a verdict. Answers that apply to more than
+This module asks each question and converts the answer to a verdict. Answers that apply to more than
 one call are offered as the protocol's "always" options, worded by `permissions.suggest`. If there
 is no answer, the call is rejected and the turn ends.
 """
@@ -141,9 +141,9 @@ class EditorQuestions:
         return Granted(input=arguments | {"answers": answers})
 
     async def _choices(self, question: Question) -> Verdict:
-        """Ask each question separately, with a single answer.
+        """Ask the questions of a call: in one form or, if the client has no forms, one by one.
 
-        Clients without support for forms can't do more.
+        A question that is asked separately has a single answer.
         """
         if self._client.can.asks:
             return await self._filled_in(question)

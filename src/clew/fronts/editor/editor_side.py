@@ -14,7 +14,7 @@ ASIDE_S = 5.0
 
 
 class EditorFiles:
-    """The files that are open in the editor; none if the editor cannot share them."""
+    """Reads and writes files through the editor, if supported, to include unsaved changes."""
 
     def __init__(self, client: EditorClient) -> None:
         self._client = client

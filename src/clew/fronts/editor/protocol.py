@@ -1,7 +1,7 @@
 """The data of the Agent Client Protocol, version 1: capabilities and message formats.
 
-Pure. The names of fields and constants are the protocol's (agentclientprotocol.com). This module
-does not depend on sessions.
+The names of fields and constants come from the protocol (agentclientprotocol.com). This module does
+no I/O and does not depend on sessions.
 """
 
 import base64

@@ -194,7 +194,7 @@ class EditorInput(FrontInput):
 
 
 class EditorView(FrontView):
-    """The updates for a client. Nothing is sent twice."""
+    """The view that sends a session's updates to a client. Nothing is sent twice."""
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class EditorView(FrontView):
 
 
 class EditorSession:
-    """One session, from opening to closing. `view` and `session` are set once `opened` is done."""
+    """One session, from opening to closing. `view` and `session` are set once it has opened."""
 
     session: Session
     view: EditorView
@@ -389,7 +389,7 @@ class EditorSession:
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
         """Queue a prompt and return its answer.
 
-        If this is cancelled, interrupt the prompt's turn.
+        If this call is cancelled, interrupt the prompt's turn.
         """
         try:
             return await asyncio.shield(self._lines.say(prompt))
@@ -421,9 +421,9 @@ def as_block(words: str) -> str:
 
 
 def ended_as(ended: TurnEnded) -> Json | RpcFault:
-    """Return the end reason of a turn in the protocol's terms.
+    """Return the reason why a turn ended, in the protocol's terms.
 
-    A failed turn is an error response.
+    For a failed turn, return an error response.
     """
     match ended.reason:
         case "aborted_streaming" | "aborted_tools" | "denied_and_stopped":

@@ -122,7 +122,7 @@ def describe_models(session: "Session") -> list[Json]:
 
 
 def choose_default(session: "Session") -> str:
-    """Return the model from the settings, or the default one if it is unset or not allowed."""
+    """Return the model from the settings, or the default if none is set or it is not allowed."""
     speaking = session.model_access.speaking
     name = session.rules.standing.settings.get("model")
     if isinstance(name, str) and name and not speaking.describe_refusal(name):

@@ -46,7 +46,7 @@ async def get_workspace_diff(context: ControlContext, _: Json) -> Json:
 
 
 def told(git_changes: Changes, hidden: set[str]) -> Json:
-    """Return the answer about uncommitted changes, without the lines of the `hidden` files."""
+    """Return a description of uncommitted changes, without the lines of the `hidden` files."""
     files = git_changes.files[:FILES]
     hunks, large = within(change for change in files if change.path not in hidden)
     return {

@@ -1,4 +1,4 @@
-"""Converts engine events to frames: each entry once, in the order that hosts rely on.
+"""Convert engine events to frames: each entry once, in the order that hosts rely on.
 
 This module keeps track of which entries have been sent. It reads events and entries, never the
 transcript file, and takes times only from entries.
@@ -116,7 +116,7 @@ def summary_of(task: BackgroundTask) -> str:
 
 
 class Delegated:
-    """Makes the frames of subagents. With `tells_text`, the frames include their text."""
+    """Makes the frames of subagents. With `tells_text`, these include the subagents' text."""
 
     def __init__(self, session_id: str, *, tells_text: bool) -> None:
         self._session_id = session_id
@@ -190,7 +190,7 @@ class CallProgress:
         self._calls.pop(event.block["id"], None)
 
     def framed(self, event: ToolProgressed, parent: str | None) -> list[Json]:
-        """Return a progress frame as a list; empty if the last one was sent a moment ago."""
+        """Return a list with a progress frame; empty if the last one was sent a moment ago."""
         now_s = time.monotonic()
         tool, begun_s, told_s = self._calls.get(event.tool_use_id, ("", 0.0, now_s))
         if now_s - told_s < PROGRESS_S:
@@ -336,7 +336,7 @@ class TurnFrames:
         return self._once(entry, frame) if self._wanted.replays else []
 
     def _is_told(self, entry: Json) -> bool:
-        """Return whether a user entry is always sent, unlike the host's own prompts."""
+        """Return whether to send a user entry, because it is not one of the host's own prompts."""
         content = entry["message"]["content"]
         first = content[0] if isinstance(content, list) and content else {}
         return (

@@ -1,7 +1,7 @@
-"""The handshake, which applies the members of a host's `initialize` request to the options.
+"""The handshake, which applies the fields of a host's `initialize` request to the options.
 
-This module handles all members except hooks. Most invalid values are ignored; only a value that
-would make every response useless is rejected. Pure: nothing is opened here.
+This module handles all fields except hooks. Most invalid values are ignored; only a value that
+would make every response useless is rejected. This module does no I/O.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -149,9 +149,9 @@ def skills_of(fields: Json) -> list[str] | None:
 
 
 def apply_handshake(options: Options, fields: Json) -> Options:
-    """Return the options with the members of the handshake.
+    """Return the options with the values from the handshake.
 
-    The table of options names most members; servers and plugins have their own formats.
+    The table of options names most fields; servers and plugins have their own formats.
     """
     overrides: dict[str, Any] = {}
     for field in options.__struct_fields__:
@@ -174,7 +174,7 @@ def apply_handshake(options: Options, fields: Json) -> Options:
 
 
 def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
-    """Return the change of an option by a member's value; empty if the value has no effect.
+    """Return the change that a field's value makes to an option; empty if it has no effect.
 
     Raise `UserError` if the value is invalid.
     """

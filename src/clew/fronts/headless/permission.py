@@ -1,7 +1,7 @@
 """Permission requests to a host or an MCP tool.
 
-This module sends the question and converts the answer to a verdict; the answer is trusted. Without
-a host to ask, the call does not run, and the model is told why.
+This module sends the question and converts the answer to a verdict; the answer is trusted. If
+there is no host to ask, the call does not run, and the model is told why.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ GONE = "stream closed"
 
 
 class HostError(ClewError):
-    """The host answered with an error, whose text is this error's message, or has disconnected."""
+    """The host has disconnected, or it answered with an error, whose text is the message."""
 
 
 class HostRequests:
@@ -148,7 +148,7 @@ class HostPermission:
 
 
 def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
-    """Return a question as hosts receive it: with an absolute file path, which they check."""
+    """Return a question in the form for hosts, with an absolute file path for them to check."""
     from clew.permissions.suggest import make_suggestions
 
     block, home = permission_prompt.block, rules.standing.places.home
@@ -168,7 +168,10 @@ def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
 
 
 def keep_spelling(verdict: Verdict, described: Json) -> Verdict:
-    """Return an approval of the input as the host received it as an approval of the call."""
+    """Return the verdict; if it approves the input that the host received, keep the call's input.
+
+    The two inputs may spell the file path differently.
+    """
     if isinstance(verdict, Granted) and verdict.input == described["input"]:
         return replace(verdict, input=None)
     return verdict
@@ -213,7 +216,7 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
 
 
 async def ask_tool(permission_prompt: Question, name: str, session: Session) -> Verdict:
-    """Ask an MCP tool for permission. The text that it returns is JSON like a host's answer."""
+    """Ask an MCP tool for permission. The tool returns JSON text in the form of a host's answer."""
     described = describe_question(permission_prompt, session.rules)
     fields = {key: described[key] for key in ("tool_name", "input", "tool_use_id")}
     try:

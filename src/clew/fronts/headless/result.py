@@ -118,7 +118,7 @@ class Tally(Struct, kw_only=True):
 
 
 def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
-    """Record the output of a line that did not go to the model; return an empty turn's end."""
+    """Record the output of a line that did not go to the model; return the end of an empty turn."""
     tally.turns = 0
     if reply.is_error:
         return TurnEnded(reason="failed", message=reply.text)
@@ -127,7 +127,7 @@ def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
 
 
 def end_compaction(ended: TurnEnded, tally: Tally) -> TurnEnded:
-    """Record the result of a compaction; return the compaction's end as that of an empty turn."""
+    """Record the result of a compaction, and return its end as the end of an empty turn."""
     tally.turns = 0
     tally.text = "" if ended.is_error else ended.message
     return ended

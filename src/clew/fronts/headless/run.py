@@ -1,7 +1,7 @@
 """`clew -p`: one prompt, one response on standard output, one exit code.
 
 This module handles the signals of a headless run. SIGINT interrupts the turn and keeps its work.
-SIGTERM and SIGHUP do the same, but lead to exit codes of their own. A second SIGINT exits at once.
+SIGTERM and SIGHUP do the same, but each has its own exit code. A second SIGINT exits at once.
 A result is printed unless the process exits at once.
 """
 
@@ -203,7 +203,10 @@ class OnePrompt(FrontInput):
         return News() if not is_over and await self._has_news() else None
 
     async def _has_news(self) -> bool:
-        """Wait for background tasks; tell the user if that takes a while, or too long."""
+        """Wait for background tasks, and return whether there is news from them.
+
+        Tell the user if the wait takes a while, and if it exceeds the time limit.
+        """
         tasks = self._view.session.parts.tasks
 
         def say(what: str) -> None:

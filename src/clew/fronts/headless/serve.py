@@ -132,7 +132,7 @@ class HostServer:
         return 1 if is_bad else 0
 
     async def _first(self) -> Incoming | None:
-        """Return the first line that needs a session."""
+        """Return the first line that needs a session, or None if none arrives."""
         early: list[Said] = []
         while (line := await self._channel.receive()) is not None:
             if isinstance(line, Said) and self._options.awaits_host:
@@ -173,7 +173,7 @@ class HostServer:
             raise failure
 
     def _bring(self, request: ControlRequest) -> None:
-        """Apply a handshake. A later handshake replaces it."""
+        """Apply a handshake, which replaces any earlier one."""
         self._handshake = request
         self._brought = replace(
             self._brought,

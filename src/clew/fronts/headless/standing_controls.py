@@ -245,7 +245,7 @@ async def get_session_state(context: ControlContext, _: Json) -> Json:
 async def generate_session_title(context: ControlContext, fields: Json) -> Json:
     """Return a title that the small model writes for a description.
 
-    Save it as the session's title if that is requested.
+    If the host requests it, save the title as the session's.
     """
     session = context.session
     described = fields.get("description")

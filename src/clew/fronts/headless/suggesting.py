@@ -40,7 +40,7 @@ class Suggestions:
         return bool(read_switch(standing.settings, "promptSuggestionEnabled"))
 
     def begin(self) -> None:
-        """Start to generate a suggestion after a successful turn."""
+        """Start generating a suggestion after a successful turn."""
         self._turns += 1
         if self._turns > 1 and self._session.mode != "plan" and self._is_wanted:
             self._task = asyncio.create_task(self._guess(), name="prompt suggestion")

@@ -1,4 +1,4 @@
-"""Context usage for hosts: categories, their shares, and a grid of squares. Pure."""
+"""Context usage for hosts: categories, their shares, and a grid of squares. Does no I/O."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ class LineKeyboard:
         return line
 
     async def line(self, prompt: str) -> str | None:
-        """Write `prompt` and return the line that the user enters, or None if the input has ended."""
+        """Write `prompt` and return the line that the user enters, or None if the input ended."""
         self._paper.write(prompt)
         if self._is_over or (line := self._whole_line()) is not None:
             return None if self._is_over else line
@@ -80,7 +80,7 @@ class LineKeyboard:
             self._paper.write("\n")
 
     def reopen(self) -> bool:
-        """Read again after Ctrl-D; return False if the input is permanently closed."""
+        """Resume reading after Ctrl-D; return False if the input is permanently closed."""
         self._is_over = not (self.is_terminal and os.isatty(self._fd))
         return not self._is_over
 
@@ -93,7 +93,7 @@ class LineKeyboard:
     def during_turn(
         self, *, stop: Callable[[], object], say: Callable[[str], object]
     ) -> Iterator[None]:
-        """During this context, Escape calls `stop`, and unrequested lines are passed to `say`."""
+        """While the context is active, Escape calls `stop`, and unrequested lines go to `say`."""
         if not self.is_terminal:
             yield
             return

@@ -351,7 +351,7 @@ class LineView(FrontView):
             self._telling.line(f"Your prompt was:\n{rewound.prompt}")
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
-        """Ask the user to pick a choice by number; any other input is handled as an ordinary line."""
+        """Ask the user to pick a choice by number; handle any other input as an ordinary line."""
         if pick.text:
             self._telling.line(pick.text)
         for number, row in enumerate(pick.rows, 1):

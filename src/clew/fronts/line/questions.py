@@ -74,7 +74,7 @@ class LineQuestions(Questions):
                 answers[at] = changed
 
     def _list(self, dialog: Dialog, own: int | None) -> str:
-        """Print the choices, and return the prompt, which may include the last choice."""
+        """Print the choices that the prompt does not name, and return the prompt."""
         if not dialog.choices[0].key:
             for number, choice in enumerate(dialog.choices, 1):
                 if not choice.asks_words:

@@ -1,4 +1,4 @@
-"""The output of line mode: streams text as it arrives, and prints the rest as the screen would.
+"""The output of line mode: streamed text as it arrives, and everything else as on the screen.
 
 Nothing that was printed is changed later.
 """
@@ -71,7 +71,8 @@ class LineWriter:
     def __init__(self, paper: Paper, *, see_with: str = "/see") -> None:
         """Create the writer.
 
-        `see_with` is the command that expands collapsed output; it is empty if the user cannot type one.
+        `see_with` is the command that expands collapsed output; it is empty if the user cannot
+        type one.
         """
         self._paper = paper
         self._is_mid_line = False

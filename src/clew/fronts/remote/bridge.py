@@ -36,8 +36,9 @@ from clew.system.clock import make_id
 from clew.system.config.settings import read_switch
 
 BATCH, BATCH_BYTES = 200, 1 << 20
-# Streaming events wait this long, and others briefly for the frames that follow at once, so that one
-# request carries many: each costs about 1 ms of CPU, and a second of a turn only 15 ms.
+# Streaming events wait this long, and other frames wait briefly for those that follow at once, so
+# that one request carries many: each request costs about 1 ms of CPU, and a second of a turn only
+# 15 ms.
 DELTAS_S, GATHER_S = 0.2, 0.02
 # The most streaming events that wait; older ones are dropped, since the finished block follows.
 MOST_DELTAS = 500

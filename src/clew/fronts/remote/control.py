@@ -81,7 +81,7 @@ class RemoteControl:
         self._is_shared.set()
 
     async def disconnect(self) -> None:
-        """Disconnect the session, as the user wants, and don't connect later sessions."""
+        """Disconnect the session at the user's request, and don't connect later sessions."""
         self._wanted = None
         await self._disconnect()
 
@@ -131,9 +131,10 @@ class RemoteControl:
             await asyncio.wait([here])
 
     async def ask_for_task(self, question: Question) -> Verdict:
-        """Ask about a call of a remote task.
+        """Ask about a call of a remote task, and return the answer.
 
-        If the session is about to end, wait until the task is cancelled with it, without an answer.
+        If the session ends before there is an answer, return nothing: wait until the task is
+        cancelled with the session.
         """
         verdict = await self.ask(question)
         if self._desk is None or self._desk.is_over:

@@ -29,7 +29,7 @@ class BridgeEnd(Protocol):
         ...
 
     def show_act(self, _words: str) -> None:
-        """Show the user of this machine what a viewer did."""
+        """Show the user at this machine what a viewer did."""
         return
 
     def lose(self) -> None:

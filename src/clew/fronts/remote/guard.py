@@ -1,4 +1,4 @@
-"""Limits what viewers may make a session do. Pure.
+"""Limits on what viewers may make a session do. Does no I/O.
 
 A viewer is not at this machine. It can send prompts, answer open questions, stop work, and make
 requests that relax no restriction. It can't change rules or settings, and an answer approves only
@@ -21,7 +21,7 @@ HARMLESS = frozenset(
 STRICTNESS = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 NAMES = {"manual": "default"}
 UNSIGNED = "the message is not signed by a device paired with the session's machine; run clew pair"
-# Members of a question's input that contain its answer, by tool.
+# Fields of a question's input that contain its answer, by tool.
 ANSWERS: Mapping[str, frozenset[str]] = {
     "AskUserQuestion": frozenset({"answers", "annotations", "response"})
 }

@@ -1,4 +1,4 @@
-"""`clew host`: a machine that starts remote sessions on request, and keeps them running.
+"""`clew host`: start remote sessions on this machine on request, and keep them running.
 
 For the server, a host is a session of the kind "host". Requests to start a session reach it like
 prompts: exactly once, and signed if devices are paired. Sessions start only in the folders that the

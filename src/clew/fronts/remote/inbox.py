@@ -1,4 +1,4 @@
-"""Checks viewers' messages, passes them to the session, and records which have taken effect.
+"""Check viewers' messages, pass them to the session, and record which have taken effect.
 
 The server keeps each message until its effect is in the transcript. If the worker is killed before
 that, the restarted worker receives the message again; the message's ID prevents a second effect.
@@ -35,7 +35,7 @@ SHOWN_CHARACTERS = 200
 class ViewerInbox:
     """The messages from the viewers of one session.
 
-    `seen` is the number of the last one received.
+    `seen` is the number of the last message received.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ViewerInbox:
 
     @property
     def cursor(self) -> int:
-        """The highest number for which this and all earlier messages have taken effect."""
+        """The highest message number up to which all messages have taken effect."""
         return min(self._unsettled.values(), default=self.seen + 1) - 1
 
     # -- effects

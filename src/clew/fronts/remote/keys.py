@@ -23,7 +23,7 @@ def find_folder() -> Path:
 def read_paired() -> Json:
     """Return the keys of the devices that are paired with this machine, by ID.
 
-    Browsers opened by `clew web` are included if any other device is paired. Without one, the
+    Browsers opened by `clew web` are included only if another device is paired, too. Otherwise, the
     result is empty, so that browsers alone do not make signatures mandatory.
     """
     paired = read_file("paired.json")
@@ -31,7 +31,7 @@ def read_paired() -> Json:
 
 
 def protect(payload: Json, session: str, sealer: Sealer | None) -> Json:
-    """Return a message as this machine sends it: sealed if it has a key, signed if it was paired."""
+    """Return a message, sealed if there is a `sealer`, and signed if this machine is paired."""
     if sealer is not None:
         payload = seal_frame(sealer.choose(session), session, payload)
     if device := read_device():

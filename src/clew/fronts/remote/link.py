@@ -57,7 +57,7 @@ class WorkerLink:
             self._token = str(reply["worker_jwt"])
 
     async def ask(self, method: str, path: str, body: Json, **headers: str) -> Json:
-        """Send a worker's request. Raise `ServiceError`."""
+        """Send a worker's request and return the response. Raise `ServiceError` on failure."""
         await self.renew()
         token, body = self._token, body | {"worker_epoch": self.epoch}
         path = f"{self.path}/worker{path}"
@@ -77,7 +77,7 @@ class WorkerLink:
             raise self._note_refusal(error, token) from None
 
     def _note_refusal(self, error: ServiceError, token: str) -> ServiceError:
-        """Return the error to raise. If the server rejected the token, forget it.
+        """Return the error to raise. If the server rejected the token, forget the token.
 
         A token is rejected if it has expired, or was revoked with its device.
         """

@@ -96,7 +96,7 @@ class Outbox:
         self._append(b'{"closed":%s}\n' % msgspec.json.encode(request_id))
 
     def take(self, name: str) -> None:
-        """Record that the transcript has a viewer's prompt, so that it is never accepted twice."""
+        """Record that a viewer's prompt is in the transcript, so it is never accepted twice."""
         self.known.add(name)
         self._append(b'{"took":%s}\n' % msgspec.json.encode(name))
 

@@ -1,4 +1,4 @@
-"""`clew pair`: gives another machine a token and a key, with a code that is valid for two minutes.
+"""`clew pair`: give another machine a token and a key, with a code that is valid for two minutes.
 
 On the machine that runs the sessions, the command is used without a code; on the other machine,
 with the code. Tokens and keys are in files that only their owner can read.
@@ -131,7 +131,7 @@ async def claim(options: argparse.Namespace) -> int:
 
 
 def wrap_keys(secret: bytes, claim: str) -> str:
-    """Return this machine's keys, sealed for the other machine; empty if it has none."""
+    """Return this machine's keys, sealed for the other machine; empty if there are none."""
     sealer = read_sealer(find_folder())
     if load_own_settings(find_config_home(os.environ, Path.cwd())).get("remoteSealed") is True:
         sealer = make_sealer(find_folder())

@@ -1,4 +1,4 @@
-"""`clew remote`: starts and ends sessions on other machines.
+"""`clew remote`: start and end sessions on other machines.
 
 Each step is a request with an ID, so sending it again has no second effect.
 """

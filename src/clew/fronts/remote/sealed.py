@@ -1,7 +1,7 @@
-"""Sealed frames, of which the server sees only what it needs to forward them. Pure.
+"""Sealed frames, of which the server sees only what it needs to forward them. Does no I/O.
 
-A sealed frame contains the frame's type and IDs, and the complete frame as sealed text. The text
-can be opened only together with the type and the IDs.
+A sealed frame contains the frame's type and IDs, and the entire frame as sealed text. The text can
+be opened only together with the type and the IDs.
 
 Decision: docs/decisions/333-sealed-sessions.md
 """
@@ -19,7 +19,7 @@ SHOWN = ("type", "uuid", "request_id")
 
 
 def make_header(frame: Json) -> Json:
-    """Return the members of a frame that the server needs to number it and to match answers."""
+    """Return the fields of a frame that the server needs to number it and to match answers."""
     header = {name: frame[name] for name in SHOWN if name in frame}
     request, response = object_of(frame.get("request")), object_of(frame.get("response"))
     if request:
@@ -35,7 +35,7 @@ def seal_frame(sealer: Sealer, session: str, frame: Json) -> Json:
 
 
 def open_frame(sealer: Sealer | None, session: str, payload: Json) -> Json:
-    """Return the frame in a payload, whether or not it is sealed. Raise `SealError`."""
+    """Return the frame in a payload, sealed or not. Raise `SealError` if it can't be opened."""
     text = payload.get(SEALED)
     if not isinstance(text, str):
         return payload

@@ -43,7 +43,10 @@ class ServiceError(ClewError):
 
 
 class SessionService:
-    """One server, with the token of a device. `sealer` opens sealed events, if there is one."""
+    """A client for one session server, authenticated with a device's token.
+
+    `sealer`, if given, opens sealed events.
+    """
 
     def __init__(
         self, url: str, token: str, transport: Transport, sealer: Sealer | None = None
@@ -56,7 +59,7 @@ class SessionService:
     async def ask(
         self, method: str, path: str, body: object = None, *, token: str = "", **headers: str
     ) -> Json:
-        """Send a request and return its response. Raise `ServiceError`."""
+        """Send a request and return its response. Raise `ServiceError` on failure."""
         exchange = self._transport.exchange(self._request(method, path, body, token, headers))
         data = b""
         try:
@@ -80,7 +83,10 @@ class SessionService:
     async def stream(
         self, path: str, after: int, *, token: str = ""
     ) -> AsyncIterator[ServerSentEvent]:
-        """Yield the events after the number `after` until the stream ends. Raise `ServiceError`."""
+        """Yield the events after the number `after` until the stream ends.
+
+        Raise `ServiceError` on failure.
+        """
         path = f"{path}?from_sequence_num={after}"
         exchange = self._transport.exchange(self._request("GET", path, None, token, {}))
         decoder = SseDecoder(max_event_bytes=ANSWER_MAX_BYTES)
@@ -139,7 +145,7 @@ class SessionService:
         return items
 
     def open(self, about: Json, session: str) -> Json:
-        """Return an event with its payload opened, if it is sealed. Raise `SealError`."""
+        """Return an event, opening its payload if that is sealed. Raise `SealError` on failure."""
         payload = about.get("payload")
         if not isinstance(payload, dict):
             return about
@@ -185,7 +191,10 @@ def read_event(event: ServerSentEvent) -> Json:
 async def open_service(
     url: str, environ: Mapping[str, str], *, needs_token: bool = True
 ) -> AsyncIterator[SessionService]:
-    """Connect to a server: `url`, or else that of the environment or of this machine's pairing."""
+    """Connect to a server, and yield a client for it.
+
+    If `url` is empty, use the server from the environment or from this machine's pairing.
+    """
     from clew.system.config.environment import freeze
     from clew.system.transport.http import HttpTransport
     from clew.system.transport.network import read_network
@@ -211,7 +220,7 @@ async def open_service(
 
 
 async def follow(service: SessionService, session: str, after: int) -> AsyncIterator[Json]:
-    """Yield the events of a session after the number `after`; reconnect whenever that is necessary.
+    """Yield the events of a session after the number `after`; reconnect whenever necessary.
 
     Raise `ServiceError` if the server refuses, and `SealError` for an event that this machine can't
     open.

@@ -89,7 +89,7 @@ class SharedSession(BridgeEnd):
             self.view.begin()
 
     async def aclose(self) -> None:
-        """Withdraw viewers' open questions, and send the rest if the server responds."""
+        """Withdraw viewers' open questions; send the remaining frames if the server responds."""
         self._closing.set()
         for request_id in self._host.open_requests():
             self._host.end(request_id)

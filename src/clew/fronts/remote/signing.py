@@ -1,4 +1,4 @@
-"""Signs and checks remote messages, and derives the keys for that. Pure.
+"""Sign and check remote messages, and derive the keys for them. Does no I/O.
 
 When two machines are paired, both get a secret that the server never sees. The machine that runs a
 session accepts only messages that are signed with that secret. An attacker who controls the server

@@ -227,7 +227,7 @@ class RemoteTask(DetachedWork):
     async def _answer(
         self, service: SessionService, task: BackgroundTask, request_id: str, request: Json
     ) -> None:
-        """Ask the user about a call on the other machine, and send the answer there."""
+        """Ask the user about a call on the other machine, and send the answer to that machine."""
         verdict = await self._ask(make_question(task, request, str(self._record["host"])))
         given = request.get("input")
         answer: Json

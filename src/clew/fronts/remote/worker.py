@@ -52,7 +52,7 @@ async def run(options: Options) -> int:
 
 
 class RemoteWorker(BridgeEnd):
-    """The channel of a session that nobody uses at this machine."""
+    """The channel of a session that has no user at this machine."""
 
     server: HostServer
 
@@ -98,9 +98,9 @@ class RemoteWorker(BridgeEnd):
         """Do nothing: frames that have not been sent yet are in the outbox."""
 
     def _opens(self, frame: Json) -> bool:
-        """Open the bridge if the frame shows that the session is open; return whether it does.
+        """Open the bridge if this frame answers the first request; return whether it does.
 
-        The frame is the answer to the first request.
+        That answer shows that the session is open, and contains its ID.
         """
         response = object_of(frame.get("response"))
         if response.get("request_id") != OPENING:

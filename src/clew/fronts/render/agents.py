@@ -1,4 +1,7 @@
-"""Subagents as rows: the tree of running agents, and the totals of a finished one. Pure."""
+"""Subagents as rows: the tree of running agents, and the totals of a finished one.
+
+Does no I/O.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Renders code as rows in the colors of a theme. Pure."""
+"""Render code as rows in the colors of a theme. Does no I/O."""
 
 from typing import TYPE_CHECKING
 

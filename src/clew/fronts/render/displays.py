@@ -1,7 +1,8 @@
-"""Describes tool results for the user if the results' own text is written for the model. Pure.
+"""Describe, for the user, tool results whose own text is written for the model.
 
 The descriptions are made from the fields that the transcript keeps for programs, so that a resumed
-session shows the same text. A result whose fields do not fit its tool is shown unchanged.
+session shows the same text. A result whose fields do not fit its tool is shown unchanged. Does no
+I/O.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Paths as the transcript shows them: relative to the session's folder or the home folder. Pure."""
+"""Paths as the transcript shows them: relative to the session's folder or the home folder.
+
+Does no I/O.
+"""
 
 import re
 from functools import lru_cache

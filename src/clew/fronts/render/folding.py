@@ -1,6 +1,6 @@
-"""Collapsed output: shows part of a long output and keeps the full output under a number. Pure.
+"""Collapsed output: part of a long output is shown, and all of it is kept under a number.
 
-If a text is long, only its first and last lines are shown, and only these are painted.
+Only the first and last lines of a long output are painted and shown. Does no I/O.
 """
 
 import re
@@ -48,7 +48,7 @@ class Folds:
     def keep(self, title: str, render: Whole) -> str:
         """Store a collapsed output; return a hint on how to expand it.
 
-        The hint is empty if the user cannot type anything to expand output.
+        The hint is empty if the user has no way to expand output.
         """
         self._number += 1
         self._kept[self._number] = join_lines(title), render

@@ -1,7 +1,7 @@
-"""Folds successive finished reads and searches to one line, such as `Read 3 files`. Pure.
+"""Fold successive finished reads and searches into one line, such as `Read 3 files`.
 
 A group ends with the next output of another kind. A call that failed is counted, and its error is
-shown below the line.
+shown below the line. Does no I/O.
 """
 
 from collections.abc import Iterator, Sequence

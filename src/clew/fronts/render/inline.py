@@ -1,7 +1,7 @@
-"""Parses the Markdown inside a paragraph into spans: emphasis, code, links. Pure.
+"""Parse the Markdown inside a paragraph into spans: emphasis, code, links.
 
 HTML is shown as text. A link shows its target if the terminal cannot open links, or if the link's
-text looks like a different target.
+text looks like a different target. Does no I/O.
 """
 
 from collections.abc import Iterator

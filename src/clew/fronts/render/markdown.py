@@ -1,4 +1,4 @@
-"""Renders streaming Markdown as rows. Pure.
+"""Render streaming Markdown as rows. Does no I/O.
 
 Finished rows are returned once; the unfinished rest can be rendered as often as needed. It is
 rendered as if the text ended there, by the same code on a copy of the open state. The final output
@@ -30,7 +30,7 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Look, Theme
 
-# A table with columns that fit the width. Pure.
+# A table with columns that fit the width.
 
 
 # The number of rows that determine the column widths.

@@ -1,4 +1,4 @@
-"""Renders the end of a resumed session as it looked before. Pure.
+"""Render the end of a resumed session as it looked before. Does no I/O.
 
 The last messages are rendered first, and earlier ones only until there are enough rows.
 """
@@ -111,7 +111,7 @@ def _told(
 def _looked(
     item: DisplayItem, behind: list[DisplayItem], look: Look, titles: Titles
 ) -> ToolResultView | None:
-    """Return the result of a call that is folded with other reads and searches, or None."""
+    """Return a call's result if it can be folded with other reads and searches, or None."""
     story = CallStory(item.block)
     story.runs(item.block, titles(item.block))
     entry = _result(item.block, behind)
@@ -122,7 +122,7 @@ def _looked(
 
 
 def _result(block: Json, behind: list[DisplayItem]) -> Json | None:
-    """Return the message with the result of a call."""
+    """Return the message with the result of a call, or None if there is none."""
     for item in behind:
         result = item.block if isinstance(item.block, dict) else {}
         if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):

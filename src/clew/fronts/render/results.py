@@ -1,4 +1,4 @@
-"""Renders tool results as rows: diffs, todo lists, images, collapsed output. Pure.
+"""Render tool results as rows: diffs, todo lists, images, collapsed output. Does no I/O.
 
 The structured data that the transcript keeps with a result is used, no matter which program wrote
 the transcript. If the data does not have the structure of the tool's results, it is shown as text.
@@ -57,7 +57,7 @@ from clew.fronts.render.rows import (
 from clew.fronts.render.theme import Look, Pictures, Theme
 from clew.fronts.render.todos import render_todos
 
-# Diffs: the changed lines with numbers, highlighted in their language. Pure.
+# Diffs: the changed lines with numbers, highlighted in their language.
 
 
 _SIDES = {
@@ -168,7 +168,10 @@ def _with_changes(lines: list[str]) -> Iterator[tuple[str, Parts]]:
 
 
 def _differing(old: str, new: str) -> tuple[Parts, Parts]:
-    """Return the parts in which two lines differ, apart from their signs; none if dissimilar."""
+    """Return the differing parts of two lines of a diff, each given with its sign.
+
+    Return no parts if the lines are too long or have too little in common.
+    """
     old, new = (escape_controls(line[1:].expandtabs(4)) for line in (old, new))
     if max(len(old), len(new)) > PAIRED_CHARACTERS:
         return [], []
@@ -198,7 +201,7 @@ def _differing(old: str, new: str) -> tuple[Parts, Parts]:
 
 
 def _mark_parts(spans: Row, parts: Parts, style: str) -> Row:
-    """Return the spans with a style on some parts of their text."""
+    """Return the spans, with `style` applied to the given parts of their text."""
     marked: Row = []
     at = 0
     for span in spans:
@@ -214,7 +217,7 @@ def _mark_parts(spans: Row, parts: Parts, style: str) -> Row:
     return marked
 
 
-# Images, drawn with the terminal's own protocol or named in a line. Pure.
+# Images, drawn with the terminal's own protocol or named in a line.
 
 
 ROWS_MOST = 14
@@ -445,7 +448,7 @@ def _plain(text: str) -> str:
 
 
 def describe_result(answer: ToolResultView) -> str:
-    """Describe a result that is meant for the model in a few words."""
+    """Describe, in a few words, a result that is meant for the model."""
     count = len(lines_of(answer.text))
     first = answer.text.partition("\n")[0]
     text = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display

@@ -1,4 +1,4 @@
-"""Styled text in rows of a given width. Only this module counts terminal cells. Pure.
+"""Styled text in rows of a given width. Only this module counts terminal cells. Does no I/O.
 
 A row is a list of spans without control characters. Wide, joined and combining characters occupy as
 many cells as the terminal gives them, and a row is never cut inside a grapheme.
@@ -14,7 +14,7 @@ from wcwidth import iter_graphemes, wcswidth
 
 from clew.core.messages.text import LONE_JOINER, UNSEEN, WITHOUT_WIDTH
 
-# Makes text from models, tools and files harmless for a terminal. Pure.
+# Makes text from models, tools and files harmless for a terminal.
 
 
 # ASCII control characters except tab and newline, and lone surrogates.
@@ -97,7 +97,7 @@ def join_styles(*styles: str) -> str:
 
 
 def fill_row(row: Iterable[Span], ground: str) -> Row:
-    """Return a row on a band with the background of `ground` up to the terminal's right edge.
+    """Return a row with the background of `ground`, extended to the terminal's right edge.
 
     The terminal itself fills the line, before the text is written. If spaces were used instead,
     they would be copied with the text, and would wrap in a window that becomes narrower.
@@ -111,7 +111,7 @@ def has_background(style: str) -> bool:
 
 
 def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
-    """Return a row as terminal output; adjacent spans with the same style share escape sequences."""
+    """Return a row as terminal output; adjacent spans of the same style share escape sequences."""
     sent: list[str] = []
     for (style, link, fills), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
@@ -326,7 +326,7 @@ def strip_row(row: Row) -> Row:
     return row
 
 
-# Plain text for terminals without redrawing: lines break between words. Pure.
+# Plain text for terminals without redrawing: lines break between words.
 
 
 def wrap_text(text: str, columns: int) -> str:
@@ -365,7 +365,7 @@ class Flow:
     def _rest(self, row: Row, written: int) -> str:
         """Return the part of a row that has not been written yet.
 
-        After this, `written` characters of the open row have been written.
+        Record that `written` characters of the open row are written from now on.
         """
         text = "".join(span.text for span in row)[self._written :]
         self._written = written

@@ -1,6 +1,7 @@
-"""Renders one tool call from start to result: title, hook messages, progress and result. Pure.
+"""Render one tool call from start to result: title, hook messages, progress and result.
 
-A running call is shown as a few rows that change. A finished call is printed once, in full.
+A running call is shown as a few rows that change. A finished call is printed once, in full. Does no
+I/O.
 """
 
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ from clew.fronts.render.theme import Look
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 from clew.providers.base import Failure
 
-# A running subagent as one live line: its name, number of calls and current action. Pure.
+# A running subagent as one live line: its name, number of calls and current action.
 
 
 # The most characters of the agent's text to keep, enough for a line.
@@ -105,7 +106,7 @@ class AgentLine:
         return clip_spans([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
 
 
-# Other events of the engine, in a sentence each. Pure.
+# Other events of the engine, in a sentence each.
 
 
 NEWS_CHARACTERS = 200
@@ -123,7 +124,7 @@ _FAILURES = {429: "Rate limited", 529: "API overloaded"}
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
-    """Yield the text that reports an event, or nothing if the user does not need to know it."""
+    """Yield the text that reports an event; nothing if the user does not need to know of it."""
     match event:
         case Retrying():
             yield describe_retry(
@@ -173,9 +174,10 @@ def format_attempt(event: Retrying) -> str:
 
 
 def describe_news(entry: dict[str, Any]) -> str:
-    """Return the text of a message that brings the model news from background tasks, if it is one.
+    """Return the text of a message that brings the model news from background tasks.
 
-    The news is shown so that the user understands how the model reacts.
+    Return an empty string for any other message. The news is shown so that the user
+    understands how the model reacts.
     """
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
@@ -227,8 +229,8 @@ def describe_note(entry: dict[str, Any]) -> str:
 def describe_turn(lasted_s: float, spend: Spend) -> str:
     """Describe a finished turn: its time, the tokens that models wrote, and the cost.
 
-    The figures come from the ledger and include subagents. The cost of a model without a known
-    price is missing.
+    The figures come from the ledger and include subagents. The cost of a model whose price is
+    unknown is not included.
     """
     words = [f"Done in {format_duration(max(1.0, lasted_s))}"]
     words.append(f"{format_tokens(spend.tokens.output)} tokens")
@@ -289,7 +291,7 @@ class CallStory:
         self._input.append(piece)
 
     def ready(self, block: Json) -> None:
-        """Record the complete input of the call."""
+        """Record the call's input, which has been received in full."""
         self.block, self.title, self.state = block, title_of(block), "waiting"
         self._input = InputBuffer()
 
@@ -401,7 +403,7 @@ class CallStory:
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
         """Yield the rows between title and result: the command and hook messages.
 
-        The command is left out if the title contains it, and a message if the result contains it.
+        Omit the command if the title contains it, and a hook's message if the result contains it.
         """
         yield from self._command(look)
         for reason, words in self._hooks:

@@ -1,4 +1,4 @@
-"""Themes: the color of each part of the screen, as SGR parameters. Pure.
+"""Themes: the color of each part of the screen, as SGR parameters. Does no I/O.
 
 A theme without colors uses only weight and underlining; `NO_COLOR` selects such a theme.
 """
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from clew.fronts.render.folders import Folders
 from clew.fronts.render.rows import GUTTER
 
-# The features of a terminal, as far as the environment reveals them. Pure.
+# The features of a terminal, as far as the environment reveals them.
 
 
 Pictures = Literal["", "kitty", "iterm2"]
@@ -130,8 +130,8 @@ _LIGHT = {
     "code_error": "38;5;160",
 }
 
-# Subtle backgrounds for terminals with 24-bit colors. The dark greens and reds of the 256 colors are
-# saturated, so the bands above are gray, and the signs and words on them have the colors.
+# Subtle backgrounds for terminals with 24-bit colors. The dark greens and reds of the 256 colors
+# are saturated, so the bands above are gray, and the signs and words on them have the colors.
 _DARK_TRUE = {
     "person_line": "48;2;44;46;52", "added_line": "48;2;26;50;34", "removed_line": "48;2;62;30;34",
     "added_word": "48;2;36;88;50", "removed_word": "48;2;118;44;52",
@@ -251,8 +251,8 @@ def choose_theme(
 ) -> Theme:
     """Return the theme for the theme setting and the terminal.
 
-    Without a setting, the theme fits the background: `is_light`, or an environment variable if the
-    terminal has not reported its background (None).
+    If there is no setting, the theme fits the background, given by `is_light` or, if that is None
+    because the terminal has not reported it, by an environment variable.
     """
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
@@ -267,7 +267,7 @@ def choose_theme(
     return themes["light" if is_light else "dark"]
 
 
-# The width, colors and features for which everything is painted. Pure.
+# The width, colors and features for which everything is painted.
 
 
 # Longer lines of prose are hard to read.

@@ -1,4 +1,7 @@
-"""Renders todo lists as rows: in full below a call, or as a few rows above the prompt. Pure."""
+"""Render todo lists as rows: in full below a call, or as a few rows above the prompt.
+
+Does no I/O.
+"""
 
 from collections.abc import Iterator, Sequence
 

@@ -116,11 +116,11 @@ class Transcript:
     ) -> None:
         """Create a transcript.
 
-        `see_with` is the key or command that expands collapsed output. With `announces`, no live rows are
-        drawn; therefore the start of each call is printed, and each text names its speaker. With
-        `says_waits`, the live rows say what the turn waits for; the terminal's working line says it too.
-        The live rows contain the running subagents only with `shows_agents`. With `is_verbose`, output is
-        not collapsed.
+        `see_with` is the key or command that expands collapsed output. With `announces`, no live
+        rows are drawn; therefore the start of each call is printed, and each message names its
+        speaker. With `says_waits`, the live rows say what the turn waits for; this is not needed
+        if the terminal's working line says so. The live rows contain the running subagents only
+        with `shows_agents`. With `is_verbose`, output is not collapsed.
         """
         self.width = width
         self.theme = theme

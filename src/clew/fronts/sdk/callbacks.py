@@ -1,4 +1,4 @@
-"""Calls of a program's functions on behalf of its session: hooks, and decisions about tool calls.
+"""Calls to a program's functions on behalf of its session: hooks, and decisions about tool calls.
 
 A function may raise or return anything. A failure or an invalid value is reported, and never causes
 a tool call to be allowed.
@@ -37,7 +37,7 @@ async def call_hook(hook: HookAt, request: Json) -> Json:
 
 
 async def call_permission(function: Permission, request: Json) -> Json:
-    """Ask a program's function about a tool call and return its decision as hosts send it."""
+    """Ask a program's function about a tool call; return its decision in the form hosts send."""
     call = Call(
         tool=request["tool_name"],
         input=request["input"],

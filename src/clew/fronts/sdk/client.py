@@ -187,7 +187,7 @@ class ClewClient:
         return replace(given, mirrors=True)
 
     def _report(self, frame: Json) -> None:
-        """Pass on a message about the store, ahead of the result, which waits for the store."""
+        """Pass on a message about the store before the result, which waits for the store."""
         self._messages.put_nowait((read(frame), None))
 
     async def __aexit__(
@@ -228,7 +228,7 @@ class ClewClient:
             raise HostError(f"the session failed: {format_error(cause)}") from cause
 
     async def _wait_for_end(self, session: asyncio.Task[int]) -> None:
-        """Wait until the session has ended. If this is cancelled, end it at once."""
+        """Wait until the session has ended. If the wait is cancelled, end the session at once."""
         try:
             await asyncio.wait([session])
         except asyncio.CancelledError:

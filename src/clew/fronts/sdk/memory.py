@@ -136,7 +136,7 @@ def make_environ(options: ClewOptions, environ: Mapping[str, str]) -> dict[str, 
     """Return the environment of a session from the options and the program's environment.
 
     The session may use the program's keys and tokens, for example in MCP servers. Commands that the
-    model runs get only those that are in the option `env`.
+    model runs get only those that the option `env` contains.
     """
     inherited = environ if options.inherit_env else {n: environ[n] for n in BASIC if n in environ}
     result = {**inherited, **options.env}

@@ -1,7 +1,7 @@
-"""Typed messages of a session: thin views of the host protocol's frames. Pure.
+"""Typed messages of a session: thin views of the host protocol's frames. Does no I/O.
 
 A frame or block of an unknown type becomes an `Other` that contains all of its data. When msgspec
-encodes a message or a block, the result has a member `type`.
+encodes a message or a block, the result has a field `type`.
 """
 
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ class Text(Struct, frozen=True, kw_only=True, tag="text"):
 
 
 class Thinking(Struct, frozen=True, kw_only=True, tag="thinking"):
-    """The model's thinking. It is empty if the service doesn't return it."""
+    """The model's thinking. The text is empty if the service doesn't return it."""
 
     thinking: str
 
@@ -43,7 +43,7 @@ class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
 
 
 class OtherBlock(Struct, frozen=True, kw_only=True, tag="other"):
-    """A block of any other type, such as an image. `data` contains all of its members."""
+    """A block of any other type, such as an image. `data` contains all of its fields."""
 
     data: Json
 
@@ -59,8 +59,8 @@ class Assistant(Struct, frozen=True, kw_only=True, tag="assistant"):
         model: The model that answered.
         uuid: The ID of the entry in the transcript.
         error: The kind of error, if the request failed.
-        parent_tool_use_id: The ID of the tool call that started the subagent this message is from;
-            None for the session itself.
+        parent_tool_use_id: The ID of the tool call that started the subagent that sent this
+            message; None for the session itself.
         message_id: The ID of the answer, which all of its parts share.
         usage: The tokens of the answer, under the API's names. In the first parts of an answer, the
             numbers are not final.
@@ -89,8 +89,8 @@ class User(Struct, frozen=True, kw_only=True, tag="user"):
         content: The blocks.
         uuid: The ID of the entry in the transcript.
         tool_use_result: The tool's result as structured data, for display.
-        parent_tool_use_id: The ID of the tool call that started the subagent this message is from;
-            None for the session itself.
+        parent_tool_use_id: The ID of the tool call that started the subagent that sent this
+            message; None for the session itself.
     """
 
     content: tuple[Block, ...]
@@ -114,7 +114,7 @@ class StreamEvent(Struct, frozen=True, kw_only=True, tag="stream_event"):
     """An event of the model's stream. It is sent only if `partial_messages` is set.
 
     `event` is the Messages API's own event. `parent_tool_use_id` is the ID of the tool call that
-    started the subagent this event is from; None for the session itself.
+    started the subagent that produced this event; None for the session itself.
     """
 
     event: Json
@@ -136,7 +136,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
         duration_ms: The duration of the turn.
         total_cost_usd: The cost of the session so far. None if a price is unknown.
         usage: The tokens of the turn, under the API's names.
-        data: The complete result (docs/extending/stream-json.md).
+        data: The entire result (docs/extending/stream-json.md).
     """
 
     subtype: str

@@ -28,11 +28,11 @@ from clew.parts.mcp.functions import SERVER, Function
 from clew.permissions.modes import unknown_tool
 from clew.providers.base import Thinking, ThinkingBudget
 
-# The words of JSON in msgspec's errors, and Python's.
+# The names of JSON types in msgspec's errors, and the names of the Python types.
 WORDS = {"`array": "`list", "`object": "`dict", "null": "None"}
 # The most characters of a value that an error repeats.
 MOST_SHOWN = 60
-# Options for which an empty text is a mistake, such as a variable that is not set.
+# Options for which an empty string is a mistake, such as a variable that is not set.
 FILLED = ("cwd", "home", "model", "resume", "resume_at", "settings", "agent", "session_store")
 PROMPTS = ("system_prompt", "append_system_prompt")
 ON_FAILURE = ("block", "continue")
@@ -125,7 +125,7 @@ KINDS = {"provider": "an async generator (async def with yield)", "prepare": "a 
 
 
 def check_kind(name: str, function: Any) -> None:
-    """Reject a function of another kind than the option requires, such as an async function.
+    """Reject a function of a kind that the option does not allow, such as an async function.
 
     A lambda is accepted, because it may return the result of a function of the required kind.
     Decorated functions are unwrapped.

@@ -87,7 +87,7 @@ class Call(Struct, frozen=True, kw_only=True):
     tool_use_id: str
 
 
-# Members whose values may all be secrets.
+# Fields whose values may all be secrets.
 PRIVATE = ("env", "headers")
 # The user and the password in a URL.
 URL_PASSWORD = lazy_pattern(r"(\w://)[^/\s@]+@")
@@ -136,7 +136,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
             don't get the process's own keys and tokens, only those in `env`.
         inherit_env: Whether the session inherits the process's environment. If not, it inherits
             only a few variables such as PATH.
-        home: The folder of settings and sessions, instead of ~/.clew.
+        home: The folder for settings and sessions, instead of ~/.clew.
         can_use_tool: Decides on calls that need approval.
         hooks: Functions that are called at events.
         functions: Functions of the program that the model may call as `mcp__program__NAME`.
@@ -144,8 +144,8 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         provider: Answers all requests of the session instead of a model service.
         prepare: Changes the messages of each request, in the format of the Messages API. It gets
             copies, and the transcript keeps the original messages.
-        compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and returns
-            a `CompactionSummary`, or None to let clew do it.
+        compact: Compacts conversations that no longer fit. It gets a `CompactionRequest`, and
+            returns a `CompactionSummary`, or None to let clew do it.
         session_store: Receives every entry of the transcript, and provides the sessions to resume.
             The protocol is that of the Agent SDK's `SessionStore`. A URL such as redis://host
             selects a store that an installed package provides.

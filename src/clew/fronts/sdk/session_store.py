@@ -55,7 +55,7 @@ class ProgramStore(Protocol):
 
 
 class StoreMirror:
-    """Passes recorded entries to the store, in order and in parallel to the session.
+    """Passes recorded entries to the store, in order and in parallel with the session.
 
     Entries that the store does not accept are reported and logged. They are in the local transcript
     in any case.
@@ -79,7 +79,7 @@ class StoreMirror:
         self._has_left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def take(self, frame: Json, size: int) -> None:
-        """Queue a frame with entries. It is released when the store has the entries."""
+        """Queue a frame, which is released once the store has accepted or rejected its entries."""
         self._waiting.put_nowait((frame, size))
 
     async def flush(self) -> None:
@@ -92,7 +92,7 @@ class StoreMirror:
             self._has_left.set_result(None)
 
     async def run(self) -> None:
-        """Pass entries to the store until this task is cancelled; then report what is left."""
+        """Pass entries to the store until this task is cancelled; then report remaining entries."""
         try:
             while True:
                 frames = [await self._waiting.get()]
@@ -287,8 +287,8 @@ def _write(path: Path, entries: list[Json]) -> None:
 
 
 def _identify(entry: Json) -> object:
-    """Return the entry's UUID or, if it has none, its content with sorted members.
+    """Return the entry's UUID or, if it has none, its content with sorted keys.
 
-    The members are sorted because stores may reorder them.
+    The keys are sorted because stores may reorder them.
     """
     return entry.get("uuid") or msgspec.json.encode(entry, order="sorted")

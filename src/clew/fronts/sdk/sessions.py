@@ -26,8 +26,8 @@ def list_sessions(
 ) -> Iterator[Outline]:
     """Yield the sessions of a folder and of its repository's worktrees, newest first.
 
-    Each session's file is read only when the iteration reaches it. `home` is the folder of settings
-    and sessions. By default, it is determined by the process's environment.
+    Each session's file is read only when the iteration reaches it. `home` is the folder for
+    settings and sessions. By default, it is determined by the process's environment.
     """
     return list_newest_first(find_home(home), place(cwd), everywhere=everywhere)
 

@@ -1,4 +1,4 @@
-"""Stored sessions as objects: reads, checks, repairs, forks, extends, searches and exports them.
+"""Stored sessions as objects: read, check, repair, fork, extend, search and export them.
 
 No model is used. A change fails with `SessionError` while a process has the session open. Unless
 `home` is passed, the process's environment determines where sessions are stored, as for `clew`.
@@ -93,7 +93,8 @@ class StoredSession:
     ) -> "StoredSession":
         """Create a session from messages of the Messages API (`role` and `content`).
 
-        Without `session_id`, it gets a new ID. Raise `ValueError` if a message is invalid.
+        If `session_id` is not given, the session gets a new ID. Raise `ValueError` if a message is
+        invalid.
         """
         if session_id is not None and not is_uuid(session_id):
             raise ValueError(f"session_id: expected a UUID, got {session_id!r}")
@@ -106,7 +107,7 @@ class StoredSession:
 
     @property
     def id(self) -> str:
-        """The session's ID. For a subagent's transcript, the ID of the subagent's session."""
+        """The session's ID. For a subagent's transcript, the ID of the session it belongs to."""
         return session_id_of(self.path)
 
     @property
@@ -186,7 +187,7 @@ class StoredSession:
     # -- changing
 
     def repair(self) -> "StoredSession":
-        """Repair the session, and return it or its repaired copy. The file loses nothing."""
+        """Repair the session, and return it or its repaired copy. No data in the file is lost."""
         path = self._saved()
         try:
             done = carry_out(plan(path), get_own_dir(home_of(path)) / "backups")
@@ -210,7 +211,7 @@ class StoredSession:
         go_back(self._saved(), uuid, get_timestamp)
 
     def graft(self, other: "StoredSession", first: str, last: str | None = None) -> None:
-        """Append the messages of another session, from the prompt `first` to the message `last`."""
+        """Append messages from another session: the prompt `first` through the message `last`."""
         expect("other", other, (StoredSession,), "clew.Session")
         graft(self._saved(), other.path, first, last)
 

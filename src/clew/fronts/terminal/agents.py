@@ -59,7 +59,10 @@ class AgentTree:
     def _below(
         self, owner: str, running: Sequence[BackgroundTask], depth: int
     ) -> Iterator[AgentRow]:
-        """Yield the agents that an agent or the session started, each followed by its own."""
+        """Yield the agents that `owner` started, each followed by the agents it started itself.
+
+        An empty `owner` stands for the session.
+        """
         ids = {task.id for task in running}
         for task in running:
             # An agent whose parent has ended is shown at the top.

@@ -208,7 +208,7 @@ class TerminalFront:
         return None if queued is None else queued.entry
 
     def _escape(self) -> None:
-        """Handle Escape: leave vim's insert mode if the prompt has text, otherwise interrupt the turn.
+        """Handle Escape: leave vim's insert mode if the prompt has text, else interrupt the turn.
 
         Before the session is open, take back the newest queued message instead.
         """

@@ -1,4 +1,4 @@
-"""Registers the key bindings of the screen: the user's bindings, dialogs and text editing."""
+"""Register the key bindings of the screen: the user's bindings, dialogs and text editing."""
 
 from collections.abc import Callable, Mapping
 

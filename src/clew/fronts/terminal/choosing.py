@@ -201,7 +201,10 @@ class Chooser:
         return DialogAnswer(chosen=tuple(sorted(self._marked))) if self._marked else None
 
     def point(self, letter: str) -> bool:
-        """Move to the choice that a letter selects. Return whether it may answer the dialog."""
+        """Move to the choice that a letter selects; return whether the letter can be the answer.
+
+        It can't if the choice can't be selected now, or if letters only mark choices.
+        """
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:

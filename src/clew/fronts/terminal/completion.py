@@ -68,8 +68,8 @@ def file_offer(name: str) -> CompletionOffer:
 def match_names(word: str, names: Iterable[str]) -> list[str]:
     """Return the names that match a typed word, best matches first.
 
-    Names that start with the word come first, then names that contain it, then names that contain its
-    letters in the same order. Equally good matches keep their order.
+    Names that start with the word come first, then names that contain it, then names that contain
+    its letters in the same order. Equally good matches keep their order.
     """
     word = word.lower()
     letters = re.compile(".*?".join(map(re.escape, word)))
@@ -110,7 +110,7 @@ class Completion:
         self.known = CompletionSource()
         self._asked: CompletionWord | None = None
         self._dismissed: str | None = None
-        # The command whose arguments are typed, with their grammar.
+        # The command whose arguments are typed, with their syntax.
         self._usage = ""
         self.offers: list[CompletionOffer] = []
         # Whether the lookup found more than the suggestions that are kept.
@@ -129,7 +129,7 @@ class Completion:
         return bool(self.offers)
 
     def update(self, before: str) -> CompletionWord | None:
-        """Set the text before the cursor; return the word that the caller has to look up, if any."""
+        """Set the text before the cursor; return the word that the caller must look up, if any."""
         now = asked(before)
         if now == self._asked:
             return None
@@ -162,7 +162,7 @@ class Completion:
         self._is_cut = len(names) > MOST
 
     def close(self, before: str = "") -> None:
-        """Hide the suggestions for the current text. They may reappear when the user types on."""
+        """Hide the suggestions for the current text. Typing may bring them back."""
         self._dismissed = before or None
         self._hide()
 
@@ -189,8 +189,8 @@ class Completion:
     def guessed(self) -> str:
         """The typed command name if the suggestion is only a guess, otherwise an empty string.
 
-        A suggested command is a guess if its name does not start with the typed word and the word is not
-        one of its aliases.
+        A suggested command is a guess if its name does not start with the typed word and the word
+        is not one of its aliases.
         """
         if self._asked is None or self._asked.kind != "command" or self.is_chosen:
             return ""
@@ -199,7 +199,7 @@ class Completion:
         return "" if is_meant else word
 
     def _grammar(self, command: str) -> str:
-        """Return a command with the grammar of its arguments; empty if it takes none."""
+        """Return a command with the syntax of its arguments; empty if the command takes none."""
         name = self.known.aliases().get(command, command)
         hints = {known: hint for known, hint, _ in self.known.commands()}
         return f"/{name} {hints[name]}" if hints.get(name) else ""

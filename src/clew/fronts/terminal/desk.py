@@ -126,7 +126,7 @@ class PromptController:
     # -- sending
 
     def submit(self) -> None:
-        """Handle Enter: accept a suggestion, continue the line after a backslash, or send it."""
+        """Handle Enter: accept a suggestion, add a line after a backslash, or send the prompt."""
         prompt, completion = self._stage.prompt, self._stage.completion
         if completion.is_open and self._takes_offer():
             return

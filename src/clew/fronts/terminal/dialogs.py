@@ -1,6 +1,6 @@
-"""Shows questions as dialogs on the screen.
+"""Show questions as dialogs on the screen.
 
-A permission prompt includes a drawing of the effect.
+A permission prompt shows the effect of the call.
 """
 
 import json
@@ -169,7 +169,7 @@ class Dialogs(Questions):
         return body
 
     def draw(self, question: Question) -> Body:
-        """Draw the complete call, the reason for asking, and the parts of a compound command."""
+        """Draw the entire call, the reason for asking, and the parts of a compound command."""
         if self._stage.transcript is not None:
             self._stage.transcript.saw(str(question.block.get("id", "")))
         proposed = Proposed(question.block["name"], question.block["input"], self.cwd())

@@ -43,7 +43,8 @@ def is_first_start() -> bool:
 async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
     """Offer to set up the sandbox; return whether the settings were changed.
 
-    No offer is made if `sandbox.enabled` is set, permissions are bypassed, or no sandbox is available.
+    No offer is made if `sandbox.enabled` is set, permissions are bypassed, or no sandbox is
+    available.
     """
     standing = session.rules.standing
     try:

@@ -109,7 +109,7 @@ class Form(Chooser):
         return [head, *lines], None if cursor is None else (cursor[0] + 1, cursor[1])
 
     def _tabs(self, theme: Theme) -> Row:
-        """Return the row that names the pages: the current one in brackets, answered ones marked."""
+        """Return the row of page names: the current one in brackets, answered ones marked."""
         row: Row = [Span("  ")]
         for at in range(len(self._pages)):
             is_at = at == self._page_at

@@ -112,7 +112,7 @@ SAME_KEY = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+h": "backspace", "ctrl+[":
 
 
 def chord(spelled: str) -> Chord | None:
-    """Parse a key sequence into prompt_toolkit's key names; return None if no terminal can send it."""
+    """Return prompt_toolkit's names for a key sequence, or None if no terminal can send it."""
     chord_keys: list[str] = []
     for word in spelled.split():
         keys = _key(word)
@@ -155,7 +155,7 @@ def _known(key: str) -> str | None:
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """A key sequence bound to `target`: the name of an action, or a line to send, such as `/cost`."""
+    """A key sequence bound to `target`: an action's name, or a line to send, such as `/cost`."""
 
     context: Context
     keys: Chord

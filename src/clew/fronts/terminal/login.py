@@ -44,7 +44,7 @@ class SecretField(Chooser):
 
 
 async def log_in(front: TerminalFront, session: Session, service: str) -> Outcome:
-    """Ask for an API key of a service, and log in with the key."""
+    """Ask for a service's API key, and log in with it."""
     transcript = front.stage.transcript
     assert transcript is not None
 

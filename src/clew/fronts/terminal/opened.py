@@ -301,7 +301,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:
-    """Ask whether to trust the folder and to start its servers.
+    """Ask whether to trust the folder and whether to start its servers.
 
     Return whether the session has to be reopened.
     """

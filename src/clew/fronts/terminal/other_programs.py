@@ -1,4 +1,4 @@
-"""Runs a program that takes over the terminal for a while, such as the user's editor."""
+"""Run a program that takes over the terminal for a while, such as the user's editor."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from clew.fronts.terminal.screen import Screen
 
 
 async def in_foreground(argv: Sequence[str]) -> int:
-    """Run a program in the foreground and return its exit code; raise OSError if it cannot start."""
+    """Run a program in the foreground and return its exit code. Raise OSError if it can't start."""
     # Ctrl-C goes to that program only.
     was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

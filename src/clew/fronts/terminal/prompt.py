@@ -35,7 +35,7 @@ from clew.system.files import read_content
 from clew.system.process.programs import find_own_program
 from clew.system.process.run import Programs
 
-# A submitted prompt: the text, and the content of its placeholders. Pure.
+# A submitted prompt: the text, and the content of its placeholders.
 
 
 class SubmittedText(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ def read_picture(text: str, cwd: str) -> bytes | None:
 
 
 def _unquoted(name: str) -> str:
-    """Return a dropped file name without the quotes, backslashes or URL syntax that terminals add."""
+    """Return a dropped file name without quotes, backslashes or URL syntax added by terminals."""
     if name.startswith("file://"):
         return unquote(urlsplit(name).path)
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":

@@ -208,7 +208,7 @@ class SessionChooser(Chooser):
     def _find(self, first: int) -> None:
         """Find the sessions that match the query, starting at index `first`.
 
-        Sessions that contain the complete phrase come first, then those that contain every word.
+        Sessions that contain the entire phrase come first, then those that contain every word.
         """
         if first == 0:
             self._by_phrase, self._by_words = [], []

@@ -110,7 +110,7 @@ class Painter:
         return text
 
     def _whole(self, scene: Scene, above: Sequence[str]) -> str:
-        """Return the output that writes the finished lines and redraws the whole scene below them."""
+        """Return the output that writes the finished lines and redraws the scene below them."""
         begin = f"{HIDE}{self._to_row(0)}\r"
         text = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
         drawn = "\r\n".join(f"\x1b[K{_closed(line)}" for line in scene.lines)

@@ -1,7 +1,7 @@
 """Start-up on a terminal: takes over the terminal before anything slow is loaded.
 
 From then on, the terminal no longer echoes typed keys. Otherwise, they would appear twice: as the
-echo and in the prompt. Imports nothing heavy.
+echo and in the prompt. This module imports nothing that is slow to load.
 """
 
 from __future__ import annotations

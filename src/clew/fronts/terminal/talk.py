@@ -243,7 +243,7 @@ class SessionMenus:
     def leave_waited(self) -> None:
         """Move the commands and agents that the turn waits for to the background.
 
-        If it waits for none, move the turn itself at its next step.
+        If the turn waits for none, move the turn itself at its next step.
         """
         try:
             left = self._session.parts.tasks.leave()

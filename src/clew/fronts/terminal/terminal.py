@@ -20,7 +20,8 @@ PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
 # Asks whether the terminal shows the status of programs; one that does replies with the same bytes.
 STATUS_QUERY = "\x1b]7501;?\x1b\\"
 # Queries at start-up: the keyboard protocol, synchronized updates, the background color and program
-# status. The last query is one that every terminal answers, so its reply marks the end of the replies.
+# status. The last query is one that every terminal answers, so its reply marks the end of the
+# replies.
 QUESTIONS = f"\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\{STATUS_QUERY}\x1b[c"
 GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
@@ -118,7 +119,7 @@ class Terminal:
         self.pause()
 
     def heed_ground(self, answer: str) -> bool:
-        """Read the background color from the terminal's reply; return whether `is_light` changed."""
+        """Read the background color in the terminal's reply; return whether `is_light` changed."""
         match = GROUND.match(answer)
         before = self.is_light
         if match is not None:
@@ -127,7 +128,7 @@ class Terminal:
         return self.is_light is not before
 
     def use_keyboard(self) -> None:
-        """Switch on the keyboard protocol, after the terminal has reported support for it."""
+        """Switch on the keyboard protocol, once the terminal has reported support for it."""
         if not self.has_keyboard:
             self.has_keyboard = True
             self.write(KEYBOARD)
@@ -163,7 +164,7 @@ class Terminal:
     def report(self, state: ProgramState, *, kind: str = "", words: str = "") -> None:
         """Report what clew is doing.
 
-        If it is `blocked`, `kind` is the kind of question and `words` is its text.
+        If `state` is `blocked`, `kind` is the kind of the open question and `words` is its text.
         """
         pairs = [f"state={state}", "app=clew"]
         if kind:
@@ -174,7 +175,7 @@ class Terminal:
         self._report(":".join(pairs))
 
     def use_status(self) -> None:
-        """Report the current state, after the terminal has reported support for it."""
+        """Start reporting the state, once the terminal has announced support for that."""
         self._shows_status = True
         status, self._status = self._status, ""
         self._report(status)

@@ -1,4 +1,4 @@
-"""Lets the user choose a theme, with a preview of the selected one."""
+"""Let the user choose a theme, with a preview of the selected one."""
 
 import os
 from collections.abc import Iterator

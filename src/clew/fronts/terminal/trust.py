@@ -1,4 +1,4 @@
-"""Describes what a project's files would run or allow if the user trusted the folder.
+"""Describe what a project's files would run or allow if the user trusted the folder.
 
 The lines are part of the question. They name commands, servers, variables and rules, because a user
 cannot judge a file by its name. Values that look like secrets are masked.
@@ -20,7 +20,8 @@ from clew.system.config.json_text import join_path
 from clew.system.config.layers import NOT_STRICTER, NOT_TRUSTED, Inert, find_value
 from clew.system.config.mask import mask, mask_member
 
-# Longer entries are cut, and further entries of a file are counted, so that the list stays readable.
+# Longer entries are cut, and further entries of a file are only counted, so that the list stays
+# readable.
 LONGEST_CHARS = 300
 MOST_ENTRIES = 40
 
@@ -28,8 +29,9 @@ MOST_ENTRIES = 40
 def list_pending(session: Session) -> list[str]:
     """Return the lines about settings and servers that wait for trust; empty if there are none.
 
-    What the project's agents, skills and git settings would gain is listed only in addition to such
-    lines, because clew asks about those when they are used.
+    If there are such lines, add lines about what trust would enable in the project's agents, skills
+    and git settings. These alone are no reason to ask, because clew asks about them when they are
+    used.
     """
     standing = session.rules.standing
     root = standing.places.root

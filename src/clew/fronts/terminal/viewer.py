@@ -27,7 +27,7 @@ REVERSE = "7"
 
 
 class Viewer(Chooser):
-    """A scrollable page. It has an answer only if the user wants the text in an editor."""
+    """A scrollable page, which gives an answer only if the user opens the text in an editor."""
 
     def __init__(self, title: str, rows: Iterable[Line], *, edits: bool = False) -> None:
         super().__init__(title, [])

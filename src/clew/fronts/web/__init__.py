@@ -1,1 +1,1 @@
-"""`clew web`: use the sessions of this machine in a local browser."""
+"""`clew web`: use the sessions on this machine in a local browser."""

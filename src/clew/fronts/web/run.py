@@ -1,4 +1,4 @@
-"""`clew web`: shows the sessions of this machine in a local browser, without any setup.
+"""`clew web`: show the sessions on this machine in a local browser, without any setup.
 
 The server listens on this machine only. The browser is paired with a secret from a file that only
 the user can read, because other users can see command lines.

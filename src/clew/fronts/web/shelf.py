@@ -1,4 +1,4 @@
-"""The sessions of this machine that `clew web` shows in addition to those of its server.
+"""The sessions on this machine that `clew web` shows in addition to those of its server.
 
 If a worker of this server has a session open, the session is shown from the server's events. Any
 other session is shown from its transcript, and can be continued unless another process has it open.
@@ -31,7 +31,7 @@ RECENT, MESSAGES = 20, ("user", "assistant")
 
 
 class LocalShelf:
-    """The transcripts in one folder of settings, and the workers that continue them."""
+    """The transcripts in one settings folder, and the workers that continue them."""
 
     def __init__(self, home: Path, workers: Workers, read_folders: Callable[[], list[str]]) -> None:
         """Create the shelf. `read_folders` returns the folders in which `clew web` was started."""

@@ -1,4 +1,4 @@
-"""Converts transcripts of this machine to numbered events for the page.
+"""Convert transcripts on this machine to numbered events for the page.
 
 The number of an event is the offset of the end of its line, so any part of a large file is found at
 once. Entries that the user discarded by continuing from an earlier prompt are omitted. The
@@ -117,7 +117,7 @@ def is_chained(entry: Json) -> bool:
 
 
 def is_prompt(entry: Json) -> bool:
-    """Return whether an entry is a prompt, before which the user may have rewound."""
+    """Return whether an entry is a prompt: the user can rewind to the point before a prompt."""
     content = object_of(entry.get("message")).get("content")
     if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
         return False

@@ -1,6 +1,6 @@
 """Sign requests for AWS (Signature Version 4).
 
-Signs the host, the date, the content type and the session's token. The format is described in
+The host, the date, the content type and the session's token are signed. The format is described in
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html. Must never read the clock: the
 time is an argument.
 """

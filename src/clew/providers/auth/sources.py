@@ -1,7 +1,7 @@
 """Find the credentials of a cloud in the places that its own tools use.
 
 AWS: variables, a profile (static or `credential_process`), a container, an instance, `aws configure
-export-credentials`. Google: a service account, the login of gcloud, the metadata server, `gcloud
+export-credentials`. Google: a service account, gcloud's login, the metadata server, `gcloud
 auth print-access-token`. Azure: `az account get-access-token`. Must never log or show a secret.
 """
 
