@@ -1,4 +1,4 @@
-"""Records who wrote the lines that a session changes, and states the shares in commit messages.
+"""Record who wrote the lines that a session changes, and state the shares in commit messages.
 
 The state is read from the transcript when it is first needed, so a resumed session continues its
 counts. Lines that git restores have no author. Changes between two calls are attributed to others.
@@ -169,7 +169,7 @@ class Attribution:
         files[path] = encode_file(content, edits, authors.count(path))
 
     def _catch_up(self, authors: Authorship) -> Json:
-        """Check the files in which calls wrote lines for changes by others.
+        """Look for changes by others in the files in which calls wrote lines.
 
         Return the new states of the changed files.
         """

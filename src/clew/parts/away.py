@@ -28,7 +28,7 @@ LOOKED_AT = 200
 def summarise_absence(
     loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook, at: str
 ) -> tuple[str, ...]:
-    """Return the summary for a resumed session as lines; empty if the session was used recently."""
+    """Return the summary for a resumed session as lines, or none if it was used recently."""
     away_s = _seconds_between(_last_at(loaded.messages), at)
     if away_s is None or away_s < AWAY_S:
         return ()
@@ -75,7 +75,7 @@ def _by_others(path: Path) -> list[str]:
 
 
 def _last(messages: Sequence[Json], kind: str) -> str:
-    """Return the last text from the user or the model."""
+    """Return the user's last prompt, or the last line of the model's last text, shortened."""
     for message in reversed(messages):
         if message.get("type") != kind:
             continue

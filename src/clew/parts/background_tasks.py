@@ -114,8 +114,8 @@ def keep_ends(
     """Record how commands end while this context manager is active.
 
     The records are written to the transcript of the conversation that started the command. Commands
-    that end because clew exits are not recorded, since they end later. The end of a kept command is
-    recorded before the command is asked to stop.
+    that end because clew exits are not recorded, because they end after this context. If a kept
+    command is to be stopped, its end is recorded before it is asked to stop.
     """
 
     def note(task: BackgroundTask, ending: TaskEnding) -> Recorder | None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class HostParts(Struct, frozen=True, kw_only=True):
-    """The additions of a host program to a session.
+    """A host program's additions to a session.
 
     Its `hooks` run like those in settings, from the first event on.
     """
@@ -122,7 +122,7 @@ class Thread(Struct, frozen=True, kw_only=True):
     spending: Spending
     past: Past
     side: SideQuestions
-    # What the session may cost; None without a limit.
+    # What the session may cost; None if there is no limit.
     cap: "SpendingCap | None" = None
     # Problems with copying parts of the original session, if this one is a copy.
     lost: tuple[str, ...] = ()

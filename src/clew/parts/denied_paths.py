@@ -1,6 +1,6 @@
 """Find the existing paths that deny rules match, for a sandbox that does not support patterns.
 
-Searches the session's own folders, and any folder that a rule names before its first pattern, but
+Search the session's own folders, and any folder that a rule names before its first pattern, but
 never the entire disk. Other paths are protected only by the rules themselves.
 """
 

@@ -1,7 +1,7 @@
-"""Records file changes by tool calls in the transcript, and saves file contents by SHA-256.
+"""Record file changes by tool calls in the transcript, and save the files' contents by SHA-256.
 
-It also records snapshots in the format that other tools use to rewind. A session has no snapshots
-before its first file change.
+Snapshots are also recorded, in the format that other tools use to rewind. A session has no
+snapshots before its first file change.
 """
 
 import asyncio

@@ -41,7 +41,7 @@ class FollowedFile(ProcessOutput):
     def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=file)
         self._lines = TaskLines(on_line)
-        # A missing or irregular file counts as empty output.
+        # A missing or irregular file is treated as empty output.
         with suppress(OSError):
             descriptor = open_only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):

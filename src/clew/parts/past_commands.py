@@ -50,8 +50,8 @@ def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
 class PastCommands:
     """The background commands that a conversation mentions.
 
-    `running` maps the task ID of each command whose end was not reported to the ID of the call
-    that started the command. `told` contains the task IDs of the other commands.
+    `running` maps the task ID of each command whose end was not reported to the ID of the call that
+    started the command. `told` contains the task IDs of the commands whose end was reported.
     """
 
     def __init__(self, messages: Iterable[Json]) -> None:
@@ -107,7 +107,7 @@ class PastCommands:
                 self._hear_again(row)
 
     def _hear_again(self, row: dict[str, str]) -> None:
-        """Restore a command from its entry after a summary that no longer contains its call."""
+        """Restore a command whose call was compacted, from its entry after the summary."""
         task_id, call_id = row["taskId"], row["toolUseId"] or row["taskId"]
         name = "Monitor" if row["kind"] == "monitor" else "Bash"
         call = {"id": row["toolUseId"], "name": name, "input": {"description": row["title"]}}

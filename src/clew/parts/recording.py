@@ -1,4 +1,4 @@
-"""Opens the record of a session: a new transcript, a resumed one, or a copy of one."""
+"""Open the record of a session: a new transcript, a resumed one, or a copy of one."""
 
 import contextlib
 import os

@@ -1,9 +1,9 @@
-"""Reloads files other than settings while a session runs.
+"""Reload files other than settings while a session runs.
 
-The files are plugins with everything in them, commands and skills, agents, and output styles.
-Changes take effect, including those to hooks and MCP servers of plugins, under the same trust rules
-as at the start. The system prompt and its style stay as they are; the model is told about other
-changes with the next prompt.
+These are the files of plugins, commands, skills, agents and output styles. Changes take effect,
+including those to plugins' hooks and MCP servers, under the same trust rules as at the start. The
+system prompt and its style stay as they are; the model is told about other changes with the next
+prompt.
 """
 
 from msgspec import Struct

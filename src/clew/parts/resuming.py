@@ -1,4 +1,4 @@
-"""Resuming and copying sessions: finds the session and loads its content into the record.
+"""Resume or copy a session: find it, and load its content into the record.
 
 Loaded only if a session is resumed.
 """
@@ -81,7 +81,7 @@ def in_hold(lock: LockedSession, home: Path) -> str:
 def ensure_free(path: Path, home: Path, cwd: str) -> None:
     """Raise `SessionError` if a session can't be resumed.
 
-    Called before clew leaves the current session to resume the other one.
+    Called before clew leaves the current session to resume another.
     """
     session_id, files = id_of(path), Files()
     placed(home, cwd, path)

@@ -169,7 +169,7 @@ class SessionSandbox(Part):
     def box(self) -> "Box":
         """The sandbox, created on first use because most sessions need none.
 
-        Raises `SandboxError` if it cannot be created.
+        Raise `SandboxError` if it cannot be created.
         """
         if self._box is None:
             self._box = self._made(policy_of(self._settings, self._began))
@@ -228,7 +228,7 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return the files in a folder that deny rules withhold from git, as far as known.
+        """Return the files in a folder that deny rules withhold from git, as far as they are known.
 
         The search of git's history is set up when a command first asks git for file contents.
         """

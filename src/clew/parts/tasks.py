@@ -36,7 +36,7 @@ class BackgroundTasks(Tasks, Part):
         self._thread = thread
         self._secrets = ground.secrets
         wait_ms = ground.environment.number("wait_for_agents_ms")
-        # How long `wait_for_news` waits; None without a limit.
+        # How long `wait_for_news` waits; None if there is no limit.
         self.most_wait_s = MOST_WAIT_S if wait_ms is None else (wait_ms / 1000 or None)
         self._recorder_of = recorder_of
         self._opened = ExitStack()
@@ -61,7 +61,8 @@ class BackgroundTasks(Tasks, Part):
     def awaited(self) -> list[BackgroundTask]:
         """The conversation's running tasks that clew waits for after the input has ended.
 
-        Kept commands, persistent monitors and schedules are not among them: they are meant to run on.
+        Kept commands, persistent monitors and schedules are not among them, because they
+        are meant to continue running.
         """
         return [
             task

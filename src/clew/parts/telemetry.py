@@ -413,7 +413,7 @@ class Telemetry(Part):
                 self._records.popleft()
 
     async def _post(self, target: TelemetryTarget, body: bytes) -> int | None:
-        """Send a body and return the HTTP status. If that fails, keep the reason; return None."""
+        """Send a body and return the HTTP status. On failure, store the reason and return None."""
         headers = (*target.headers, *await self._find_helper_headers())
         request = HttpRequest(
             method="POST",

@@ -111,7 +111,7 @@ def tool_session_of_agent(
 ) -> ToolSession:
     """Return the state that a subagent's tools share.
 
-    It has the tasks, the sandbox and the limits in common with the session.
+    The subagent shares the tasks, the sandbox and the limits of the session.
     """
     results = thread.recorder.paths.results
     return ToolSession(

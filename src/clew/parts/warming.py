@@ -1,4 +1,4 @@
-"""Keeps the session's prompt cache warm, within a budget that a setting provides."""
+"""Keep the session's prompt cache warm, within a budget that a setting provides."""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -76,7 +76,7 @@ def judge_command_line(
 ) -> list[Finding]:
     """Return the findings for a line, at least one.
 
-    `allow` is a rule that allows the complete tool.
+    `allow` is a rule that allows every call of the tool.
     """
     text = line.text
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
@@ -114,7 +114,7 @@ def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | Non
 
 
 def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
-    """Return whether the reading of the grammar must be checked against the syntax tree.
+    """Return whether the grammar's reading must be checked against the syntax tree.
 
     True if the line would run without asking, or if a rule restrains commands or paths: the tree
     may then find what the rule names.
@@ -563,7 +563,7 @@ def judge_variables(
     assigned: tuple[Assignment, ...],
     line_rule: PermissionRule | None,
 ) -> list[Finding]:
-    """Return an `ask` finding for each variable that may change what runs or what it loads."""
+    """Return an `ask` finding for each variable that may change which code runs."""
     through = [a for part in parts for a in read_env_assignments(part.command)]
     every = [a for a in assigned if not is_harmless(a)]
     every += [a for a in through if not is_harmless(a, is_passed_on=True)]

@@ -1,8 +1,8 @@
 """Decide whether a tool call may run. Every call of every tool goes through `decide`.
 
-Owns the order of the checks: first the rules for the complete tool, then what the tool touches
-according to its row in `request.TOOLS`, then the mode. Pure: the same request under the same rules
-always gets the same decision and the same reasons.
+Owns the order of the checks: first the rules for the entire tool, then what the tool touches
+according to its row in `request.TOOLS`, then the mode. The same request under the same rules always
+gets the same decision and the same reasons.
 
 Decision: docs/decisions/060-permission-decisions.md
 """

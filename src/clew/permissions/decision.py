@@ -72,7 +72,10 @@ class Deny(Struct, frozen=True, kw_only=True, tag="deny"):
 
 
 class NeedsReview(Struct, frozen=True, kw_only=True, tag="review"):
-    """The reviewer of auto mode decides (see `modes.apply_review`). Without one, the user does."""
+    """The reviewer of auto mode decides (see `modes.apply_review`).
+
+    If there is no reviewer, the user decides.
+    """
 
     findings: tuple[Finding, ...]
 

@@ -116,7 +116,7 @@ def judge_path(
 ) -> Finding:
     """Judge one path in the input of a file tool.
 
-    `allow` is a rule that allows the complete tool.
+    `allow` is a rule that allows every call of the tool.
     """
     path = bench.resolve(text)
     denied = find_restraint(bench, "deny", path, access)
@@ -234,7 +234,7 @@ def unknown_path(bench: Bench, use: Use, allow: PermissionRule | None) -> Findin
 
 
 def answered_for(use: Use, allow: PermissionRule) -> Finding | None:
-    """Return the finding for a file of a command that a rule allows, or None.
+    """Return the finding for a file that an allowed command uses, or None.
 
     Reading needs no finding. Writing needs one, so that plan mode can deny it.
     """
@@ -313,7 +313,7 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Return why a glob or the complete content of a folder needs approval, or None if it does not.
+    """Return why a glob or a folder's entire contents need approval, or None if they do not.
 
     The usual reason is that the files could include protected ones.
     """

@@ -248,7 +248,8 @@ def is_git_reader(command: Simple) -> bool:
 def git_exceeds(command: Simple, home: str) -> bool:
     """Return whether an option or the folder of a read-only subcommand lets it do more than read.
 
-    Options before the subcommand that set configuration have this effect on every subcommand.
+    Options that set configuration, which precede the subcommand, have this effect on every
+    subcommand.
     """
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):

@@ -294,7 +294,7 @@ def hashes(words: Iterable[Word]) -> Iterator[str]:
 def limited(
     bench: Bench, name: str, arguments: Arguments, rest: tuple[Word, ...], objects: tuple[str, ...]
 ) -> Shown:
-    """Return what a subcommand prints of a repository, limited by its operands and pathspecs."""
+    """Return what a subcommand prints, limited by its operands and pathspecs."""
     operands = list(arguments.operands)
     texts = [word.text for word in rest]
     is_parted = "--" in texts

@@ -151,9 +151,7 @@ class GitHistory:
     async def _ask(
         self, folder: str, arguments: tuple[str, ...], until_s: float
     ) -> tuple[int, bytes, bytes]:
-        """Run git, and return its exit code (-1 if the output is incomplete), its output and its
-        errors.
-        """
+        """Run git. Return its exit code (-1 if the output is incomplete), output and errors."""
         environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
         environ = prepare_git_reading(environ, Path(folder)).environment
         output, errors = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=4_096)

@@ -1,4 +1,4 @@
-"""Permission checks for other programs: judge a tool call under given rules. Pure."""
+"""Permission checks for other programs: judge a tool call under given rules. Does no I/O."""
 
 import posixpath
 from collections.abc import Iterable

@@ -156,7 +156,7 @@ Review = Literal["safe", "unsafe"]
 
 
 def apply_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
-    """Return the decision after the review. Without a review, the user decides.
+    """Return the decision after the review. If there was no review, the user decides.
 
     The review becomes one of the findings, so that it is recorded with the others.
     """

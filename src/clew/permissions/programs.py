@@ -2,7 +2,7 @@
 
 Owns the table and the parsing of arguments according to it. A program or an option that is not
 listed is not known to be harmless. A program is listed only if no option in its row writes, runs
-another program, connects, follows links out of a tree, or loads code of the project (not even for
+another program, connects, follows links out of a tree, or loads code from the project (not even for
 `--version`). `git` has its own rows in `git`. Programs whose arguments are code (`sed`, `awk`,
 `find`, `jq`) are checked further in `readonly`.
 """

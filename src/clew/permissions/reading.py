@@ -36,7 +36,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def tree(self) -> Script:
-        """The line as the syntax tree reads it."""
+        """The line's syntax tree, available for any line (unlike `strict`)."""
         return split(self.text)
 
     @cached_property

@@ -202,7 +202,7 @@ def tells_secret(word: Word) -> bool:
 
 
 def date_reads(arguments: Arguments) -> bool:
-    """Return whether `date` has only `+format` operands: `date 0101` sets the clock."""
+    """Return whether `date` has only `+format` operands; `date 0101` would set the clock."""
     return all(word.text.startswith("+") and not word.dynamic for word in arguments.operands)
 
 

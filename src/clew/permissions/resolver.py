@@ -132,7 +132,7 @@ def expand(text: str, home: str) -> str | None:
 
 
 def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
-    """Follow a path part by part, as the kernel does. Record the complete path after each link."""
+    """Follow a path part by part, as the kernel does. Record the full path after each link."""
     pending = parts_of(path)
     done = "" if path.startswith("/") else cwd.rstrip("/")
     names = [whole(done, pending)]
@@ -215,7 +215,7 @@ def link_target(path: str, state: os.stat_result) -> str | None:
 def folds_case(path: str) -> bool:
     """Return whether the file system that contains a path ignores case.
 
-    Looks for the nearest existing folder whose name contains letters, and checks whether swapping
+    Look for the nearest existing folder whose name contains letters, and check whether swapping
     the case of these letters leads to the same folder.
     """
     folder = path

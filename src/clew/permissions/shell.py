@@ -1,6 +1,6 @@
 """Split a command line into its simple commands, redirections and assignments.
 
-Owns the walk over the complete syntax tree: lists, pipes, subshells, substitutions, here-documents,
+Owns the walk over the entire syntax tree: lists, pipes, subshells, substitutions, here-documents,
 function bodies and loops. Text that the parser cannot read completely becomes a `ShellProblem`,
 never a guess. The parser is loaded for the first command line.
 

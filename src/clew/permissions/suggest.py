@@ -175,7 +175,7 @@ def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
             # The rule also covers the files that the command names.
             left -= {word.raw for word in command.words}
             rules.append(rule)
-    # Only a rule for the complete line covers what the shell itself opens or sets.
+    # Only a rule for the entire line covers what the shell itself opens or sets.
     return exactly(line) if left else list(dict.fromkeys(rules))[:MAX_RULES]
 
 
@@ -240,7 +240,7 @@ def folder_of(path: str) -> str:
 
 
 # Answers of the user beyond yes and no: an approval that also applies later, as an update of the
-# rules. Pure.
+# rules. No I/O.
 
 
 class LastingAnswer(Struct, frozen=True, kw_only=True):

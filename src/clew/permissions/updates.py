@@ -1,7 +1,7 @@
 """Permission updates from the user or a host: parsed, and applied to settings.
 
 Owns the wire format of an update and its effect on a settings object. `in_session` decides whether
-and where an update is written. Pure.
+and where an update is written. Does no I/O.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -124,7 +124,7 @@ def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]
 
 
 def key_of(update: Update) -> str:
-    """Return the member of `permissions` that an update changes."""
+    """Return the key in `permissions` that an update changes."""
     if isinstance(update, RulesUpdate):
         return update.behavior
     return "defaultMode" if isinstance(update, ModeUpdate) else "additionalDirectories"
@@ -142,7 +142,7 @@ def with_update(settings: Json, update: Update) -> Json:
     return settings | {"permissions": fields | {name: value}}
 
 
-# The permission request as it is sent to hosts, and their answer as a value. Pure.
+# The permission request as it is sent to hosts, and their answer as a value. No I/O.
 
 
 EXPECTED = (

@@ -208,7 +208,7 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
     # Whether possibly no word is a file to search, so that the program searches the current folder.
     searches_here = row.operands == "pattern" and arguments is None
     if arguments is None:
-        # An unknown option may read a complete tree or a file of names, so every word may be a
+        # An unknown option may read an entire tree or a file of names, so every word may be a
         # file. It may also take the next word as its value or be the pattern itself, so none may be.
         below = name not in LISTS_NAMES
         reads = list(operands)

@@ -132,7 +132,7 @@ def is_of_system(word: Word) -> bool:
 
 
 def unwrapped(command: Simple) -> Unwrapped:
-    """Return what a command starts directly, without what the started commands start in turn."""
+    """Return what a command starts directly, but not what the started commands start in turn."""
     first = command.words[0]
     name = get_basename(first)
     if first.dynamic or first.glob:

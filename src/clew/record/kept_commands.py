@@ -123,7 +123,7 @@ class RecordFolder:
     ) -> None:  # fmt: skip
         """Record a command and keep it running after clew exits.
 
-        Raises `UserError` if that is impossible.
+        Raise `UserError` if that is impossible.
         """
         pid = await hold.begun()
         output.save()
@@ -233,8 +233,8 @@ def forget(record: KeptRecord) -> None:
 def call_off(record: KeptRecord) -> None:
     """Stop a command and all processes it started.
 
-    The watcher terminates the command, and kills it if it does not exit. Without a watcher, it is
-    killed at once.
+    The watcher terminates the command, and kills it if it does not exit. If there is no
+    watcher, the command is killed at once.
     """
     about, now = record.about, read(record.path)
     # For kill(2), group 0 is the caller's own group and group 1 means every process.

@@ -84,7 +84,7 @@ class EntryRoutes:
             yield b"".join(page)
 
     async def _append(self, device: Device, request: Request) -> Response:
-        """Append lines after a position; without a position, append the lines with new UUIDs."""
+        """Append lines after a position or, if none is given, the lines with new UUIDs."""
         key = entry_key(device, request)
         lines = split_lines(await read_body(request, BODY_MAX_BYTES))
         epoch = request.headers.get("clew-epoch")

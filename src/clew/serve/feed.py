@@ -17,7 +17,7 @@ MOST_WAITING = 1_000
 
 
 class Subscriber:
-    """One open stream. Setting `is_closed` and waking it ends it."""
+    """One open stream. To end it, set `is_closed` and wake it."""
 
     def __init__(self, session: str, device: str, worker_of: str = "") -> None:
         self.session = session

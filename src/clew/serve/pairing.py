@@ -1,4 +1,4 @@
-"""Pairing: gives a new device its token without copying the token by hand.
+"""Pairing, by which a new device gets its token without the user copying it by hand.
 
 An owner's device opens a pairing under the hash of a secret that the server never sees. The new
 device, to which the user has given the secret, claims the pairing with the same hash, and the owner
@@ -91,7 +91,10 @@ def claim_pairing(transaction: Transaction, claim: str, name: str, address: str,
 def confirm_pairing(
     transaction: Transaction, claim: str, device: Device, name: str, gift: str, at: int
 ) -> Json:
-    """Confirm the device with this name that claimed a pairing; without a name, end the pairing.
+    """Confirm the device that claimed a pairing under this name.
+
+    If `name` is empty, end the pairing instead.
+
 
     `gift` is data that only that device can read.
     """

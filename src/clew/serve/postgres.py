@@ -155,7 +155,7 @@ class PostgresDatabase:
         return self._try_twice(read)
 
     def _try_twice(self, read: Callable[[], Result]) -> Result:
-        """Read, and retry if the connection is older than a restart of the database."""
+        """Read, and retry once in case the connection predates a restart of the database."""
         try:
             try:
                 return read()

@@ -1,4 +1,4 @@
-"""Parsers for requests: bodies, numbers and names. Invalid ones are refused with a reason."""
+"""Parsers for requests: bodies, numbers and names. Invalid requests are refused with a reason."""
 
 import asyncio
 import uuid
@@ -91,7 +91,7 @@ def read_session_id(request: Request) -> str:
 
 
 def parse_project(device: Device, request: Request) -> str:
-    """Return the first part of a key. clew itself sends no project."""
+    """Return the first part of a transcript's key: the owner and the project, which clew omits."""
     project = request.query_params.get("project", "")
     if len(project) > 1_000:
         raise RefusedError(400, "invalid_request", "project must have at most 1,000 characters")

@@ -1,6 +1,6 @@
-"""The routes of workers: their state, uploads and deliveries, and viewers' events.
+"""The routes for workers: their state, uploads and deliveries, and viewers' events.
 
-Each request has a worker's token. Requests of a worker that another one has replaced are refused.
+Each request has a worker's token. Requests from a worker that another one has replaced are refused.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ HEARTBEAT_S = 20
 
 
 class WorkerRoutes:
-    """The routes of workers."""
+    """The routes for workers."""
 
     def __init__(self, database: Database, feed: Feed, find: FindWorker) -> None:
         self._database = database

@@ -14,7 +14,7 @@ def show(line: str) -> None:
 
 
 class Argument(NamedTuple):
-    """An argument of a subcommand: what to pass to one call of `add_argument`."""
+    """An argument of a subcommand: the parameters for one call of `add_argument`."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
@@ -45,7 +45,8 @@ class GroupWord:
 class Group(argparse.ArgumentParser):
     """A parser for a group of subcommands.
 
-    Without a subcommand, it reports an error. Error messages are one line and refer to the help.
+    If the subcommand is missing, it reports an error. Error messages are one line and refer to
+    the help.
     """
 
     _is_mixing = False

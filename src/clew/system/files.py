@@ -82,7 +82,7 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def open_without_links(path: str, flags: int) -> int:
-    """Open an absolute path, no part of which may be a link. Otherwise raise `OSError` (ELOOP).
+    """Open an absolute path. Raise `OSError` (ELOOP) if any part of it is a link.
 
     Replacing a file or folder with a link at the same time cannot make this function open another
     file.

@@ -20,7 +20,7 @@ ENDING = ".lock"
 
 
 class IdeLock(Struct, frozen=True, kw_only=True):
-    """A running editor that accepts connections at `port` of this machine."""
+    """A running editor that accepts connections on `port` of this machine."""
 
     port: int
     pid: int

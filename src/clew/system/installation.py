@@ -1,4 +1,4 @@
-"""How clew was installed, and the commands that update it or add packages of an extra.
+"""How clew was installed, and the commands that update it or add an extra's packages.
 
 Finds the tool that made the environment: uv, pipx, pip, Homebrew and others. Runs none of them.
 """

@@ -145,7 +145,7 @@ def bare(host: str) -> str:
 
 
 async def whole(read: Callable[[], Awaitable[bytes]], url: str) -> bytes:
-    """Return the complete body. Raise `WebError` if it exceeds the limit."""
+    """Return the entire body. Raise `WebError` if it exceeds the limit."""
     pieces: list[bytes] = []
     size = 0
     while piece := await read():

@@ -1,7 +1,8 @@
-"""Convert an HTML page to Markdown: the visible text, with absolute links. Pure and linear.
+"""Convert an HTML page to Markdown: the visible text, with absolute links.
 
-A scanner, not a parser: it builds no tree, never fails, and no page makes it slow. Invisible
-content (scripts, styles, templates, elements marked hidden) is omitted.
+Does no I/O, and takes time linear in the page. A scanner, not a parser: it builds no tree, never
+fails, and no page makes it slow. Invisible content (scripts, styles, templates, elements marked
+hidden) is omitted.
 
 Decision: docs/decisions/122-web-pages.md
 """
@@ -13,7 +14,7 @@ from html import unescape
 
 from msgspec import Struct
 
-# Decode the body of a response, even if its declared type is wrong. Pure.
+# Decode the body of a response, even if its declared type is wrong. No I/O.
 
 
 MARKUP = frozenset({"text/html", "application/xhtml+xml"})

@@ -46,7 +46,7 @@ MOST_ASKED = 3
 
 
 class Subagent:
-    """A subagent. `turn` carries out a prompt, and `hear` delivers messages in the meantime."""
+    """A subagent. `turn` processes a prompt; `hear` delivers messages during a turn."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Subagent:
             self.recorder.describe(make_metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
-        """Carry out the prompt `words`, with the definition's own MCP servers and hooks active."""
+        """Run a turn for the prompt `words`, with the definition's MCP servers and hooks active."""
         servers, hooks = self.birth.servers, self._crew.context.hooks
         own = hooks_of(self.birth.spec, self.birth.agent_id)
         if not managed_hooks_only(self._crew.context.ground.rules.standing.layers):
@@ -114,7 +114,10 @@ class Subagent:
             await servers.rest()
 
     async def _turn(self, words: str) -> TurnEnded:
-        """Carry out the prompt `words`. In the agent's first turn, also send the context facts."""
+        """Run a turn for the prompt `words`.
+
+        In the agent's first turn, also send the context facts.
+        """
         context = [] if len(self._story.history) else await self._surroundings()
         first = self.birth.spec.first_words if context else ""
         ended = await self.conversation.submit(
@@ -141,7 +144,7 @@ class Subagent:
         return await self._hooks.idle(name, team, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
-        """Wait for the agent's own subagents. Return whether any news is still undelivered."""
+        """Wait for the agent's own subagents to end. Return whether there is undelivered news."""
         tasks, owner = self._tools.background.tasks, self.birth.agent_id
         await tasks.ended("agent", owner=owner)
         return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
@@ -197,7 +200,7 @@ class Subagent:
 
 
 def nothing(_: History) -> Fact | None:
-    """Return None: an agent that may not start other agents gets no list of agent types."""
+    """Return None: an agent that may not start other agents needs no list of agent types."""
     return None
 
 

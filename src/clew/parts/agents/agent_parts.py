@@ -1,4 +1,4 @@
-"""Assembles an agent from its own parts and parts shared with its session.
+"""Assemble an agent from its own parts and the parts that it shares with its session.
 
 The service, the ledger, MCP servers, the sandbox, hooks and the file history are shared. The
 record, the tools and the files they have read, the permission mode and the compaction are the

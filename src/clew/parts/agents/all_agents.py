@@ -53,7 +53,7 @@ NO_TYPE = "its type is unknown, because its metadata file is missing and no tool
 
 
 async def unheard(_: EngineEvent) -> None:
-    """Ignore the events of an agent that no front end shows."""
+    """Ignore an agent's events, because no front end shows them."""
 
 
 class AllAgents:
@@ -225,7 +225,10 @@ class AllAgents:
         return agent
 
     def _forget(self) -> None:
-        """Drop all ended agents except the latest; they can be restored from their transcripts."""
+        """Drop all ended agents except the latest.
+
+        The dropped agents can be restored from their transcripts.
+        """
         if not self._crew.context.ground.options.persists:
             return
         running = {task.id for task in self.tasks.running}
@@ -291,7 +294,8 @@ class AllAgents:
     def _is_inside(self, birth: Birth) -> None:
         """Raise ToolError if the folder in an agent's record is outside the workspace.
 
-        The model receives a description of this folder without a permission prompt.
+        Otherwise, the model would receive a description of that folder without a permission
+        prompt.
         """
         folder, context = (
             os.path.realpath(birth.cwd),
@@ -303,7 +307,7 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
-        """If an agent's transcript is in the folder of a group, continue it in that folder."""
+        """If an agent's transcript is in a group's folder, continue the transcript there."""
         group = path.parent.relative_to(self.place.folder / "subagents")
         if group.parts:
             try:

@@ -1,4 +1,4 @@
-"""Worktrees of agents: created by a hook or git, reported, merged and discarded.
+"""Create agents' worktrees with a hook or git; report, merge and discard them.
 
 A worktree that contains work is removed only on request.
 """
@@ -81,7 +81,10 @@ class Checkouts:
         return with_note(ending, note)
 
     async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:
-        """Let hooks remove a worktree that a hook created. Return the result with a note."""
+        """Let hooks remove a worktree that a hook created.
+
+        Return the agent's result with a note about the worktree.
+        """
         fields = {"worktree_path": tree.path}
         outcome = await self._hooks.fire("WorktreeRemove", fields, self._tell)
         why = "" if outcome.block is None else f"; a hook reported: {outcome.block}"
@@ -152,7 +155,7 @@ def with_note(ending: TaskEnding, note: str) -> TaskEnding:
 
 
 def place_in(tree: Worktree, cwd: str) -> str:
-    """Return the folder in a worktree that corresponds to `cwd` in the repository, or its root."""
+    """Return the folder in a worktree that corresponds to `cwd`, or else the worktree's root."""
     below = os.path.relpath(os.path.realpath(cwd), os.path.realpath(tree.repository))
     place = os.path.normpath(Path(tree.path, below))
     return place if not below.startswith("..") and is_folder(place) else tree.path

@@ -166,7 +166,7 @@ def launched(agent: Subagent, prompt: str) -> ToolOutcome:
 
 
 def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
-    """Return an agent's result; if the agent failed, an error that includes its last message."""
+    """Return an agent's result or, if it failed, an error that includes its last message."""
     ending = task.ending
     assert ending is not None
     birth = agent.birth

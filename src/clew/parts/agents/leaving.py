@@ -1,4 +1,4 @@
-"""Moves the session's own work to the background: the running turn, or a prompt with its context.
+"""Move the session's own work to the background: the running turn, or a prompt with its context.
 
 The work continues in an agent with the session's instructions, tools and model, the conversation so
 far, and its own transcript. The session is notified when that agent ends, as with any agent. A turn
@@ -41,7 +41,10 @@ class Leaving:
         conversation: Conversation,
         story: Story,
     ) -> None:
-        """Set up for a conversation; `begin` starts an agent from entries, a prompt and a title."""
+        """Prepare for one conversation.
+
+        `begin` starts an agent, given entries, a prompt and a title.
+        """
         self._begin = begin
         self._conversation = conversation
         self._story = story
@@ -49,7 +52,10 @@ class Leaving:
         self._wanted: int | None = None
 
     def ask(self) -> bool:
-        """Request a move of the running turn to the background. Return False if none can move."""
+        """Request that the running turn be moved to the background.
+
+        Return False if no turn is running, or the running turn can't be moved.
+        """
         if not (self._conversation.is_running and self._conversation.has_steps):
             return False
         self._wanted = self._conversation.turns

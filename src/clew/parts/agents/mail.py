@@ -57,7 +57,7 @@ def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
 
 
 class Tale:
-    """Tracks an agent's progress.
+    """The progress of an agent.
 
     `output`, which TaskOutput shows, contains the agent's messages and the tools it uses.
     """

@@ -1,7 +1,7 @@
-"""Recovers agents whose metadata file is missing, from the calls that started them.
+"""Recover agents whose metadata file is missing, from the calls that started them.
 
-The file may never have been written, or it was deleted. It is written again with the recovered
-metadata.
+The file may have been deleted, or may never have been written. It is written again with the
+recovered metadata.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -55,7 +55,7 @@ def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
 
 
 def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
-    """Write the missing metadata of agents: of those whose IDs are in `wanted`, or of all if None.
+    """Write the missing metadata of the agents in `wanted`, or of all agents if it is None.
 
     The metadata is recovered from the calls that started the agents and, for folder and model, from
     the agents' own transcripts.

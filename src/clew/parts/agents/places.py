@@ -37,7 +37,7 @@ def kinds_of(
 
 
 def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[DefinedAgents]:
-    """Read the definitions in files; `plugins` are the names and agent folders of plugins."""
+    """Read the definitions in files. `plugins` pairs each plugin's name with its agents folder."""
     root = project_of(ground.began.places)
 
     def refuses(path: Path) -> str | None:

@@ -455,7 +455,7 @@ def decode_text(text: str) -> object:
 
 
 def read_problems(text: str) -> "Iterator[tuple[str, tuple[LspProblem, ...]]]":
-    """Yield the files and their problems in a result of the editor's `getDiagnostics`."""
+    """Yield each file in a result of the editor's `getDiagnostics`, with the file's problems."""
     from clew.parts.lsp.protocol import problem_of
 
     for file in map(as_object, as_list(decode_text(text))):

@@ -1,8 +1,8 @@
 """The configuration of one language server, and built-in configurations of known servers.
 
-Pure. Owns the fields of an entry in `lspServers`, which are the same in a plugin's `.lsp.json`. An
-error in an entry is returned as text. A server that clew knows is used if its program is installed
-and no other server is configured for its files.
+Does no I/O. Owns the fields of an entry in `lspServers`, which are the same in a plugin's
+`.lsp.json`. An error in an entry is returned as text. A server that clew knows is used if its
+program is installed and no other server is configured for its files.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Owns the connection between `lsp` and the rest of clew. If no server is configured or installed,
 none of the code in `lsp` is loaded. Installed servers are used only in a trusted folder, because a
-language server runs what a project's configuration names.
+language server runs the programs that a project's configuration names.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def make_language_servers(
 ) -> Code:
     """Return the part with the session's language servers.
 
-    `plugins` are the entries that plugins contribute. If `detects`, installed servers may be used
-    too.
+    `plugins` are the entries that plugins contribute. If `detects` is true, installed servers
+    may be used too.
     """
     settings = standing.settings
     if not is_feature_on("lsp", settings, freeze(standing.environ)):

@@ -1,8 +1,8 @@
 """The parts of the Language Server Protocol that clew uses: initialization, positions, symbols.
 
-Pure. Described at microsoft.github.io/language-server-protocol, version 3.17. Callers count lines
-and columns from 1, as editors show them. The protocol counts both from 0, and columns in units of
-the negotiated encoding.
+Does no I/O. Described at microsoft.github.io/language-server-protocol, version 3.17. Callers count
+lines and columns from 1, as editors show them. The protocol counts both from 0, and columns in
+units of the negotiated encoding.
 """
 
 from collections import Counter

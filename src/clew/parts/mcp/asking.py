@@ -161,7 +161,8 @@ class ServerQuestions:
     async def _refused(self, server: str, fields: Json) -> str:
         """Return why a request to use the model is rejected, or an empty string if it is allowed.
 
-        A permission rule for `mcp__SERVER__sampling` decides; without one, the user does.
+        A permission rule for `mcp__SERVER__sampling` decides; if there is none, the user
+        decides.
         """
         from clew.parts.mcp.config import tool_name
 

@@ -1,6 +1,6 @@
 """The headers that authenticate requests to a server: from its entry, a helper program, or a token.
 
-Owns when a helper runs and when a token is renewed. A configured Authorization header takes
+Decides when a helper runs and when a token is renewed. A configured Authorization header takes
 precedence over a token, because the user set it for this server.
 """
 

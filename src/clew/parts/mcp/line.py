@@ -48,7 +48,7 @@ class ServerConnection(Protocol):
     def connection(self) -> Connection: ...
 
     async def open(self) -> None:
-        """Open the connection. Raise `CannotReachError` or `UnauthorizedError`."""
+        """Open the connection. Raise `CannotReachError` or `UnauthorizedError` if this fails."""
         ...
 
     def settled(self, agreement: Agreement) -> None:

@@ -223,8 +223,8 @@ class Connected(Part):
     def _gather(self) -> None:
         """Update the toolbox to the tools that the servers offer now.
 
-        Does nothing before the first request: until then, the order of the tools, which is part of
-        the cached prefix, would depend on the order in which the servers started.
+        Do nothing before the first request: until then, the order of the tools, which is
+        part of the cached prefix, would depend on the order in which the servers started.
         """
         for listener in self.listeners:
             listener()
@@ -250,7 +250,7 @@ class Connected(Part):
             try:
                 await self.wait(most_s)
             finally:
-                # If the user interrupts the wait, the next request goes without waiting.
+                # If the user interrupts the wait, the next request is sent without waiting.
                 self._stop_waiting()
         facts = [*self._instructions(history), make_changed_fact(self._changed())]
         if self._told_revision != self._toolbox.revision:

@@ -195,7 +195,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("disabled", "enable"): "disconnected",
 }
 
-# How long a state may last before the connection counts as lost; None means no limit.
+# How long a state may last before the connection is considered lost; None means no limit.
 PATIENCE_S: dict[State, float | None] = {
     "disconnected": None, "connecting": 30.0, "initializing": 30.0, "ready": None, "waiting": None,
     "needs-auth": None, "closing": 5.0, "failed": None, "disabled": None,

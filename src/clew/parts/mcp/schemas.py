@@ -56,7 +56,7 @@ def fault(schema: Any) -> str:
 def walked(schema: Any) -> str:
     """Return the first problem in a schema or the schemas inside it, or an empty string.
 
-    Does not use recursion, because the server controls the depth.
+    Use no recursion, because the server controls the depth.
     """
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     seen = 0

@@ -1,6 +1,6 @@
 """Find a session's MCP servers in arguments, settings, `.mcp.json` files and other tools' files.
 
-Owns the order of the scopes, and the rule for which servers need approval. It only reads files,
+Owns the order of the scopes, and the rule for which servers need approval. Files are only read,
 except for the file with the user's choices. If several scopes define the same server, the scope
 with the highest precedence wins. A project's server requires a trusted folder and the user's
 approval.
@@ -65,7 +65,7 @@ def path_of(places: Places) -> Path:
 def read_all(places: Places) -> Json:
     """Return the user's choices for all projects.
 
-    If the file is invalid, nothing counts as approved.
+    If the file is invalid, no server is considered approved.
     """
     return read_own(path_of(places))
 

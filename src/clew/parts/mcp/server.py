@@ -133,7 +133,7 @@ class McpServer:
     async def live(self) -> None:
         """Connect, stay connected, and reconnect with increasing delays after a loss.
 
-        Returns if retrying would not help. To close the connection, cancel the task.
+        Return if retrying would not help. To close the connection, cancel the task.
         """
         try:
             while self.state in ("disconnected", "waiting"):

@@ -1,4 +1,4 @@
-"""Saves memories for later sessions: the user's own at once, a model's findings as proposals.
+"""Save memories for later sessions: the user's own at once, a model's findings as proposals.
 
 Owns the extraction of memories from a session. The result is a model's summary, so each proposal
 must name its source message, and the user must accept the proposal before it takes effect.

@@ -1,4 +1,4 @@
-"""A plugin's manifest, `.claude-plugin/plugin.json`, and the entries of marketplaces. Pure.
+"""A plugin's manifest, `.claude-plugin/plugin.json`, and the entries of marketplaces. Does no I/O.
 
 Owns the fields of manifests and marketplaces. Errors are returned as text. Unknown fields are
 ignored, because they belong to other tools.

@@ -1,7 +1,7 @@
-"""Cron expressions: five fields, and the next matching minute. Pure; local time without a zone.
+"""Parse cron expressions, and find the next matching minute. Does no I/O.
 
-As usual in cron, if both the day of the month and the day of the week are restricted, a day needs
-to match only one of them.
+Times are local, without a time zone. As usual in cron, if both the day of the month and the day of
+the week are restricted, a day needs to match only one of them.
 """
 
 import re
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-# Durations in the form `90s`, `5m`, `2h`, `1d`, `1h30m`. Pure.
+# Durations in the form `90s`, `5m`, `2h`, `1d`, `1h30m`. No I/O.
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -1,4 +1,4 @@
-"""Expand a skill's text: arguments, variables, and commands whose output is inserted. Pure.
+"""Expand a skill's text: arguments, variables, and commands whose output is inserted. Does no I/O.
 
 Inserted text is never expanded again, so an argument cannot introduce a command or another
 argument.
@@ -26,7 +26,7 @@ FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
 
 
 class ExpansionCommand(Struct, frozen=True, kw_only=True):
-    """A command in a skill's text; its output replaces it there."""
+    """A command in a skill's text, to be replaced by the command's output."""
 
     line: str
 

@@ -70,7 +70,7 @@ def command_at(path: Path, origin: Origin, listing: SkillListing, *, space: str 
 def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder: str = "") -> None:
     """Read the front matter of a file and add the skill.
 
-    Adds nothing if the file does not exist or is refused, or if the name contains spaces.
+    Add nothing if the file does not exist or is refused, or if the name contains spaces.
     """
     if listing.refuses(path, origin) is not None:
         return

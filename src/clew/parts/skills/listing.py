@@ -111,7 +111,7 @@ def cut(text: str, most: int) -> str:
 
 
 def search_skills(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:
-    """Return the skills whose names or descriptions contain most words of a query, best first."""
+    """Return the skills whose names or descriptions match the most words of a query, best first."""
     words = query.lower().split()
     scored = [(score(words, skill), skill.name, skill) for skill in skills]
     best = sorted((entry for entry in scored if entry[0]), key=lambda entry: (-entry[0], entry[1]))

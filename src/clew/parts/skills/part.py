@@ -152,7 +152,7 @@ class SessionSkills(Part):
         ]
 
     def begin_again(self, _: object) -> None:
-        """Start over with a different conversation; files used in it decide which skills apply."""
+        """Start over with a different conversation, whose files determine which skills apply."""
         self._has_looked = False
         self._woken.clear()
 

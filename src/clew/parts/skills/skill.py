@@ -1,4 +1,4 @@
-"""One command file or skill: its front matter, and the name by which it is called. Pure.
+"""One command file or skill: its front matter, and the name by which it is called. Does no I/O.
 
 A command is a Markdown file; a skill is a folder with a `SKILL.md` and supporting files. Both are
 called the same way, by the user (`/name`) and by the model (the Skill tool), so they share a type.

@@ -1,4 +1,4 @@
-"""The content of a session for exports: its pieces in display order. Pure.
+"""The content of a session for exports: its pieces in display order. Does no I/O.
 
 All export formats use the same account, so they all show the same content.
 """
@@ -17,7 +17,7 @@ from clew.core.messages.text import describe_notification
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.system.config.mask import mask, mask_lines, mask_member
 
-# Redaction of exports: secrets, the user's folders and e-mail addresses. Pure.
+# Redaction of exports: secrets, the user's folders and e-mail addresses. No I/O.
 
 
 # Longer keys are not field names but, for example, file names.

@@ -180,7 +180,10 @@ def bring_all(
 
 
 def keep_export(home: Path, path: Path, form: str, data: bytes) -> str:
-    """Record an export, so that an import can restore the session; return its ID in the program."""
+    """Record an export, so that an import can restore the session.
+
+    Return the session's ID in the other program.
+    """
     source = make_source(Path(f"export.{form}"), data)
     found = find_format(source)
     if found is None or found.name != form:
@@ -215,7 +218,7 @@ def _date(path: Path) -> None:
 def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
     """Append the messages that the source received since its import.
 
-    Returns None if there are none. A session that was changed in clew is not extended.
+    Return None if there are none. A session that was changed in clew is not extended.
     """
     lines, _ = read_lines(path.read_bytes())
     written = [line["uuid"] for line in lines if _is_ours(line) and "uuid" in line]
@@ -258,7 +261,7 @@ PROMPTS = (
 )
 COMPRESSED = "the file is compressed; decompress it first (zstd -d)"
 _ZSTD = b"\x28\xb5\x2f\xfd".decode("utf-8", "replace")
-# The members of a line in the list of prompts that Claude Code and Codex keep.
+# The fields of a line in the list of prompts that Claude Code and Codex keep.
 _PROMPT_LINES = ({"display", "timestamp", "project"}, {"session_id", "ts", "text"})
 
 
@@ -329,7 +332,7 @@ def _session_id(wanted: str, seed: str, *, has_new_id: bool) -> str:
 def _find_known(home: Path, session_id: str, *, mirror: Path | None, digest: str) -> list[Path]:
     """Return the files of the earlier import that this one replaces; only a mirror replaces files.
 
-    Raises `KnownSessionError` if the session was imported before and must not be replaced.
+    Raise `KnownSessionError` if the session was imported before and must not be replaced.
     """
     paths = find_session(mirror or home, session_id)
     if paths and (mirror is None or (digest and _find_digest(paths[0]) == digest)):

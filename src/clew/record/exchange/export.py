@@ -74,7 +74,7 @@ def account_of(
 ) -> Account:
     """Return the account of a session; with `is_all`, including the history before a summary.
 
-    Raises `OSError` only if the session's own file is unreadable.
+    Raise `OSError` only if the session's own file is unreadable.
     """
     messages = messages_of(path, is_all=is_all)
     outline = light.read_outline(path)
@@ -259,7 +259,7 @@ def form_of(target: Path | None) -> str:
 def export_session(
     path: Path, form: str, redaction: Redaction | None, *, subagents: bool, is_all: bool = False
 ) -> bytes:
-    """Return a session in a format. Without a redaction, all values are as recorded.
+    """Return a session in a format. If there is no redaction, all values are as recorded.
 
     `is_all` includes the history before a summary; JSONL always includes it.
     """

@@ -73,7 +73,7 @@ class OtherSessions:
     ) -> Iterator[tuple[SourceNews, int, int]]:
         """Copy new and changed sessions, and report each file.
 
-        Yields the news of the file, its number, and the number of files to read.
+        For each file, yield its news, its number, and the number of files to read.
         """
         require_importers(environ, cwd)
         with self._hold() as known:

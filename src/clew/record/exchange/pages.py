@@ -1,7 +1,7 @@
-"""Render an account as one self-contained HTML page, without network, fonts or other files. Pure.
+"""Render an account as one self-contained HTML page, without network, fonts or other files.
 
-All text in a session is escaped and never interpreted as markup. Responses are rendered as Markdown, as in the
-terminal; prompts are shown as they were typed.
+All text in a session is escaped and never interpreted as markup. Responses are rendered as
+Markdown, as in the terminal; prompts are shown as they were typed. Does no I/O.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from clew.record.exchange.account import NEWS, NOTICE, Account, ConversationAccount, Piece
 from clew.record.exchange.prose import escaped, prose
 
-# An account as Markdown. Pure.
+# An account as Markdown. No I/O.
 
 
 _HEADS = {"person": "## Prompt", "model": "### Response"}
@@ -87,7 +87,7 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split()).replace("<", "&lt;")
 
 
-# The style and script of an exported page, embedded because the page is one file. Pure.
+# The style and script of an exported page, embedded because the page is one file. No I/O.
 
 
 STYLE = """

@@ -1,4 +1,4 @@
-"""Render Markdown as HTML, with the parsers of the terminal. Pure.
+"""Render Markdown as HTML, with the parsers of the terminal. Does no I/O.
 
 All text is escaped and never interpreted as markup. Links may only be web and mail addresses.
 """

@@ -36,7 +36,7 @@ class Branch(Struct, frozen=True, kw_only=True):
 def read_branch(path: Path, uuid: str | None = None) -> Branch:
     """Return the branch up to the message `uuid`, or to the leaf.
 
-    Raises `SessionError` if the message is unknown.
+    Raise `SessionError` if the message is unknown.
     """
     loaded = load(path, reads_all=True)
     if uuid is None:
@@ -73,9 +73,9 @@ def read_branch(path: Path, uuid: str | None = None) -> Branch:
 class BranchPrompt(Struct, frozen=True, kw_only=True):
     """A prompt and its place in the tree.
 
-    `end` is the last message that belongs to the prompt, and `messages` is the number of messages
-    before the next prompt. `live` means that the prompt is on the session's current branch;
-    `is_summarized` means that a compaction replaced it by a summary there.
+    `end` is the last message that belongs to the prompt, and `messages` is the number of
+    messages before the next prompt. `live` means that the prompt is on the session's current
+    branch; `is_summarized` means that a compaction on that branch replaced it by a summary.
 
     Fields:
         uuid: The prompt's ID.

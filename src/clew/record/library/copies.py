@@ -111,9 +111,9 @@ def write_new(target: Path, lines: list[bytes]) -> None:
 
 
 def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
-    """Append the messages from the prompt `first` to `last` of `source` to the end of `target`.
+    """Append part of `source`, from the prompt `first` through `last`, to `target`.
 
-    Raises `SessionError` if the result would not be a valid conversation.
+    Raise `SessionError` if the result would not be a valid conversation.
     """
     part = _range(read_branch(source, last), source, first)
     into = read_branch(target)

@@ -77,7 +77,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
 class _Found(Struct, kw_only=True):
     """The entries of a session's files.
 
-    `ahead` contains responses that were recorded before they ended, and may never have ended.
+    `ahead` contains responses that were recorded before they ended; some may never have ended.
     """
 
     entries: list[dict[str, Any]] = []

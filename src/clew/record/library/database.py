@@ -89,7 +89,7 @@ def find_database(home: Path) -> Path:
 def open_database(home: Path) -> Iterator[sqlite3.Connection]:
     """Open the database; create it if it is missing, and rebuild it if it is unusable.
 
-    Raises `OSError` or `sqlite3.Error` if the disk is not writable.
+    Raise `OSError` or `sqlite3.Error` if the disk is not writable.
     """
     path = find_database(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -215,7 +215,7 @@ def _known(
 ) -> tuple[int | None, int]:
     """Return the file's number and how far it was read.
 
-    For a new or replaced file, returns (None, 0).
+    For a new or replaced file, return (None, 0).
     """
     row = connection.execute(
         "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (file.path,)

@@ -247,7 +247,7 @@ def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
 
 
 def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
-    """Carry out the erasures. Raises `SessionError` if the session is open in another process."""
+    """Carry out the erasures. Raise `SessionError` if the session is open in another process."""
     files = Files()
     fd = files.open(path)
     try:
@@ -274,7 +274,7 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
 def _let_go_of_kept(folder: Path, session_id: str) -> None:
     """Delete the records of kept commands, which may contain the text.
 
-    Raises `SessionError` if one of the commands is still running.
+    Raise `SessionError` if one of the commands is still running.
     """
     kept_records = list(records(folder, f"{session_id}-"))
     for record in kept_records:
@@ -314,7 +314,7 @@ def _without(line: bytes, text: str) -> bytes:
 
 
 def _all(value: Any, text: str) -> Any:
-    """Replace the text in every string of a tool's input or output, including member names."""
+    """Replace the text in every string of a tool's input or output, including keys."""
     if isinstance(value, dict):
         return {key.replace(text, ERASED): _all(item, text) for key, item in value.items()}
     if isinstance(value, list):

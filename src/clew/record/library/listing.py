@@ -1,7 +1,7 @@
 """List the sessions of a folder, of a repository's worktrees, or of all folders, newest first.
 
-Without a filter, only file metadata and the ends of the listed files are read. Data that requires
-entire files (models, cost) comes from the database.
+If there is no filter, only file metadata and the ends of the listed files are read. Data that
+requires entire files (models, cost) comes from the database.
 """
 
 import heapq
@@ -162,7 +162,7 @@ _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS to
 
 
 def compute_stats(home: Path, tell: Tell | None = None) -> Json:
-    """Return the statistics over all sessions as one object; updates the index first."""
+    """Update the index, and return the statistics over all sessions as one object."""
     with open_whole_index(home, tell) as connection:
         run = connection.execute
         sessions, prompts, size = run(

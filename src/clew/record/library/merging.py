@@ -50,7 +50,10 @@ def origin_of(message: Json) -> str:
 
 
 def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> MergedSession:
-    """Write a session with both continuations. Raise `SessionError` without common messages."""
+    """Write a session with both continuations.
+
+    Raise `SessionError` if they have no messages in common.
+    """
     sides = [
         [m for m in read_branch(path).messages if m.get("type") in SAID] for path in (first, second)
     ]

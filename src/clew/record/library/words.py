@@ -1,4 +1,4 @@
-"""The searchable text of an entry, and whether it matches a query. Pure.
+"""The searchable text of an entry, and whether it matches a query. Does no I/O.
 
 The index and the direct search of files share this code, so that they find the same entries. Words
 are defined as in SQLite's `unicode61`; scripts without spaces are split into characters.
@@ -145,7 +145,7 @@ def _of_block(block: Any) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield the strings inside a value in order, without keys of objects and without recursion."""
+    """Yield the strings inside a value in order, except the keys of objects, without recursion."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -197,7 +197,9 @@ def fts_of(query: Query) -> str:
 
 
 def pattern_of(words: tuple[str, ...], *, is_prefix: bool) -> re.Pattern[str]:
-    """Return a pattern for a phrase in lower-case text: its words with only punctuation between."""
+    """Return a pattern for a phrase in lower-case text: its words, with only punctuation between them.
+
+    """
     apart = r"[\W_]+".join(map(re.escape, words))
     return re.compile(rf"(?<![^\W_]){apart}" + ("" if is_prefix else r"(?![^\W_])"))
 

@@ -1,8 +1,8 @@
-"""The authors of the lines of files: a tool call, or something else between two calls. Pure.
+"""The authors of the lines in files: a tool call, or something else between two calls. Does no I/O.
 
-The authors of the lines are kept for each version of a file, because a rewind or git may restore
-one. They are computed from the `attribution-snapshot` lines of a transcript. These contain
-positions and not the text, so neither the files nor their saved contents are needed.
+The authors of the lines are kept for each version of a file, because a rewind or git may restore an
+earlier version. They are computed from the `attribution-snapshot` lines of a transcript. These
+contain positions and not the text, so neither the files nor their saved contents are needed.
 
 The format is described in docs/using/attribution.md.
 """
@@ -195,7 +195,7 @@ def _edits(state: Json, content: str) -> Iterator[LineEdit]:
 
 
 def _hunks(value: Any) -> tuple[Hunk, ...] | None:
-    """Return the hunks in a line, or None if they are not in order."""
+    """Parse the hunks of a record; return None if they are malformed or out of order."""
     hunks: list[Hunk] = []
     at = 0
     for listed in map(list_of, list_of(value)):

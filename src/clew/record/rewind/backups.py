@@ -96,8 +96,8 @@ class PromptBackups:
     ) -> list[BackupLine]:
         """Back up what `changes` replaced, and return the lines to record.
 
-        `prompts` are the prompts since the newest one with a snapshot; the changes belong to the
-        last of them. Raises `OSError` if a copy can't be written.
+        `prompts` are the prompts since the newest one with a snapshot; the changes belong
+        to the last of them. Raise `OSError` if a copy can't be written.
         """
         is_new = bool(prompts)
         if is_new:

@@ -1,4 +1,4 @@
-"""The file changes that a transcript records, and the state of a file at a message. Pure.
+"""The file changes that a transcript records, and the state of a file at a message. Does no I/O.
 
 The format of the lines is described in docs/using/rewind.md. Changes are in the order of their
 lines, because a working folder has one history, whatever the branches of the conversation.
@@ -89,7 +89,8 @@ class PathChange(Struct, frozen=True, kw_only=True):
 class Rewind(Struct, frozen=True, kw_only=True):
     """A rewind recorded in a step: its target, and the previous leaf and compaction boundary.
 
-    Without a compaction, the boundary is None. Lines written by older versions do not record it.
+    If there is no compaction, the boundary is None. Lines written by older versions do not
+    record it.
     """
 
     to: str

@@ -40,7 +40,7 @@ class Blobs:
         return self._folder.parent.parent
 
     def put(self, data: bytes) -> str:
-        """Store data and return its name. Raises `OSError` if the disk is not writable."""
+        """Store data and return its name. Raise `OSError` if the disk is not writable."""
         name = sha256(data).hexdigest()
         path = self._path(name)
         try:
@@ -151,7 +151,7 @@ def take_away(path: str, state: FileState) -> None:
 def bring_about(path: str, state: FileState, blobs: Blobs) -> None:
     """Restore the state of a path.
 
-    Raises `CannotRestoreError` or `OSError`, with nothing changed.
+    Raise `CannotRestoreError` or `OSError`, with nothing changed.
     """
     match state.kind:
         case "file":
@@ -260,7 +260,7 @@ def look_of(status: os.stat_result) -> Look:
 class FolderTree:
     """A folder that is scanned repeatedly.
 
-    Caches which paths are ignored until the rules change.
+    It caches which paths are ignored until the rules change.
     """
 
     def __init__(self, folder: str, *, passed: str = "") -> None:
@@ -274,10 +274,10 @@ class FolderTree:
         self._heeding: set[tuple[str, Look]] = set()
 
     def glance(self, tracked: Mapping[str, object], parents: Collection[str]) -> Glance | None:
-        """Return every file below the folder that git tracks or no rule ignores.
+        """Return every file below the folder that git tracks or that no rule ignores.
 
-        Returns None if there are too many files to scan around each call. `parents` are the folders
-        that contain tracked files.
+        Return None if there are too many files to scan around each call. `parents` are the
+        folders that contain tracked files.
         """
         self._heeding = set()
         seen: Glance = {}

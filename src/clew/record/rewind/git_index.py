@@ -1,4 +1,4 @@
-"""Read git's index: the content's name and the file's metadata for each tracked file. Pure.
+"""Read git's index: the content's name and the file's metadata for each tracked file. Does no I/O.
 
 The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. Split, sparse and other
 kinds of index are not supported.

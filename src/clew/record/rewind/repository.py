@@ -39,7 +39,7 @@ class Objects:
     def blob(self, oid: bytes) -> bytes | None:
         """Return the content with the name `oid`.
 
-        Returns None if the content is missing or too large, or does not match its name.
+        Return None if the content is missing or too large, or does not match its name.
         """
         try:
             data = self._loose(oid)
@@ -212,7 +212,10 @@ MAX_NAME_BYTES = 16 << 10
 
 
 class Repository:
-    """The files below `folder` that git tracks, as of the last `refresh`; empty without git."""
+    """The files below `folder` that git tracks, as of the last `refresh`.
+
+    Outside a repository, there are none.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

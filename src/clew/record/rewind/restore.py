@@ -59,7 +59,7 @@ class RecordedChanges(Struct, frozen=True, kw_only=True):
 def tells_of_changes(path: Path) -> bool:
     """Return whether the transcript records any file changes.
 
-    Raises `OSError` if the file is unreadable.
+    Raise `OSError` if the file is unreadable.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -70,7 +70,7 @@ def tells_of_changes(path: Path) -> bool:
 
 
 def read(path: Path) -> RecordedChanges:
-    """Read the recorded changes of a session. Raises `OSError` only if the file is unreadable."""
+    """Read the recorded changes of a session. Raise `OSError` only if the file is unreadable."""
     changes: list[tuple[int, dict[str, Any]]] = []
     results: dict[tuple[str, str], int] = {}
     places: dict[str, int] = {}
@@ -278,8 +278,9 @@ class NotClearError(SessionError):
 def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> None:
     """Carry out a plan completely or not at all, as the session's only writer.
 
-    Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
-    a file is not writable. In all three cases nothing has changed.
+    Raise `NotClearError` if some files prevent the rewind, `SessionError` if another process has
+    the session open, and `OSError` if a file is not writable. In all three cases nothing has
+    changed.
     """
     _must_be_clear(planned, force=force)
     log = Log()

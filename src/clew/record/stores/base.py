@@ -389,7 +389,7 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
 def in_settings(settings: Mapping[str, object]) -> str:
     """Return the name of the store in the settings, or an empty string.
 
-    Raises `ValueError` for a relative folder, which would depend on the working folder.
+    Raise `ValueError` for a relative folder, which would depend on the working folder.
     """
     text = read_text(settings, "sessionStore")
     if text is None:

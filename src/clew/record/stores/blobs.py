@@ -13,7 +13,7 @@ from pathlib import Path
 from clew.record.stores.base import SessionStore, StoreError, write_file
 from clew.system.files import is_there
 
-# The members of a transcript's entry that contain hashes of files.
+# The fields of a transcript's entry that contain hashes of files.
 NAMED = re.compile(rb'"(?:systemSha256|toolsSha256)":"([0-9a-f]{64})"')
 NAMING = b'"prompt-hashes"'
 

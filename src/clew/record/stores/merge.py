@@ -1,4 +1,4 @@
-"""Merge two copies of a transcript without losing a line of either. Pure.
+"""Merge two copies of a transcript without losing a line of either. Does no I/O.
 
 An entry is identified by its UUID, and a line without a UUID by its bytes. If only one copy has
 additional lines, that copy is the result. If both have additional lines, the remote lines come

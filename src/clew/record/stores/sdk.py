@@ -48,7 +48,7 @@ class ServedSessions:
         return [row["subpath"] for row in rows if row["subpath"]]
 
     async def delete(self, key: Json) -> None:
-        """Delete the transcript of a subpath or, without a subpath, everything of the session."""
+        """Delete the transcript with this key or, if it has no subpath, the entire session."""
         await self._ask("DELETE", query_of(key))
 
     async def _keys(self, **names: str) -> list[Json]:
@@ -61,7 +61,7 @@ class ServedSessions:
     ) -> bytes | None:
         """Return the body of the response, or None if nothing is stored under the key.
 
-        Raises `StoreError`.
+        Raise `StoreError` if the request fails.
         """
         request = HttpRequest(
             method=method, url=f"{self._url}{path}?{query}", headers=self._headers, body=body

@@ -56,7 +56,7 @@ def files_of(place: SessionPlace) -> list[Path]:
 def agent_file(place: SessionPlace, agent_id: str) -> Path:
     """Return the path of a subagent's transcript, whatever its group.
 
-    Raises `StoreError` for an invalid ID.
+    Raise `StoreError` for an invalid ID.
     """
     try:
         own = place.agent(agent_id)
@@ -227,7 +227,7 @@ async def hydrate_session(
 async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: Note) -> bool:
     """Fetch the session's transcript and its subagents' transcripts, and merge them.
 
-    Returns True if the session's own transcript now has at least the store's lines.
+    Return True if the session's own transcript now has at least the store's lines.
     """
     done = False
     try:
@@ -362,7 +362,7 @@ def blob_folder(home: Path) -> BlobFolder:
 async def send(place: SessionPlace, home: Path, store: SessionStore) -> dict[str, int]:
     """Append what a store lacks, and return the number of lines sent, by subagent ID.
 
-    The session's own key is the empty string. Raises `StoreError`.
+    The session's own key is the empty string. Raise `StoreError` on failure.
     """
     sender = Sender(store, blob_folder(home))
     return {key_of(path).agent_id: await sender.send(path) for path in files_of(place)}

@@ -31,7 +31,7 @@ _REMOTE = "remote-agents"
 
 
 class AgentMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a sidecar; `more` holds all other members unchanged."""
+    """The content of a sidecar; `more` holds all other fields unchanged."""
 
     agent_type: str
     worktree_path: str | None = None
@@ -61,7 +61,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A subagent's transcript and sidecar; without `metadata`, its type is unknown."""
+    """A subagent's transcript and sidecar; if `metadata` is None, its type is unknown."""
 
     loaded: LoadedSession
     metadata: AgentMetadata | None
@@ -128,7 +128,7 @@ def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
 
 
 def read_letters(transcript: Path, home: Path) -> list[Letter]:
-    """Return every queued message that was not taken back, in the order of the transcript."""
+    """Return every queued message that was not withdrawn, in the order of the transcript."""
     with open_source(transcript, list_copies(transcript, home)) as source:
         return _read_letters(source)
 
@@ -169,8 +169,8 @@ def _read_letters(source: TranscriptSource) -> list[Letter]:
 def list_agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
     """Return the transcripts of a session's subagents, including those in group folders.
 
-    With `home`, the result includes subagents that exist only as recovery files. Without it, raises
-    `OSError` if the folder is not readable.
+    With `home`, the result includes subagents that exist only as recovery files. Without it,
+    raise `OSError` if the folder is not readable.
     """
     if home is None:
         require_open_folder(place.folder / "subagents")

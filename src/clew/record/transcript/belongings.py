@@ -124,9 +124,9 @@ def share(
 ) -> list[Path]:
     """Copy agents and tool results from the session in the file `source` to a derived session.
 
-    Only the agents whose IDs are in `spoken` are copied (None: all of them), and the results that
-    those agents or the copied `lines` name. The source session is not changed, and files that the
-    target already has are kept. Returns the transcripts of the copied agents.
+    Only the agents whose IDs are in `spoken` are copied (None: all of them), and the results
+    that those agents or the copied `lines` name. The source session is not changed, and files
+    that the target already has are kept. Return the transcripts of the copied agents.
     """
     paths, names = [], _results_in(lines)
     for agent, metadata in _agents_of(source, home, spoken):
@@ -200,7 +200,7 @@ def _results_in(lines: Iterable[bytes]) -> set[str]:
 def of_agents(source: Path) -> list[Path]:
     """Return the transcripts of a session's subagents; the session's file may be anywhere.
 
-    Raises `OSError` if the folder is not readable.
+    Raise `OSError` if the folder is not readable.
     """
     folder = source.with_suffix("") / "subagents"
     require_open_folder(folder)
@@ -239,7 +239,7 @@ def give_results(
 ) -> None:
     """Give the target the stored tool results: all, or those in `names` that it lacks.
 
-    With `is_own`, both are sessions of clew, which share a file where the disk allows it. Results
+    With `is_own`, both are clew sessions, which share a file where the disk allows it. Results
     never change: to erase text, the old file is replaced by a new one. Only the output of a
     background task may still grow.
     """

@@ -1,4 +1,4 @@
-"""The conversation in a file: the chain from the leaf to the root, with its siblings. Pure.
+"""The conversation in a file: the chain from the leaf to the root, with its siblings. Does no I/O.
 
 The walk starts at the leaf, stops at a compaction that has its summary, and restores what the
 compaction kept. The parallel tool calls and results of each response on the path are added. The

@@ -1,4 +1,4 @@
-"""The numbered rules for a session's file, and the checks for them. Pure.
+"""The numbered rules for a session's file, and the checks for them. Does no I/O.
 
 A finding names the rule, the line and the details, but never quotes the line. An `error` means that
 some reader loses part of the conversation or cannot resume it. A `warning` means that every reader

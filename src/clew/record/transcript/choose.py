@@ -54,8 +54,9 @@ def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Out
 def find_newest(home: Path, cwd: str) -> Outline | None:
     """Return the most recently written session of this folder.
 
-    Skips empty files and sessions of other folders. Raises `SessionError` if the newest session may
-    be unreadable, because `--continue` must not start a conversation that lacks its history.
+    Skip empty files and sessions of other folders. Raise `SessionError` if the newest session
+    may be unreadable, because `--continue` must not start a conversation that lacks its
+    history.
     """
     folder = get_project_dir(home, cwd)
     saved, copied = [next(listed, None) for listed in (_saved(home, cwd), list_unsaved(home, cwd))]
@@ -127,7 +128,7 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
 
 
 def _names_of_link(raw: bytes) -> tuple[str, ...]:
-    """Return the names of the pull request that a transcript line links to; empty without one."""
+    """Return the names of the pull request that a transcript line links to, if any."""
     try:
         line = json.loads(raw)
     except ValueError:

@@ -82,7 +82,7 @@ SUFFIX = ".repairing"
 def open_staging(path: Path) -> Iterator[Path]:
     """Yield an empty folder next to a session's file, and delete it afterward.
 
-    Raises `BlockingIOError` if another process is using the folder.
+    Raise `BlockingIOError` if another process is using the folder.
     """
     folder = path.with_suffix(SUFFIX)
     handle = _claimed(folder)
@@ -157,7 +157,10 @@ def copy_messages(
 
 
 def read_side_lines(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
-    """Yield the lines of these kinds with their offsets, even from parts that were not loaded."""
+    """Yield the lines of the given kinds with their offsets.
+
+    Lines in parts of the file that were not loaded are included.
+    """
     signs = [f'"type":"{kind}"'.encode() for kind in kinds]
     with open_source(loaded.path, loaded.copies) as source:
         for _, at, raw in source.lines(0):

@@ -1,6 +1,6 @@
 """The codec of transcript lines: bytes to entries and back, without losing a byte.
 
-An unchanged line is written back as it was read; a change replaces or adds one top-level member. An
+An unchanged line is written back as it was read; a change replaces or adds one top-level field. An
 unreadable line becomes a value with its line number and the reason. This module knows nothing about
 files or the order of lines.
 """
@@ -62,7 +62,7 @@ class TranscriptLine:
         return self._view
 
     def replaced(self, key: str, value: Any) -> TranscriptLine:
-        """Return this entry with one top-level member set and every other byte unchanged."""
+        """Return this entry with one top-level field set and every other byte unchanged."""
         changed = _with_member(self.raw, key, encode(value), present=key in self.data)
         return TranscriptLine(changed, self.number)
 
@@ -71,7 +71,7 @@ class TranscriptLine:
 
 
 class Keys(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
-    """The members needed to build the chain, read without decoding the rest of a line."""
+    """The fields needed to build the chain, read without decoding the rest of a line."""
 
     type: str | None = None
     uuid: str | None = None
@@ -146,7 +146,7 @@ def _line_ends(block: bytes) -> list[int]:
 
 
 def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
-    """Scan all lines of a block at once. Returns None unless each line is exactly one object.
+    """Scan all lines of a block at once. Return None unless each line is exactly one object.
 
     A value that spans two lines, the first of which ends with a brace, would need a comma or a
     bracket to continue, but the next line begins with a brace. So no value spans two lines, and if
@@ -170,7 +170,7 @@ def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
 
 
 def _keys_of(data: dict[str, Any]) -> Keys:
-    """Return the keys of an object whose members may have unexpected types."""
+    """Return the keys of an object whose fields may have unexpected types."""
     keys = Keys()
     for field in msgspec.structs.fields(Keys):
         value = data.get(field.encode_name)
@@ -191,7 +191,7 @@ _BRACKET = lazy_pattern(
 
 
 def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
-    """Return `raw` with the top-level member `key` replaced, or appended if it is absent."""
+    """Return `raw` with the top-level field `key` replaced, or appended if it is absent."""
     if present:
         start, end = _place(raw, key)
         return raw[:start] + value + raw[end:]
@@ -211,14 +211,14 @@ def _place(raw: bytes, key: str) -> tuple[int, int]:
         and raw.find(spelled, position + 1) == -1
     ):
         # Only `\\u` could spell such a key differently, so the only occurrence of the key is the
-        # member itself.
+        # field itself.
         start = _past(_SPACE, raw, raw.index(b":", position) + 1)
         return start, _end_of_value(raw, start)
     return [(start, end) for name, start, end in _members(raw) if name == key][-1]
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield each top-level member of a valid line: its key, and where its value starts and ends."""
+    """Yield each top-level field of a valid line: its key, and where its value starts and ends."""
     position = _past(_SPACE, raw, raw.index(b"{") + 1)
     while raw[position : position + 1] == b'"':
         end_of_key = _past(_STRING, raw, position)
@@ -251,7 +251,7 @@ def _end_of_value(raw: bytes, start: int) -> int:
 
 
 # Entries inside an invalid line: merged lines of two writers, or a line after an incomplete one.
-# Pure.
+# No I/O.
 
 
 # The possible starts of an entry's object, by any writer; each match is verified.

@@ -30,7 +30,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(path: Path) -> Examination:
-    """Read and check a file. Raises `OSError` only if the file is unreadable."""
+    """Read and check a file. Raise `OSError` only if the file is unreadable."""
     loaded = load(path, reads_all=True)
     notes = [*loaded.line_notes, *_line_notes(path)]
     findings = check(

@@ -1,4 +1,4 @@
-"""The current leaf of a conversation, from which the walk to the root begins. Pure.
+"""The current leaf of a conversation, from which the walk to the root begins. Does no I/O.
 
 The rules, in this order (docs/internals/transcript.md gives the reasons):
 
@@ -35,7 +35,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     leaf_uuid: str
     is_explicit: bool
     at: int
-    # Only clew writes this member, as `atStart`: the conversation was rewound to before its first
+    # Only clew writes this field, as `atStart`: the conversation was rewound to before its first
     # message. Other programs write an explicit all-zero leaf to withdraw the marker of a rewind
     # once a prompt follows.
     is_start: bool = False

@@ -1,4 +1,4 @@
-"""Link each conversation entry to its parent, whatever the damage to the file. Pure.
+"""Link each conversation entry to its parent, whatever the damage to the file. Does no I/O.
 
 Each entry gets the parent that it names or, if that is impossible, the parent that the order of
 lines suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No
@@ -150,7 +150,7 @@ def _unique(
 
 
 def _find_parents(links: Links) -> bool:
-    """Fill `parents` from the keys. Returns whether any parent lies after its child in the file."""
+    """Fill `parents` from the keys. Return whether any parent lies after its child in the file."""
     has_forward = False
     last = {False: ROOT, True: ROOT}
     parents, index = links.parents, links.index

@@ -36,7 +36,7 @@ def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) ->
     """Load the conversation in `path`; with `reads_all`, read compacted history too.
 
     `copies` hold lines that could not be written to the file. They are read after the file, or
-    alone if the file is missing. Raises `OSError` only if nothing can be read.
+    alone if the file is missing. Raise `OSError` only if nothing can be read.
     """
     was_enabled = gc.isenabled()
     gc.disable()  # Loaded objects all stay alive, so a collection would only double the cost.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `durable`: without troubles, every line is durable in its transcript."""
+    """The result of `durable`. If `troubles` is empty, every line is durable in its transcript."""
 
     troubles: tuple[Trouble, ...] = ()
 
@@ -57,7 +57,7 @@ class _Flush(msgspec.Struct, frozen=True):
 
 
 class _Close(msgspec.Struct, frozen=True):
-    """A job for the writer: release one file or, without a path, stop."""
+    """A job for the writer: release one file or, if `path` is None, stop."""
 
     path: Path | None
     answer: Future[Saved]

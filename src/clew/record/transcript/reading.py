@@ -1,7 +1,7 @@
-"""Read a transcript's lines into entries, from a file or from bytes. Pure: the source is passed in.
+"""Read a transcript's lines into entries, from a file or from bytes.
 
-Damaged lines never raise; complete entries inside of them are kept, and a note says so. The rules
-are in docs/internals/transcript.md.
+The source is passed in. Damaged lines never raise; complete entries inside of them are kept, and a
+note says so. The rules are in docs/internals/transcript.md.
 """
 
 from collections.abc import Iterable, Iterator

@@ -87,10 +87,11 @@ class Recorder(SideLines):
     ) -> str | None:
         """Record the new messages in order, each UUID once.
 
-        A known message becomes the next parent only if no new one came before it. Messages that a
-        compaction kept stay after its boundary and change nothing. `hint` is the parent of the
-        first message, for callers that pass only new messages. Returns the UUID of the last message
-        written, or else of the last known message at the beginning, or else the hint.
+        A known message becomes the next parent only if no new one came before it. Messages
+        that a compaction kept stay after its boundary and change nothing. `hint` is the
+        parent of the first message, for callers that pass only new messages. Return the
+        UUID of the last message written, or else of the last known message at the
+        beginning, or else the hint.
         """
         strand, last = self._main, hint
         if hint is not None:

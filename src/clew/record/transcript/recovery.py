@@ -61,7 +61,7 @@ class Rescue:
     def take(self) -> list[bytes]:
         """Return the lines that an earlier run left in recovery files, once only.
 
-        Raises `LockedError` while the process of that run has the lock.
+        Raise `LockedError` while the process of that run has the lock.
         """
         lines: list[bytes] = []
         for path in self._there():

@@ -205,7 +205,7 @@ def plan(
 def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
     """Carry out a plan.
 
-    Raises `HeldError` if another process has the session open or is repairing it. Raises
+    Raise `HeldError` if another process has the session open or is repairing it. Raise
     `WouldLoseError`, with nothing written, if the new file loads with less than the original.
     """
     backup = None
@@ -224,7 +224,7 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
 def rehearse_repair(planned: RepairPlan) -> RepairReport:
     """Return the result that a plan would have, without carrying it out.
 
-    Raises `WouldLoseError` as `carry_out` would.
+    Raise `WouldLoseError` as `carry_out` would.
     """
     if planned.kind not in ("append", "new session"):
         return RepairReport(plan=planned, backup=None, remaining=examine(planned.target).problems)
@@ -504,7 +504,7 @@ def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
 def _try(planned: RepairPlan, data: Iterable[bytes], folder: Path) -> None:
     """Write the new file to `folder`.
 
-    Raises `WouldLoseError` unless it loads with the same messages as the original.
+    Raise `WouldLoseError` unless it loads with the same messages as the original.
     """
     beside = folder / planned.target.name
     write_file(beside, data)

@@ -57,7 +57,7 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, loaded: LoadedSession) -> LoadedSession:
         """Return the session as it was after the message `to`.
 
-        Raises `SessionError` if that is not possible or not allowed.
+        Raise `SessionError` if that is not possible or not allowed.
         """
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:
@@ -100,7 +100,7 @@ def resume(
     """Lock and load the recorder's session and continue it. The lock comes before the load.
 
     If a crash left the last tool calls without results, error results are added, on disk too.
-    Raises `OSError` if the file does not exist.
+    Raise `OSError` if the file does not exist.
     """
     path = recorder.transcript
     if not log.claim(path):

@@ -1,9 +1,9 @@
-"""The entries of a response off the walked path: parallel tool calls and their results. Pure.
+"""The entries of a response off the walked path: parallel tool calls and their results.
 
 A response is several entries with one message ID, and each result's parent is its own call, so a
 walk up from the leaf follows only one of the calls. An entry off the path is added if it is part of
 a response on the path, the only result of a call in such a response, or an attachment between them.
-Entries of another branch of the conversation are never added.
+Entries of another branch of the conversation are never added. Does no I/O.
 """
 
 from collections.abc import Callable, Sequence
@@ -244,8 +244,8 @@ class _Answers:
     def _key(self, i: int) -> object:
         """Return the key shared by a response's entries.
 
-        The key is the message ID or, without one, the first of the consecutive entries that have
-        none.
+        The key is the message ID or, if there is none, the first of the consecutive entries
+        without an ID.
         """
         row: list[int] = []
         key: object = None

@@ -1,6 +1,6 @@
 """The writer's state of one file's chain: its entries, the last one, and the call owners.
 
-Pure state: it holds no lines and touches no file.
+The state holds no lines, and nothing here accesses a file.
 """
 
 from collections.abc import Collection

@@ -142,7 +142,7 @@ class WebPages:
         return JSONResponse({"data": await self._database.read(search)})
 
     async def _read_page(self, device: Device, request: Request) -> Response:
-        """Send the last events before a number; without a number, also the open questions."""
+        """Send the last events before a number. If none is given, send the open questions too."""
         session, limit = read_session_id(request), parse_number(request, "limit", PAGE)
         if (shelf := await self._find_shelf(session, device)) is not None:
             place = request.query_params.get("before", "")
@@ -274,7 +274,7 @@ class WebPages:
     async def _read_shelf(
         self, shelf: Shelf, session: str, after: int, device: Device
     ) -> SessionNews:
-        """Return a transcript's new events. If a worker has opened it, the page reloads."""
+        """Return a transcript's new events. If a worker has opened it, make the page reload."""
         news = await shelf.read_news(session, after)
         details = await shelf.show_session(session)
         if news.is_other or await self._find_shelf(session, device) is None:

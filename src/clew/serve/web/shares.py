@@ -1,6 +1,6 @@
 """Links to one session, with permissions and an expiry time.
 
-A link is a token like that of a device, but for one session. It expires, can be revoked, and never
+A link is a token like a device's, but for one session. It expires, can be revoked, and never
 permits more than the device that created it. Using it for anything else is refused before a handler
 runs.
 """
@@ -67,7 +67,7 @@ def add_share(
 
 
 def tell(transaction: Transaction, session: str, words: str) -> None:
-    """Add a notice of the server to a session's log."""
+    """Add a notice from the server to a session's log."""
     name = str(uuid.uuid4())
     notice = {"type": "system", "subtype": "informational", "level": "notice", "uuid": name}
     sent = log.SentEvent(

@@ -47,7 +47,7 @@ def variable(
 
 
 def variables_of_services(known: frozenset[str]) -> tuple[Variable, ...]:
-    """Return the variables in the table of services, except those listed here."""
+    """Return the variables in the table of services, except those whose names are in `known`."""
     variables: dict[str, Variable] = {}
     for row in SERVICES:
         named = [

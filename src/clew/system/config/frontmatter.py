@@ -1,13 +1,13 @@
-"""The front matter of a Markdown file (the members between two `---` lines) and its body.
+"""The front matter of a Markdown file (the fields between two `---` lines) and its body.
 
 Commands, skills, agents, output styles and rules begin with front matter. It is YAML, but authors
-write it as plain lines, so each member is parsed separately. A value on one line is used literally
+write it as plain lines, so each field is parsed separately. A value on one line is used literally
 (`argument-hint: [file]`, a description that contains a colon). Only a value that spans several
-lines, or that is an object, is parsed as YAML. A member that cannot be parsed is left out and
+lines, or that is an object, is parsed as YAML. A field that cannot be parsed is left out and
 reported; the others remain valid.
 
-Pure. YAML is imported only when a file needs it, because the import costs more than parsing a
-thousand files with plain front matter.
+Does no I/O. YAML is imported only when a file needs it, because the import costs more than parsing
+a thousand files with plain front matter.
 """
 
 import json
@@ -43,9 +43,9 @@ class FrontmatterFault(Struct, frozen=True, kw_only=True):
 
 
 class Frontmatter(Struct, frozen=True, kw_only=True):
-    """The members of the front matter, the body below it, and the errors found.
+    """The fields of the front matter, the body below it, and the errors found.
 
-    A value is a string, or the parsed YAML of a member that spans several lines.
+    A value is a string, or the parsed YAML of a field that spans several lines.
     """
 
     values: dict[str, Any]
@@ -53,14 +53,14 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
     faults: tuple[FrontmatterFault, ...] = ()
 
     def text(self, name: str) -> str:
-        """Return a member as text, with a list joined by commas. A missing member is empty."""
+        """Return a field as text, with a list joined by commas. A missing field is empty."""
         value = self.values.get(name)
         if isinstance(value, list):
             return ", ".join(_said(item) for item in value)
         return "" if value is None or isinstance(value, dict) else _said(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a member as a list of strings.
+        """Return a field as a list of strings.
 
         A single line is split at commas outside brackets.
         """
@@ -70,11 +70,11 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
         return tuple(_parted(text)) if (text := self.text(name)) else ()
 
     def flag(self, name: str) -> bool | None:
-        """Return a Boolean member, or None if it is missing or not a Boolean."""
+        """Return a Boolean field, or None if it is missing or not a Boolean."""
         return WORDS.get(self.text(name).lower())
 
     def number(self, name: str) -> int | None:
-        """Return a non-negative integer member, or None if it is missing or not such a number."""
+        """Return a non-negative integer field, or None if it is missing or has another type."""
         text = self.text(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -105,7 +105,7 @@ def _parted(text: str) -> list[str]:
 
 
 def read(text: str) -> Frontmatter:
-    """Parse a file into front matter and body. Without front matter, everything is the body."""
+    """Parse a file into front matter and body. A file without front matter is all body."""
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -140,7 +140,7 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
-    """Return each member's line number, name and lines. The name is removed from the first line."""
+    """Return each field's line number, name and lines. The name is removed from the first line."""
     chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)

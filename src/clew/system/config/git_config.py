@@ -1,4 +1,4 @@
-"""Git settings that start programs, read from the text of a configuration file. Pure.
+"""Git settings that start programs, read from the text of a configuration file. Does no I/O.
 
 Owns the table of these settings and a parser for git's configuration format (git-config(1),
 "Syntax"). Must never miss a setting that git would use: text that the parser cannot read is
@@ -200,7 +200,7 @@ _BLANKS = lazy_pattern(r"[ \t]*")
 _SECTION = lazy_pattern(r'\[(?:[A-Za-z0-9.-]+|[A-Za-z0-9.-]+[ \t\r]+"(?:[^"\\\n]|\\[^\n])*")\]')
 
 
-# The submodules listed in git's index. Pure.
+# The submodules listed in git's index. No I/O.
 
 
 MODE = 0o160000

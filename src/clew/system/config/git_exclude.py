@@ -1,7 +1,8 @@
 """Keep personal files that clew creates in a project out of the project's commits.
 
-Adds one line to the repository's own `info/exclude`, which git never commits. A repository may come
-from someone else, so no link is followed, and nothing outside the repository's folder is written.
+One line is added to the repository's own `info/exclude`, which git never commits. A repository may
+come from someone else, so no link is followed, and nothing outside the repository's folder is
+written.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The positions of the members of a JSON text, for messages that name the line.
+"""The positions of the keys and values in a JSON text, for messages that name the line.
 
 Owns the map from a key path to offsets and line numbers. The text must be valid JSON: the scanner
 reads tokens and validates nothing. Loading settings must never call it, because loading needs only
@@ -21,9 +21,9 @@ TOKEN = lazy_pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One member of the text.
+    """One value of the text, with its key if it is in an object.
 
-    `text[start:end]` is its value, and `text[key_start:end]` includes its key.
+    `text[start:end]` is the value, and `text[key_start:end]` includes the key.
     """
 
     path: Path
@@ -33,13 +33,13 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Positions(Struct, frozen=True, kw_only=True):
-    """All members by path. If a key occurs more than once, its last occurrence applies."""
+    """All values by path. If a key occurs more than once, its last occurrence applies."""
 
     members: dict[Path, Member]
     newlines: tuple[int, ...]
 
     def line(self, path: Path) -> int:
-        """Return the line of a member, or of its nearest existing ancestor."""
+        """Return the line of a value, or of its nearest existing ancestor."""
         while path not in self.members:
             path = path[:-1]
         return bisect_right(self.newlines, self.members[path].key_start) + 1
@@ -69,7 +69,7 @@ def key_of(token: str) -> str:
 
 @lru_cache(maxsize=4)
 def scan(text: str) -> Positions:
-    """Return the positions of all members. The result is cached, because lookups come in groups."""
+    """Return the positions of all values. The result is cached, because lookups come in groups."""
     members: dict[Path, Member] = {}
     stack: list[OpenContainer] = []
 
@@ -131,11 +131,11 @@ def split_path(text: str) -> Path:
     return tuple(parts)
 
 
-# Edits of one member of a JSON text that leave all other bytes unchanged.
+# Edits of one value in a JSON text that leave all other bytes unchanged.
 
 
 def set_value(text: str, path: Path, value: Any) -> str:
-    """Return the text with the member at `path` set. Missing parent objects are created.
+    """Return the text with the value at `path` set. Missing parent objects are created.
 
     A path that ends in an array's length appends to the array.
     """
@@ -160,7 +160,7 @@ def may_hold(text: str, positions: Positions, path: Path) -> bool:
 
 
 def inserted(text: str, positions: Positions, parent: Path, key: str | int, value: Any) -> str:
-    """Return the text with a new last member in the object or array at `parent`."""
+    """Return the text with a new last entry in the object or array at `parent`."""
     holder = positions.members[parent]
     unit = unit_of(text)
     last = last_child(positions, parent)
@@ -177,7 +177,7 @@ def inserted(text: str, positions: Positions, parent: Path, key: str | int, valu
 
 
 def remove_value(text: str, path: Path) -> str:
-    """Return the text without the member at `path`, its comma and its line."""
+    """Return the text without the entry at `path`, its comma and its line."""
     positions = scan(text)
     member = positions.members[path]
     siblings = children(positions, path[:-1])

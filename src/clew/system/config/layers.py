@@ -41,7 +41,7 @@ class Layer(Struct, frozen=True, kw_only=True):
     is_handed: bool = False
 
     def line(self, path: Path) -> int | None:
-        """Return the line of a member in the file, or None if the settings are not from a file."""
+        """Return the line of a value in the file, or None if the settings are not from a file."""
         return scan(self.text).line(path) if self.file is not None and self.text else None
 
     def told(self, fault: SettingFault) -> str:
@@ -71,7 +71,7 @@ def select_usable(layer: Layer) -> dict[str, Any]:
 
 
 def without(holder: Any, paths: Iterable[Path]) -> Any:
-    """Return a copy without the members at `paths`. Paths that do not exist are ignored."""
+    """Return a copy without the values at `paths`. Paths that do not exist are ignored."""
     groups: dict[str | int, list[Path]] = {}
     for head, *rest in paths:
         if holds(holder, head):
@@ -223,7 +223,7 @@ def fields(layer: Layer) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in layer.__struct_fields__}
 
 
-# Reduce settings to those that only restrict. Pure.
+# Reduce settings to those that only restrict. No I/O.
 
 
 # Sandbox options: the values that restrict, and below them the lists whose entries restrict.
@@ -258,7 +258,7 @@ EMPTY = frozenset({"allowedHttpHookUrls", "httpHookAllowedEnvVars"})
 
 
 def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
-    """Return the members of a `sandbox` object that restrict, and the names of the others."""
+    """Return the fields of a `sandbox` object that restrict, and the names of the others."""
     result: Json = {}
     widening: list[str] = []
     for name, value in settings.items():

@@ -386,7 +386,7 @@ def list_settings(places: Places) -> list[tuple[str, str, str]]:
 
 
 def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths of all values. An object whose members are not known keys is one value."""
+    """Return the paths of all values. An object whose keys are not settings is one value."""
     paths: list[KeyPath] = []
     for name, value in settings.items():
         path = (*above, name)

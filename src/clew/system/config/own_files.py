@@ -21,7 +21,7 @@ def read_own(path: Path) -> Json:
 
 
 def read_version(path: Path) -> int:
-    """Return the version of a file's format, or 0 without a file or a version."""
+    """Return the version of a file's format, or 0 if the file or its version is missing."""
     version = read_whole(path).get(KEY)
     return version if isinstance(version, int) else 0
 

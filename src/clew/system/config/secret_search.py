@@ -379,7 +379,7 @@ def _manifest(text: str, at: int) -> Iterator[Span]:
 
 
 def _assigned(text: str, at: int) -> Iterator[Span]:
-    """Yield the value that follows a name which indicates a secret, in any notation."""
+    """Yield the value that follows a name that indicates a secret, in any notation."""
     rest = compiled(shapes.NAME_REST).match(text, at)
     end = rest.end() if rest else at
     before = _NAME_BEFORE.search(text, max(0, at - _BEFORE_CHARS), at)

@@ -26,7 +26,7 @@ class Unframed(Struct, frozen=True, kw_only=True):
 
 
 class Framing(Protocol):
-    """A framing: takes bytes, split anywhere, and returns the payloads of messages."""
+    """A framing, which takes bytes that are split anywhere, and returns the messages' payloads."""
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]: ...
 

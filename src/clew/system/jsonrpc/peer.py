@@ -1,8 +1,8 @@
 """One side of a connection: the pending requests, their deadlines, and the received messages.
 
-Owns IDs, deadlines and cancellation, and answers invalid messages. Has no IO and no clock: messages
-and times are passed in; events and messages to send are returned. A request ends exactly once, with
-a `PeerAnswer` or a `PeerFailure`; later messages about it are ignored.
+Owns IDs, deadlines and cancellation, and answers invalid messages. Has no I/O and no clock:
+messages and times are passed in; events and messages to send are returned. A request ends exactly
+once, with a `PeerAnswer` or a `PeerFailure`; later messages about it are ignored.
 """
 
 from collections.abc import Iterable

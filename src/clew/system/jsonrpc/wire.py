@@ -241,7 +241,7 @@ def make_refusal(identity: Id | None, fault: RpcFault) -> Json:
     return {"jsonrpc": "2.0", "id": identity, "error": error}
 
 
-# `file:` URIs, by which peers name files. Pure.
+# `file:` URIs, by which peers name files. No I/O.
 
 
 FILE = "file://"

@@ -2,6 +2,6 @@
 
 `spawn.Launcher` starts children. `tree.Child` is one child with its descendants.
 `output.ProcessOutput` keeps their output in bounded memory. `run.run` combines these three.
-`watcher` is the program that is the parent of the children. docs/using/tools.md names what cannot
+`watcher` is the program that is the parent of the children. docs/using/tools.md lists what cannot
 be ended.
 """

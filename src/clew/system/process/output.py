@@ -44,7 +44,7 @@ class ProcessOutput:
         self.moves_unseen = True
         self.size = 0
         self.head = bytearray()
-        # The number of bytes in the file, or 0 without a file.
+        # The number of bytes in the file, or 0 if there is no file.
         self.saved_bytes = 0
         self._spill = spill
         self._file = -1

@@ -52,7 +52,7 @@ SETTLE_S = 0.05
 
 
 class FinishedCommand(Struct, frozen=True, kw_only=True):
-    """The end of a command.
+    """How a command ended.
 
     `left` is the number of processes that the command left running, which end with clew.
     `called_off` means that the command was kept and the user ended it from another process.
@@ -195,10 +195,10 @@ async def run(
 ) -> FinishedCommand:
     """Run a command, and return how it ended.
 
-    Cancelling the call ends the command unless it is kept, or may continue after clew (`leaves`).
-    Without `stderr`, both streams go to `stdout` in the order they were written. `tick` is awaited
-    every second. Raises OSError if the program cannot be started, or if `cwd` contains a link
-    although it `has_no_links`.
+    Cancelling the call ends the command unless it is kept, or may continue after clew
+    (`leaves`). Without `stderr`, both streams go to `stdout` in the order they were written.
+    `tick` is awaited every second. Raise OSError if the program cannot be started, or if `cwd`
+    contains a link although it `has_no_links`.
     """
     streams: list[Stream] = []
     child: Child | None = None

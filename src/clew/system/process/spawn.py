@@ -114,11 +114,11 @@ class Launcher:
     ) -> Child:
         """Start `argv` in a new process session.
 
-        `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1 and 2,
-        those that are not mapped become the null device. `walls` restrict the child (see
-        `system.process.walls`), and `leaves` specifies which processes of its tree continue after
-        clew. Raises OSError as exec would, if a restriction cannot be applied, or if `cwd` contains
-        a link although it `has_no_links`.
+        `descriptors` maps the child's descriptors to descriptors of this process. Of 0, 1
+        and 2, those that are not mapped become the null device. `walls` restrict the child
+        (see `system.process.walls`), and `leaves` specifies which processes of its tree
+        continue after clew. Raise OSError as exec would, if a restriction cannot be
+        applied, or if `cwd` contains a link although it `has_no_links`.
         """
         import shutil
 

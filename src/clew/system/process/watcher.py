@@ -235,7 +235,7 @@ def watch(
 
 
 def enter(folder: bytes, *, has_no_links: bool) -> None:
-    """Enter a folder. Raise OSError if its path must have no links and has one."""
+    """Enter a folder. Raise OSError if `has_no_links` is true and its path contains a link."""
     if has_no_links and NO_LINKS:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
         os.fchdir(place)
@@ -249,9 +249,9 @@ def enter(folder: bytes, *, has_no_links: bool) -> None:
 def start(clew: _socket.socket, request: Request, descriptors: list[int]) -> int:
     """Fork the child, report its ID to clew, and only then let it run the program.
 
-    Otherwise a program that kills this watcher at once would continue to run, unknown to clew. The
-    child restricts itself, so the restrictions do not apply to its watcher. Raises OSError if a
-    restriction cannot be applied, or if the program cannot be started.
+    Otherwise a program that kills this watcher at once would continue to run, unknown to clew.
+    The child restricts itself, so the restrictions do not apply to its watcher. Raise OSError
+    if a restriction cannot be applied, or if the program cannot be started.
     """
     argv, folder, environment, targets, walls, _, has_no_links = request
     enter(folder, has_no_links=has_no_links)
@@ -504,7 +504,7 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 def tree_lives(child: int, *, adopts: bool) -> bool:
     """Return whether any process of the tree is still there.
 
-    Checks our own children if we adopt orphans, otherwise the child's process group.
+    Check our own children if we adopt orphans, otherwise the child's process group.
     """
     try:
         if adopts:

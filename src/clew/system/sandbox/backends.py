@@ -1,6 +1,6 @@
 """Build sandboxes from a policy, for bubblewrap, Landlock and seatbelt.
 
-Landlock can only grant access, and only to complete trees. To make a place unreadable, everything
+Landlock can only grant access, and only to entire trees. To make a place unreadable, everything
 next to it is therefore granted instead. A place inside a writable folder cannot be made read-only
 (docs/using/sandbox.md says so). In the read-only sandbox, a system call filter covers what Landlock
 does not.
@@ -47,7 +47,7 @@ UNPRIVILEGED = (
     ("--unshare-user", "--cap-drop", "ALL"),
     ("--cap-drop", "ALL"),
 )
-# Places that root may write without any privilege, although they affect the complete machine.
+# Places that root may write without any privilege, although they affect the entire machine.
 OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 

@@ -178,7 +178,7 @@ class Box:
     ) -> AsyncIterator[Walled]:
         """Wrap a command in a sandbox with `policy`, or with the policy of this box by default.
 
-        Raises `SandboxError` if no backend works.
+        Raise `SandboxError` if no backend works.
         """
         kind = await self.kind()
         async with self._walled(kind, argv, cwd, environment, policy or self.policy) as walled:
@@ -263,7 +263,8 @@ class Box:
     ) -> tuple[int | None, list[str]]:
         """Start a proxy for this command if it may use the network.
 
-        Return the proxy's port, or None without one, and the list to which refused hosts are added.
+        Return the proxy's port, or None if there is no proxy, and the list to which refused
+        hosts are added.
         """
         refused: list[str] = []
         if not policy.has_network:
@@ -276,7 +277,7 @@ class Box:
 def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
     """Return the backends to try, in order of preference.
 
-    If both backends of a system enforce the complete policy, the cheaper one comes first.
+    If both backends of a system enforce the entire policy, the cheaper one comes first.
     """
     if sys.platform == "darwin":
         return ("seatbelt",)
@@ -286,7 +287,7 @@ def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
 def unfit(kind: Kind, policy: SandboxPolicy) -> str:
     """Return why a backend cannot work here, or an empty string if it might work.
 
-    The backend is not run to find out.
+    The check does not run the backend.
     """
     match kind:
         case "bubblewrap":

@@ -1,4 +1,4 @@
-"""System call filters (seccomp) for what file restrictions do not cover. Pure.
+"""System call filters (seccomp) for what file restrictions do not cover. Does no I/O.
 
 Owns the tables of system calls for each machine, and builds filters from them;
 `system.process.walls` installs them. A filter lists what it refuses. The read-only filter also

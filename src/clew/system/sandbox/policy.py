@@ -1,4 +1,4 @@
-"""The permissions of a sandboxed command, as one value. Pure.
+"""The permissions of a sandboxed command, as one value. Does no I/O.
 
 Owns the `sandbox` object of settings, and the rule that project settings can only tighten the
 sandbox: a model that can write those files must not be able to open its own sandbox.

@@ -2,8 +2,8 @@
 
 Owns the table, and the checks before and after a command. The sandbox protects existing files as
 far as it can, but nothing can prevent a missing file from being created. Therefore, after the
-command has ended, new files are moved away and changed files are reported. Hooks and settings of
-git that would start another program are put back. Nothing is deleted.
+command has ended, new files are moved away and changed files are reported. git hooks and settings
+that would start another program are restored. Nothing is deleted.
 """
 
 import os
@@ -238,7 +238,10 @@ class Watched:
         self._kept = {path: data for path in paths if (data := content(path)) is not None}
 
     def _link_to(self, place: str) -> str:
-        """Return the link through which a place is reached, below its root, or an empty string."""
+        """Return the first symlink among the folders between the root and `place`.
+
+        Return an empty string if there is none.
+        """
         root = max((root for root in self._roots if covers((root,), place)), key=len, default=place)
         names = place[len(root) :].strip("/").split("/")[:-1]
         above = ("/".join((root, *names[:end])) for end in range(1, len(names) + 1))
@@ -297,7 +300,7 @@ class Watched:
         return notes
 
     def _restore(self, path: str, aside: Path) -> bool:
-        """Restore a file of git that now starts another program. Return whether that was needed."""
+        """Restore a git file that now starts another program. Return whether that was needed."""
         old = self._kept.get(path)
         if old is None or not os.path.lexists(path) or not adds_program(path, old):
             return False
@@ -328,7 +331,7 @@ def content(path: str) -> bytes | None:
 
 
 def adds_program(path: str, old: bytes) -> bool:
-    """Return whether a changed file of git can start a program that its old content didn't."""
+    """Return whether a changed git file can start a program that its old content could not."""
     new = content(path)
     if new == old:
         return False

@@ -1,6 +1,6 @@
 """The sandbox's only way to the network: an HTTP proxy on loopback for the hosts of the policy.
 
-Reads the head of a request, decides by the name of the host, and then passes bytes on without
+The proxy reads the head of a request, decides by the host name, and then passes bytes on without
 reading them. A name that resolves to this machine or its local network is refused unless exactly
 that name is allowed, because the owner of a domain decides what it resolves to.
 """

@@ -1,4 +1,4 @@
-"""Find in a command's output what the sandbox blocked, and which setting allows it. Pure.
+"""Find in a command's output what the sandbox blocked, and which setting allows it. Does no I/O.
 
 The kernel does not report this, but programs do, in the wording of their system. This module finds
 lines in which programs report a failure with a path or host that the policy blocks.

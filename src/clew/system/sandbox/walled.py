@@ -14,9 +14,9 @@ class SandboxError(OutsideError):
 class Walled(Struct, frozen=True, kw_only=True):
     """A command to start, with everything that its sandbox needs.
 
-    `policy` is the policy of its sandbox, or None without one. `refused` lists the hosts that its
-    proxy refused. `told` lists further messages for its result. `removed` lists the session's
-    variables that the command does not receive.
+    `policy` is the policy of its sandbox, or None if it has no sandbox. `refused` lists the
+    hosts that its proxy refused. `told` lists further messages for its result. `removed` lists
+    the session's variables that the command does not receive.
     """
 
     argv: tuple[str, ...]

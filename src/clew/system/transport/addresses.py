@@ -1,7 +1,8 @@
-"""Distinguish public internet addresses from those of this machine or a private network. Pure.
+"""Distinguish public internet addresses from those of this machine or a private network.
 
 Owns the table, which follows IANA's registries of special-purpose addresses (RFC 6890) and not
 Python's, whose answers differ between versions. An address is public only if the table says so.
+Does no I/O.
 
 Decision: docs/decisions/122-web-pages.md
 """
@@ -56,7 +57,7 @@ def is_public_ipv6(address: IPv6Address) -> bool:
     return (int(address) >> 32) & 0xFFFFFFFF not in ISATAP or is_public_ipv4(last)
 
 
-# Addresses from which any page may be fetched: those of the public internet. Pure.
+# Addresses from which any page may be fetched: those of the public internet. No I/O.
 
 
 def is_literal(host: str) -> bool:

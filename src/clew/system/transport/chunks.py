@@ -1,4 +1,4 @@
-r"""Find the end of a response body in bytes that are split anywhere. Pure.
+r"""Find the end of a response body in bytes that are split anywhere. Does no I/O.
 
 Owns the three framings of HTTP/1.1 (RFC 9112, 6 and 7): chunks, a length, the end of the
 connection. The head, which is parsed elsewhere, decides which of them applies. A stream of events

@@ -56,7 +56,7 @@ class Exchange(Protocol):
         ...
 
     async def open(self) -> Head:
-        """Send the request and wait for the head. Raise `TransportError`."""
+        """Send the request and wait for the head. Raise `TransportError` if this fails."""
         ...
 
     async def read(self) -> bytes:

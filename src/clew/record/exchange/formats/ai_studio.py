@@ -1,4 +1,7 @@
-"""Convert chats of Google AI Studio: an object with `chunkedPrompt`, or a list of them. Pure."""
+"""Convert chats of Google AI Studio: an object with `chunkedPrompt`, or a list of them.
+
+Does no I/O.
+"""
 
 from collections.abc import Iterator
 from typing import Any

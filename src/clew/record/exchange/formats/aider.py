@@ -1,4 +1,4 @@
-"""Convert aider's chat history, a Markdown file with all chats of a project. Pure.
+"""Convert aider's chat history, a Markdown file with all chats of a project. Does no I/O.
 
 Prompts are level-4 headings, program output is quoted, and the rest is the response. The file has
 no IDs and no calls, and only the start time of each chat, without a time zone.

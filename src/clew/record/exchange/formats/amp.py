@@ -1,4 +1,4 @@
-"""Convert Amp threads: one JSON object with Messages API messages. Pure."""
+"""Convert Amp threads: one JSON object with Messages API messages. Does no I/O."""
 
 from collections.abc import Iterator
 from typing import Any

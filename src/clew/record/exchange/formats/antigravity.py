@@ -1,4 +1,4 @@
-"""Convert Antigravity transcripts (`transcript.jsonl`), in which each line is a step. Pure.
+"""Convert Antigravity transcripts (`transcript.jsonl`), in which each line is a step. Does no I/O.
 
 A step of the planner has text, thinking and calls. The steps of tools have no IDs: each belongs to
 the planner's oldest open call or, if no call is open, becomes a call of its own.

@@ -1,4 +1,4 @@
-"""Convert conversations that ChatGPT exports: trees of messages, by ID in `mapping`. Pure.
+"""Convert conversations that ChatGPT exports: trees of messages, by ID in `mapping`. Does no I/O.
 
 The export (`conversations.json`) is a list of conversations; a conversation saved on its own is an
 object.

@@ -1,4 +1,4 @@
-"""Convert conversations that claude.ai exports: trees of `chat_messages`. Pure.
+"""Convert conversations that claude.ai exports: trees of `chat_messages`. Does no I/O.
 
 The export (`conversations.json`) is a list of conversations; a conversation saved on its own is an
 object.

@@ -1,4 +1,4 @@
-"""Convert Cline and Roo Code tasks: the API's messages or the screen's messages. Pure.
+"""Convert Cline and Roo Code tasks: the API's messages or the screen's messages. Does no I/O.
 
 `api_conversation_history.json` contains what the model received; in older tasks, tool calls are
 text. `ui_messages.json` next to it contains what the user saw, and is converted only if that file

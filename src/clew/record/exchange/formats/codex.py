@@ -1,4 +1,4 @@
-"""Convert Codex rollouts: `session_meta`, `response_item` and other lines. Pure.
+"""Convert Codex rollouts: `session_meta`, `response_item` and other lines. Does no I/O.
 
 Older rollouts have items without an envelope; the oldest are one object with `session` and `items`.
 Encrypted reasoning and item IDs become records of origin, which are sent back only to the same

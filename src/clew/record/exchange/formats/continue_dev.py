@@ -1,6 +1,6 @@
 """Convert sessions of Continue: one JSON object with a history of messages and call states.
 
-Pure.
+Does no I/O.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Convert sessions of other programs to clew messages, and account for each item. Pure.
+"""Convert sessions of other programs to clew messages, and account for each item. Does no I/O.
 
 Nothing is invented: each item of the source is kept, changed or left out, the last two with a
 reason. IDs are derived from the source, so that importing a file again gives the same session.
@@ -372,11 +372,11 @@ class Builder:
         self.result(oldest, content, at, is_error=is_error)
 
     def is_known(self, call: str) -> bool:
-        """Return whether the call was made."""
+        """Return whether the conversation so far contains this call."""
         return self._find_id(call) in self._open
 
     def is_open(self, call: str) -> bool:
-        """Return whether the call was made and has no result yet."""
+        """Return whether the conversation so far contains this call, but no result for it."""
         return self._open.get(self._find_id(call), ANSWERED) != ANSWERED
 
     def _find_id(self, call: str) -> str:

@@ -1,6 +1,6 @@
-"""Convert GitHub Copilot sessions: the CLI's events, its older files, and VS Code chats. Pure.
+"""Convert GitHub Copilot sessions: the CLI's events, its older files, and VS Code chats.
 
-Events with `parentToolCallId` belong to the subagent that this call started.
+Events with `parentToolCallId` belong to the subagent that this call started. Does no I/O.
 """
 
 from collections.abc import Iterator

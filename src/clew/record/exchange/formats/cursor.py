@@ -1,4 +1,4 @@
-"""Convert Cursor sessions: agent transcripts, and the databases of editor and CLI. Pure.
+"""Convert Cursor sessions: agent transcripts, and the databases of editor and CLI. Does no I/O.
 
 Transcripts have no times, IDs or results. The editor's database has a conversation per
 `composerData` row and a message per `bubbleId` row; older ones have all chats in one row. The CLI's

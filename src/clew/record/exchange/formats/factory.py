@@ -1,4 +1,4 @@
-"""Convert Factory droid sessions: a header, then Messages API messages. Pure."""
+"""Convert Factory droid sessions: a header, then Messages API messages. Does no I/O."""
 
 from collections.abc import Iterator
 

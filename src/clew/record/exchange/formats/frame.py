@@ -1,7 +1,8 @@
-"""The interface of importers: a format recognizes a source by its content and converts it. Pure.
+"""The interface of importers: a format recognizes a source by its content and converts it.
 
 One module per format defines `FORMAT`; registry.py lists them. A source is the content of a file. A
-format must accept only what it can convert: a source that two formats recognize is refused.
+format must accept only what it can convert: a source that two formats recognize is refused. Does no
+I/O.
 
 Decision: docs/decisions/327-sessions-of-other-agents.md
 """

@@ -1,4 +1,4 @@
-"""Convert Gemini CLI sessions: one JSON object, lines of records, or a saved chat. Pure.
+"""Convert Gemini CLI sessions: one JSON object, lines of records, or a saved chat. Does no I/O.
 
 A record of a message replaces the earlier one with the same ID; `$set` changes the head;
 `$rewindTo` ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object

@@ -1,4 +1,4 @@
-"""Convert goose sessions: the database, the export, and the older JSON Lines files. Pure."""
+"""Convert goose sessions: the database, the export, and the older JSON Lines files. Does no I/O."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

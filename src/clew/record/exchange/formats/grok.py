@@ -1,4 +1,7 @@
-"""Convert Grok CLI histories: one line per message, with reasoning on separate lines. Pure."""
+"""Convert Grok CLI histories: one line per message, with reasoning on separate lines.
+
+Does no I/O.
+"""
 
 from collections.abc import Iterator
 

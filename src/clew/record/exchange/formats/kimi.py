@@ -1,4 +1,4 @@
-"""Convert kimi-cli and Kimi Code sessions: the context or the wire log. Pure.
+"""Convert kimi-cli and Kimi Code sessions: the context or the wire log. Does no I/O.
 
 `context.jsonl` has messages without times, and metadata lines whose roles begin with `_`.
 `wire.jsonl` has events: those of kimi-cli in an envelope, those of Kimi Code as context changes.

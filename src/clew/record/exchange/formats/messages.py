@@ -1,7 +1,7 @@
-"""Convert messages of the two common APIs: Messages and chat completions. Pure.
+"""Convert messages of the two common APIs: Messages and chat completions. Does no I/O.
 
 Many programs store them, some with small changes: other part names, arguments as text or as an
-object, reasoning in a separate member.
+object, reasoning in a separate field.
 """
 
 import re

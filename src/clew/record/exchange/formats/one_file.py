@@ -1,9 +1,9 @@
-"""Convert conversations in one JSON value: clew's own export, and lists of API messages. Pure.
+"""Convert conversations in one JSON value: clew's own export, and lists of API messages.
 
 The export is an object with `version`, `state`, `messages` and `metadata`. A conversation of API
 messages is a list, an object with `messages`, or one message per line. Sessions of Claude Code on
 the web are an object with `loglines`. This format is the fallback for sources that no other format
-recognizes.
+recognizes. Does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ from clew.record.exchange.formats.messages import is_message, take_message
 from clew.record.exchange.formats.reasons import INSTRUCTIONS
 
 AGENT = "subagent without an ID or a message"
-# The members that describe an agent; older files have only these.
+# The fields that describe an agent; older files have only these.
 _OF_AGENT = ("agentType", "description", "toolUseId")
 _ABOUT = frozenset({"version", "state", "metadata", "agents"})
 _TIMES = ("timestamp", "ts", "created_at", "createdAt")
@@ -101,7 +101,10 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
 def extend(
     entries: Iterable[Json], messages: Iterable[Json], new_uuid: Callable[[], str], *, at: str
 ) -> Converted:
-    """Convert API messages that follow `entries`; they may contain results of open calls there."""
+    """Convert API messages that follow `entries`.
+
+    The messages may contain results of tool calls that are still open in `entries`.
+    """
     build = Builder("messages", "", new_uuid)
     for entry in entries:
         build.take(entry)

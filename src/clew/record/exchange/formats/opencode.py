@@ -1,7 +1,7 @@
-"""Convert opencode sessions: the export, the database, and the older folder of JSON files. Pure.
+"""Convert opencode sessions: the export, the database, and the older folder of JSON files.
 
 A message has an `info` object and parts. A session with a parent belongs to a subagent. The files
-of a folder are found from the session's file (`storage/session/PROJECT/ses_ID.json`).
+of a folder are found from the session's file (`storage/session/PROJECT/ses_ID.json`). Does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,6 +1,6 @@
-"""Convert OpenHands trajectories: a list of events, or lines of evaluations with a `history`. Pure.
+"""Convert OpenHands trajectories: a list of events, or lines of evaluations with a `history`.
 
-An event is an action or an observation. An observation names its action in `cause`.
+An event is an action or an observation. An observation names its action in `cause`. Does no I/O.
 """
 
 from collections.abc import Iterator

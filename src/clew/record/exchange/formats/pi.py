@@ -1,4 +1,4 @@
-"""Convert pi sessions: a header, then a tree of entries by `id` and `parentId`. Pure."""
+"""Convert pi sessions: a header, then a tree of entries by `id` and `parentId`. Does no I/O."""
 
 from collections.abc import Iterator
 from typing import Any

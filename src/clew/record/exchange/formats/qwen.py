@@ -1,6 +1,6 @@
-"""Convert Qwen Code chats: a tree of lines with `uuid`, `parentUuid` and content parts. Pure.
+"""Convert Qwen Code chats: a tree of lines with `uuid`, `parentUuid` and content parts.
 
-Older versions write files in the format of Gemini CLI, on which the program is based.
+Older versions write files in the format of Gemini CLI, on which the program is based. Does no I/O.
 """
 
 from collections.abc import Iterator

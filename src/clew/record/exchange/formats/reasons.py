@@ -1,4 +1,7 @@
-"""Reasons for changing or leaving out an item of a source, shared by several formats. Pure."""
+"""Reasons for changing or leaving out an item of a source, shared by several formats.
+
+Does no I/O.
+"""
 
 INSTRUCTIONS = "instructions of the other program"
 SETTINGS = "settings of the other program"

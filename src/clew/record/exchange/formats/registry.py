@@ -1,4 +1,4 @@
-"""The formats that can be imported, and the detection of a source's format. Pure."""
+"""The formats that can be imported, and the detection of a source's format. Does no I/O."""
 
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats import (

@@ -1,4 +1,4 @@
-"""Convert Markdown histories of SpecStory, which records the sessions of other agents. Pure.
+"""Convert Markdown histories of SpecStory, which records the sessions of other agents. Does no I/O.
 
 Each message begins with a line in bold italics. Thinking and tool calls are elements in the text of
 a response; a call's input and result are one string, as displayed on a page.

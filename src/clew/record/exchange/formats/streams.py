@@ -1,4 +1,4 @@
-"""Convert the events that agents print without a terminal, saved to a file. Pure.
+"""Convert the events that agents print without a terminal, saved to a file. Does no I/O.
 
 These are `codex exec --json`, `gemini --output-format stream-json` and `droid exec --output-format
 stream-json`, and the logs that hooks of opencode write in `.claude/transcripts`.

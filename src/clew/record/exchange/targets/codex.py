@@ -1,4 +1,4 @@
-"""Write a session as a Codex rollout, which `codex resume` lists and continues. Pure."""
+"""Write a session as a Codex rollout, which `codex resume` lists and continues. Does no I/O."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,7 @@
-"""Write a session as Messages API messages, as chat completions messages, or as ATIF. Pure."""
+"""Write a session as Messages API messages, as chat completions messages, or as ATIF.
+
+Does no I/O.
+"""
 
 from typing import Any
 

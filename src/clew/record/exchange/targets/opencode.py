@@ -1,4 +1,4 @@
-"""Write a session as an opencode export, which `opencode import FILE` reads. Pure."""
+"""Write a session as an opencode export, which `opencode import FILE` reads. Does no I/O."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Write a session as a pi session, which `pi --session FILE` continues. Pure."""
+"""Write a session as a pi session, which `pi --session FILE` continues. Does no I/O."""
 
 from collections.abc import Iterator
 

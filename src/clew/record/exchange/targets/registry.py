@@ -1,4 +1,4 @@
-"""The export formats of other programs, and the commands that resume each. Pure."""
+"""The export formats of other programs, and the commands that resume each. Does no I/O."""
 
 from collections.abc import Callable
 from typing import TypeAlias

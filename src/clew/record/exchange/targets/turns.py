@@ -1,4 +1,4 @@
-"""A conversation for exports to other programs: prompts, responses and results. Pure.
+"""A conversation for exports to other programs: prompts, responses and results. Does no I/O.
 
 Each response is one turn with all its blocks, and each call is followed by exactly one result. Data
 that only clew uses (screen notices, service errors, context that clew adds) is omitted.
