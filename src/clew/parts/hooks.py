@@ -160,7 +160,7 @@ class HookSettings:
 
 
 class HooksPart(SessionHooks, Part):
-    """The session part for hooks: those of settings, plugins, the host and the session's agent."""
+    """The session part for hooks from settings, plugins, the host and the session's agent."""
 
     name = "hooks"
 

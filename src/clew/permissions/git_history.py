@@ -128,7 +128,7 @@ class GitHistory:
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
-        # Rules for a file of the repository also apply to its copy in a worktree.
+        # Rules for a file in the repository also apply to its copy in a worktree.
         own, others = make_pathspecs(rules, top), make_pathspecs(rules, find_original(top) or top)
         if own is None or others is None:
             return unknown

@@ -68,7 +68,7 @@ def plan_file(standing: CurrentRules, session_id: str) -> str:
         root = standing.resolve(str(standing.places.root)).real
         folder = directory if directory.startswith(("/", "~")) else f"{root}/{directory}"
         path = standing.resolve(f"{folder}/{session_id}.md")
-        # A link there would let the model write another file of the project in plan mode.
+        # A link there would let the model write another file in the project in plan mode.
         is_own = path.real == f"{standing.resolve(folder).real}/{session_id}.md"
         usable = path.known and is_own and is_below(path.real, root)
         if usable and why_protected_write(path, standing.context) is None:

@@ -259,8 +259,7 @@ def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
 
 
 def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, tuple[str, ...]]:
-    """Return the base folder of a path pattern, whether the pattern is anchored, and its segments.
-    """
+    """Return the base folder of a path pattern, whether it is anchored, and its segments."""
     pattern = pattern.strip()
     if pattern.startswith("//"):
         return "/", True, cleaned(pattern)

@@ -214,7 +214,7 @@ ROWS: dict[str, str] = {
     "nawk": "pattern posix -F: -v:",
 }
 
-# Programs that print their version without loading any code of the project.
+# Programs that print their version without loading any project code.
 TELLS_VERSION = frozenset({
     "node", "python", "python3", "pip", "pip3", "uv", "ruff", "java", "javac", "gcc", "g++",
     "clang", "make", "cmake", "git", "docker", "ruby", "perl", "php", "jq", "rg", "bash", "zsh",

@@ -99,7 +99,7 @@ class Context(Struct, frozen=True, kw_only=True):
     memory: str = ""
     # Files that every shell or program of a session runs first, for example the one in `$BASH_ENV`.
     startup_files: tuple[str, ...] = ()
-    # Folders of the workspace that are on PATH. A relative one is resolved against the folder in
+    # Folders in the workspace that are on PATH. A relative one is resolved against the folder in
     # which the command runs.
     program_folders: tuple[str, ...] = ()
     # Settings with which the repository of an untrusted folder would make git start programs. If

@@ -239,8 +239,8 @@ def folder_of(path: str) -> str:
     return f"{folder}/**" if folder else path
 
 
-# Answers of the user beyond yes and no: an approval that also applies later, as an update of the
-# rules. No I/O.
+# The user's answers other than yes and no: an approval that also applies later, as an update of
+# the rules. No I/O.
 
 
 class LastingAnswer(Struct, frozen=True, kw_only=True):

@@ -425,7 +425,7 @@ def dd_uses(command: Simple) -> list[Use]:
     return uses
 
 
-# `:(top)x`, `:/x`: a pathspec of git, from the top of the repository or with pathspec magic.
+# `:(top)x`, `:/x`: a git pathspec, from the top of the repository or with pathspec magic.
 PATHSPEC_MAGIC = re.compile(r":[(/^!]")
 EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))[^:!^()*?\[\]]+\Z")
 

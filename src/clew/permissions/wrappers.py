@@ -165,7 +165,7 @@ def troubled(command: Simple, why: str, *, syntax: bool = False) -> Unwrapped:
 
 def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
     words = command.words
-    # `./timeout` is a program of the project, which may do anything.
+    # `./timeout` is a program from the project, which may do anything.
     plain = wrapper.plain is not None and is_of_system(words[0])
     place, chdir = 1, False
     while place < len(words) and words[place].text.startswith("-"):

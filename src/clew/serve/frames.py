@@ -37,7 +37,7 @@ def now_ms() -> int:
 
 
 def sent_event(payload: Json) -> SentEvent:
-    """Return a frame to store. Its UUID is its identity; a frame without one gets a new one."""
+    """Return a frame to store. Its UUID is its identity; if the frame has no UUID, it gets one."""
     kind = payload.get("type")
     if not isinstance(kind, str) or len(kind) > 100:
         raise RefusedError(400, "invalid_request", "a payload must have a type")

@@ -95,7 +95,7 @@ def parser() -> Group:
                 do(add), name, scopes, owner, db, line="Add a device and print its token"
             ),
             "devices": GroupWord(do(list_all), db, line="List devices"),
-            "revoke": GroupWord(do(revoke), device, db, line="Revoke the token of a device"),
+            "revoke": GroupWord(do(revoke), device, db, line="Revoke a device's token"),
         }
     )
 

@@ -22,15 +22,15 @@ from pathlib import Path
 
 NOT_REGULAR = "is not a regular file"
 
-# Checks of what is at a path, which raise no error. If access to a path is denied, the path counts
-# as missing.
+# Checks of what is at a path, which raise no error. If access to a path is denied, the path is
+# considered missing.
 
 
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
 
 
 def find_way_out(path: Path, root: Path) -> str:
-    """Return the real path of a file if a link leads it out of `root`; else an empty string."""
+    """Return the real path of a file if a link leads out of `root`; else an empty string."""
     real = os.path.realpath(path)
     return "" if Path(real).is_relative_to(os.path.realpath(root)) else real
 
@@ -282,7 +282,7 @@ def list_names(folder: Path, faults: list[str]) -> list[str]:
 def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the path of every Markdown file, with the names of its folders and its own name.
 
-    Files near the top come first, so an endless folder does not exclude other files.
+    Files near the top come first, so that an endless folder tree does not exclude other files.
     """
     seen: set[tuple[int, int]] = set()
     waiting: deque[tuple[str, tuple[str, ...]]] = deque([(str(folder), ())])

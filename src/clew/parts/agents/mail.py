@@ -23,7 +23,7 @@ MAIN = "main"
 
 
 class Mailbox(RecordedInbox):
-    """An agent's inbox, starting with the undelivered messages of an earlier run."""
+    """An agent's inbox, starting with the undelivered messages from an earlier run."""
 
     def __init__(self, recorder: AgentRecorder, *, goes_on: bool) -> None:
         super().__init__(recorder)

@@ -38,7 +38,7 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
     tab: str
 
     def to_arguments(self) -> Json:
-        """Return the arguments of the editor's tool that shows the change."""
+        """Return the arguments for the editor's tool that shows the change."""
         return {
             "old_file_path": str(self.path),
             "new_file_path": str(self.path),

@@ -259,8 +259,7 @@ class HttpLine(WebLine):
         return identity is not None and not self.connection.waits_for(identity)
 
     async def _listening(self) -> None:
-        """Read the server's stream of messages that belong to no request, if the server offers one.
-        """
+        """Read the server's stream of messages that belong to no request, if it offers one."""
         decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
         while failures < MOST_RESUMES:
             headers = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}

@@ -1,4 +1,4 @@
-"""Tools of MCP servers as tools of the session.
+"""Tools from MCP servers, as tools of the session.
 
 What a server says about its tools is an untrusted hint: it affects the order of calls and the text
 of a permission prompt, never whether a call is allowed. If a call fails, the model receives the

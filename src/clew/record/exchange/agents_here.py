@@ -1,7 +1,8 @@
-"""Folders in which other agents on this machine store their sessions. Never writes.
+"""Folders in which other agents on this machine store their sessions.
 
-Each agent has folders, which environment variables may change, and file patterns. These only
-determine where to look; the format of a file is recognized by its content (formats/registry.py).
+This module writes nothing. Each agent has folders, which environment variables may change, and file
+patterns. These only determine where to look; the format of a file is recognized by its content
+(formats/registry.py).
 """
 
 from collections.abc import Iterator, Mapping

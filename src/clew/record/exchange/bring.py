@@ -59,7 +59,7 @@ _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 # Formats whose session IDs are used without the format's name, as earlier versions of clew did.
 _BY_ID = frozenset({"codex", "pi", "one file"})
-# Members that belong to the metadata line itself and not to the subagent.
+# Fields that belong to the metadata line itself and not to the subagent.
 _OF_LINE = ("type", "agentId", "isSidechain")
 # Formats for reading only, with too little information to import.
 PAGES = (".md", ".markdown", ".html", ".htm")

@@ -1,7 +1,7 @@
-"""Read a file of another program as the source of an import. Never writes.
+"""Read a file from another program as the source of an import.
 
-A database is opened read-only. If another process has locked it, or its folder is read-only, the
-file is read as it is, without its write-ahead log.
+The file is never written; a database is opened read-only. If another process has locked it, or its
+folder is read-only, the file is read as it is, without its write-ahead log.
 """
 
 import json

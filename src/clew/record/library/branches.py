@@ -222,8 +222,8 @@ SHOWN_WORDS = 90
 class SessionTree(Struct, frozen=True, kw_only=True):
     """The prompts of a session on all branches, its origin and its forks.
 
-    `forked_from` names the session that this one was forked from, and the message there. Each of
-    `forks` names a session and the message of this one where it was forked.
+    `forked_from` names the session and the message that this session was forked from. Each of
+    `forks` names a session that was forked from this one, and the message at which it was forked.
 
     Fields:
         prompts: All prompts, each branch after the branch from which it forks.

@@ -207,7 +207,7 @@ def _named_contents(home: Path, tell: Tell | None) -> set[str]:
 ERASED = "[erased]"
 # Shorter text occurs in too many unrelated places.
 SHORTEST = 4
-# Members that identify and link entries; they contain no conversation text.
+# Fields that identify and link entries; they contain no conversation text.
 _FIXED = frozenset(
     (
         "type", "subtype", "role", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "id",

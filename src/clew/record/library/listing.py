@@ -157,7 +157,7 @@ def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) 
 # Statistics over all sessions, from the database: counts, sizes, costs, models, tools and days.
 
 
-# A response counts once even if several files contain it, as after a fork.
+# A response is counted once even if several files contain it, as after a fork.
 _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS tokens FROM charge GROUP BY message, request)"
 
 

@@ -197,8 +197,9 @@ def fts_of(query: Query) -> str:
 
 
 def pattern_of(words: tuple[str, ...], *, is_prefix: bool) -> re.Pattern[str]:
-    """Return a pattern for a phrase in lower-case text: its words, with only punctuation between them.
+    """Return a pattern for a phrase in lower-case text.
 
+    The phrase's words may be separated only by punctuation or spaces.
     """
     apart = r"[\W_]+".join(map(re.escape, words))
     return re.compile(rf"(?<![^\W_]){apart}" + ("" if is_prefix else r"(?![^\W_])"))

@@ -44,7 +44,7 @@ LEADS_OUT = (
 # The IDs of tool calls and of the agents and tasks they started, as entries spell them.
 _IDS = re.compile(rb'"(?:id|agentId|runId|taskId)":"([^"\\]+)"')
 _RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
-# Members of an agent's sidecar: the session in which it was working when it was copied, and the
+# Fields of an agent's sidecar: the session in which it was working when it was copied, and the
 # session whose agent works in the same worktree.
 LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 

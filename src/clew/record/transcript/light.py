@@ -102,7 +102,7 @@ def at_once(path: str, flags: int) -> int:
 
 
 def read_outline(path: Path) -> Outline | None:
-    """Return a session's outline, or None for a file without one.
+    """Return a session's outline, or None if the file has none.
 
     A sidechain file has no outline, nor does a file with neither a prompt nor a title.
     """

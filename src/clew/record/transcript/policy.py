@@ -52,7 +52,7 @@ def is_ephemeral_progress(data: dict[str, Any]) -> bool:
     return data.get("type") == "progress"
 
 
-# Members removed from a message before it is recorded, and why. A pointer is removed only if its
+# Fields removed from a message before it is recorded, and why. A pointer is removed only if its
 # target is no longer in the history.
 CLEANED = {
     "display": "display only: how the screen draws the message",

@@ -270,7 +270,7 @@ class Recorder(SideLines):
     def switch(self, session_id: str, folder: Path | None = None) -> None:
         """Switch to another session; the first message of that session creates its file.
 
-        Everything recorded before goes to the old files, everything recorded later to the new
+        Everything recorded before is written to the old files, everything recorded later to the new
         files.
         """
         if self._log is not None:

@@ -82,7 +82,8 @@ MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRU
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A planned repair.
 
-    `target` is the file that the repair would write or has already written; `lines` go there.
+    `target` is the file that the repair would write or has already written, and `lines` are the
+    lines to write.
     """
 
     kind: Kind
@@ -384,7 +385,7 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
 
 
 class _Counted:
-    """The usage and IDs of responses; readers expect them to be the same in a response's lines."""
+    """The usage and IDs of responses; readers expect all lines of a response to agree."""
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
         self._usages: dict[str, dict[str, Any]] = {}

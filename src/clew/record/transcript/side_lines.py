@@ -25,7 +25,7 @@ class SideLines(ABC):
     def enqueue(self, uuid: str, content: Any, **about: Any) -> None:
         """Record a message before it is in the conversation.
 
-        `uuid` and `about` are fields that the message will have there.
+        `uuid` and `about` are fields that the message will have in the conversation.
         """
         self._note(
             "queue-operation", operation="enqueue", content=content, messageUuid=uuid, **about

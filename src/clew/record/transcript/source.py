@@ -1,7 +1,7 @@
-"""An open file, read as numbered lines, in parts by offset, or backward from its end. Never writes.
+"""An open file, read as numbered lines, in parts by offset, or backward from its end.
 
-Lines end at LF; a CR before it is treated as white space around the JSON. Memory use is constant
-except for a very long line.
+The file is never written. Lines end at LF; a CR before it is treated as white space around the
+JSON. Memory use is constant except for a very long line.
 """
 
 import os

@@ -19,7 +19,7 @@ class ShelfNews(Struct, frozen=True, kw_only=True):
 
 
 class Shelf(Protocol):
-    """Sessions of this machine, for the server of a single user."""
+    """The sessions on this machine, for a single user's server."""
 
     async def list_sessions(self) -> list[Json]: ...
 

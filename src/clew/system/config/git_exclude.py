@@ -36,7 +36,8 @@ def exclude_from_git(path: Path, environ: Mapping[str, str]) -> None:
 
 
 def find_git_folder(top: Path) -> Path | None:
-    """Return the git folder that a working tree shares with its linked ones, or None if unclear.
+    """Return the git folder that a working tree shares with its linked trees; None if unclear.
+
 
     A linked working tree names its folder in the repository, and this folder must name the working
     tree in turn.

@@ -392,7 +392,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 
 def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
-    """Return how to query git in a folder without running programs of an untrusted repository."""
+    """Return how to query git in a folder without running programs from an untrusted repository."""
     if is_trusted_folder(environ, folder):
         return Reading(environment=dict(environ))
     without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
@@ -408,17 +408,17 @@ def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
 
 
 def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
-    """Return whether clew's own git may run programs of the project that a folder belongs to."""
+    """Return whether clew's own git may run programs from a folder's project."""
     return not _doubts and trusts(find_places(environ, folder))
 
 
-# The sandboxed commands that are running and could write settings of git.
+# The sandboxed commands that are running and could write git settings.
 _doubts: set[object] = set()
 
 
 @contextmanager
 def doubting() -> Iterator[None]:
-    """Let clew's own git run no programs of any repository until the context ends.
+    """Let clew's own git run no programs from any repository until the context ends.
 
     This is for commands whose sandbox can't protect git's settings. Programs that such a command
     adds to the settings must not run outside the sandbox.
@@ -432,7 +432,7 @@ def doubting() -> Iterator[None]:
 
 
 def why_untrusted(folder: str, programs: Iterable[str]) -> str:
-    """Return why clew's own git runs no programs of a folder, and what the user can do."""
+    """Return why clew's own git runs no programs from a folder, and what the user can do."""
     names = ", ".join(map(show_name, programs))
     if _doubts:
         return (

@@ -287,7 +287,7 @@ def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tupl
     for name, value in settings.items():
         if name == "disableAllHooks":
             # An administrator's own hooks still run. Programs that generate settings may write a
-            # Boolean as a string, so anything that is not clearly false counts as true.
+            # Boolean as a string, so anything that is not clearly false is treated as true.
             if value is not False and value != "false":
                 result["allowManagedHooksOnly"] = True
         elif name == "sandbox" and isinstance(value, dict):

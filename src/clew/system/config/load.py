@@ -109,7 +109,7 @@ def distrust(places: Places, folder: str) -> None:
 
 
 def read_saved_rules(places: Places) -> frozenset[str]:
-    """Return the allow rules in the project's local settings that the user saved there."""
+    """Return the allow rules that the user saved in the project's local settings."""
     return read_trust_record(places).rules.get(str(places.root.resolve()), frozenset())
 
 

@@ -46,7 +46,7 @@ def write_own(path: Path, data: Json) -> None:
 
 
 def describe_newer(version: int) -> str:
-    """Return the reason why a file of a newer version is not changed."""
+    """Return the reason why a file from a newer version is not changed."""
     return (
         f"a newer version of clew wrote this file (format {version}; this version supports up to "
         f"{VERSION}); update clew"

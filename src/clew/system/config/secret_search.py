@@ -132,7 +132,7 @@ Table: TypeAlias = tuple[
 
 @cache
 def _table() -> Table:
-    """Return a pattern for all start words, the rules for each word, and the rules without one."""
+    """Return a pattern for all start words, the rules for each word, and the other rules."""
     rules: list[tuple[str, Finder]] = []
     wanted: list[tuple[str, Finder]] = []
     for _, starts, keywords, names, exceeded, allowed, pattern in ROWS:

@@ -40,7 +40,7 @@ def outside(path: str, folder: str) -> Iterator[str]:
 
 
 def find_projects(folder: str) -> Iterator[str]:
-    """Yield the real folders in which a project may be. The home folder is the user's own."""
+    """Yield the real folders in which a project may be, except the home folder and its parents."""
     home = Path(os.path.realpath(Path.home()))
     for project in filter(None, (folder, current_folder())):
         real = os.path.realpath(project)

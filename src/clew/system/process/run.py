@@ -47,7 +47,7 @@ TICK_S = 1.0
 # After a cancellation the user is waiting; after a timeout the command may still clean up.
 CANCEL_GRACE_S = 0.05
 TIMEOUT_GRACE_S = 1.0
-# A process that survives a pipeline for a moment does not count as a background process.
+# A process that survives a pipeline for a moment is not treated as a background process.
 SETTLE_S = 0.05
 
 

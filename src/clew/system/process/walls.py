@@ -45,7 +45,7 @@ def can_build_wall() -> bool:
     """
     if sys.platform == "darwin":
         return os.access("/usr/bin/sandbox-exec", os.X_OK)
-    # Without `shutil`, which takes longer to import than this whole check.
+    # Without `shutil`, which takes longer to import than this entire check.
     programs = (f"{folder}/bwrap" for folder in os.get_exec_path())
     is_installed = any(os.access(program, os.X_OK) for program in programs)
     return is_installed or read_version() >= HAS_TRUNCATE

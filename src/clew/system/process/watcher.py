@@ -56,7 +56,7 @@ GROUP_LOOK_S = 0.25
 # How long a kept tree has between the request to end and SIGKILL.
 KEPT_GRACE_S = 0.5
 # Values of a request's `leaves`: nothing continues after clew, or only daemons. A positive value is
-# the time in ms that the whole tree may continue after clew; daemons may continue without limit.
+# the time in ms that the entire tree may continue after clew; daemons may continue without limit.
 NOTHING_LEFT, DAEMONS_LEFT = 0, -1
 READ_BYTES = 1 << 16
 PIPE_MAX_BYTES = 1 << 20
@@ -502,7 +502,7 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 
 
 def tree_lives(child: int, *, adopts: bool) -> bool:
-    """Return whether any process of the tree is still there.
+    """Return whether any process of the tree is still alive.
 
     Check our own children if we adopt orphans, otherwise the child's process group.
     """

@@ -100,7 +100,7 @@ def _split_port(place: str) -> tuple[str, int | None]:
 def _ascii(host: str) -> str:
     """Return the host name in ASCII, as name servers know it.
 
-    Raise an error for the hosts for which the resolver would raise one.
+    Raise an error for a host name that the resolver would reject.
     """
     try:
         return host if host.isascii() and _resolvable(host) else host.encode("idna").decode("ascii")

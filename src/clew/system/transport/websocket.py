@@ -155,7 +155,7 @@ class WebSocket:
     async def open(
         cls, port: int, headers: Sequence[tuple[str, str]], *, protocol: str, max_bytes: int
     ) -> "WebSocket":
-        """Connect to a port of this machine. Raise `TransportError` if this fails."""
+        """Connect to a port on this machine. Raise `TransportError` if this fails."""
         url = Url(scheme="http", host="127.0.0.1", port=port, target="/")
         channel = await open_channel(url, None, Trust(Network()), timeout_s=CONNECT_S)
         is_open = False

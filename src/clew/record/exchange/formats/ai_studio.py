@@ -1,4 +1,4 @@
-"""Convert chats of Google AI Studio: an object with `chunkedPrompt`, or a list of them.
+"""Convert Google AI Studio chats: an object with `chunkedPrompt`, or a list of them.
 
 Does no I/O.
 """

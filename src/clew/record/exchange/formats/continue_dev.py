@@ -1,4 +1,4 @@
-"""Convert sessions of Continue: one JSON object with a history of messages and call states.
+"""Convert Continue sessions: one JSON object with a history of messages and call states.
 
 Does no I/O.
 """

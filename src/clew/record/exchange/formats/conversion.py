@@ -1,4 +1,4 @@
-"""Convert sessions of other programs to clew messages, and account for each item. Does no I/O.
+"""Convert sessions from other programs to clew messages, and account for each item. Does no I/O.
 
 Nothing is invented: each item of the source is kept, changed or left out, the last two with a
 reason. IDs are derived from the source, so that importing a file again gives the same session.

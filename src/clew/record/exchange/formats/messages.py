@@ -1,4 +1,4 @@
-"""Convert messages of the two common APIs: Messages and chat completions. Does no I/O.
+"""Convert messages from the two common APIs: Messages and chat completions. Does no I/O.
 
 Many programs store them, some with small changes: other part names, arguments as text or as an
 object, reasoning in a separate field.

@@ -1,7 +1,7 @@
-"""Convert Markdown histories of SpecStory, which records the sessions of other agents. Does no I/O.
+"""Convert the Markdown histories of SpecStory, which records the sessions of other agents.
 
 Each message begins with a line in bold italics. Thinking and tool calls are elements in the text of
-a response; a call's input and result are one string, as displayed on a page.
+a response; a call's input and result are one string, as displayed on a page. Does no I/O.
 """
 
 import re

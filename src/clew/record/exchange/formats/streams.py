@@ -1,7 +1,7 @@
 """Convert the events that agents print without a terminal, saved to a file. Does no I/O.
 
 These are `codex exec --json`, `gemini --output-format stream-json` and `droid exec --output-format
-stream-json`, and the logs that hooks of opencode write in `.claude/transcripts`.
+stream-json`, and the logs that opencode hooks write in `.claude/transcripts`.
 """
 
 from collections.abc import Callable, Iterator

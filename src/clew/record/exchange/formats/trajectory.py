@@ -1,4 +1,4 @@
-"""Convert trajectories of benchmarks: ATIF, SWE-agent and mini-swe-agent. Does no I/O."""
+"""Convert benchmark trajectories: ATIF, SWE-agent and mini-swe-agent. Does no I/O."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convert sessions of Mistral Vibe: a journal, `messages.jsonl`, or one JSON object. Does no I/O.
+"""Convert Mistral Vibe sessions: a journal, `messages.jsonl`, or one JSON object. Does no I/O.
 
 A journal (`journal/*.jsonl`, since version 3) has the program's steps, including prompts,
 completions and tool results. `meta.json` is next to `messages.jsonl`, and one folder above the
