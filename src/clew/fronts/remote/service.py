@@ -127,7 +127,7 @@ class SessionService:
     def _refusal(self, status: int, body: Json) -> ServiceError:
         error = object_of(body.get("error"))
         reason, message = str(error.get("reason", "")), str(error.get("message", ""))
-        hint = "; set CLEW_REMOTE_TOKEN to the token of a device" if status == 401 else ""
+        hint = "; set CLEW_REMOTE_TOKEN to a device's token" if status == 401 else ""
         return ServiceError(status, reason, f"{self.url}: {message or f'status {status}'}{hint}")
 
     # -- viewers

@@ -47,7 +47,7 @@ ADDRESS = "web-address.json"
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew web",
-        description="Show and use the sessions of this machine in a browser.",
+        description="Show and use the sessions on this machine in a browser.",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="Session to open")
     parser.add_argument("--port", type=int, default=0, metavar="N", help=f"Default: {PORT}")
