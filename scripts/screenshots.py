@@ -318,7 +318,7 @@ def _runs(line: Any, y: int, *, ground: str, ink: str) -> Iterator[str]:
         wide, text, at = len(texts) * CELL_WIDTH, "".join(texts), x * CELL_WIDTH
         x += len(texts)
         fore, back, bold, italic, underlined, reverse = look
-        fore, back = _colour(fore, ink), _colour(back, ground)
+        fore, back = _color(fore, ink), _color(back, ground)
         if reverse:
             fore, back = back, fore
         if back != ground:
@@ -341,7 +341,7 @@ def _look(cell: Any) -> tuple[str, str, bool, bool, bool, bool]:
     return cell.fg, cell.bg, cell.bold, cell.italics, cell.underscore, cell.reverse
 
 
-def _colour(name: str, default: str) -> str:
+def _color(name: str, default: str) -> str:
     return default if name == "default" else NAMES.get(name, f"#{name}")
 
 

@@ -45,7 +45,7 @@ class Asker:
 
 async def test_the_small_model_answers_and_the_ledger_knows_what_for(tmp_path: Path) -> None:
     asker = Asker(tmp_path, {"text": "Blue."})
-    answer = await asker.side.ask_model("Which colour?", system="Be brief.", purpose="web")
+    answer = await asker.side.ask_model("Which color?", system="Be brief.", purpose="web")
     assert answer == "Blue."
     body = asker.provider.transport.heard[0].body
     assert (body["model"], body["system"]) == (
@@ -84,7 +84,7 @@ async def test_the_cost_is_in_the_log_where_no_answer_shows_it(tmp_path: Path) -
     log = Log()
     asker = Asker(tmp_path, {"text": "Blue."}, log=log)
     asker.recorder.record([factories.make_user("hi", uuid=str(uuid4()), at=World.now())])
-    await asker.side.ask_model("Which colour?", purpose="review")
+    await asker.side.ask_model("Which color?", purpose="review")
     await asker.recorder.durable()
     log.close()
     words = asker.recorder.transcript.read_text("utf-8")

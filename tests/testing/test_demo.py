@@ -81,9 +81,9 @@ def test_the_demo_is_read_in_a_pipe(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "the demo wrote into the home"
 
 
-def test_in_a_terminal_there_are_colours_that_can_be_refused(tmp_path: Path) -> None:
-    coloured = in_a_terminal(tmp_path, TERM="xterm-256color")
-    assert "\x1b[1m> What is a clew?\x1b[0m\n" in coloured
+def test_in_a_terminal_there_are_colors_that_can_be_refused(tmp_path: Path) -> None:
+    colored = in_a_terminal(tmp_path, TERM="xterm-256color")
+    assert "\x1b[1m> What is a clew?\x1b[0m\n" in colored
     for refusal in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         plain = in_a_terminal(tmp_path, **refusal)
         assert "\x1b" not in plain

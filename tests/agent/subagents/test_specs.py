@@ -80,7 +80,7 @@ def test_what_a_member_cannot_be_is_left_out_and_reported() -> None:
         "background": "perhaps",
         "mcpServers": ["x", 3],
         "hooks": ["x"],
-        "colour": "red",
+        "hue": "red",
     }
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="flag")
     assert found == AgentSpec(
@@ -92,7 +92,7 @@ def test_what_a_member_cannot_be_is_left_out_and_reported() -> None:
         "maxTurns",
         "mcpServers",
         "permissionMode",
-        'unknown key "colour"',
+        'unknown key "hue"',
     ]
 
 

@@ -90,7 +90,7 @@ def test_one_with_too_many_bytes_is_made_smaller(
         ("JPEG", "CMYK"),
     ],
 )
-def test_other_forms_and_colours_become_what_the_service_takes(
+def test_other_forms_and_colors_become_what_the_service_takes(
     workshop: Workshop, form: str, mode: str
 ) -> None:
     workshop.write("odd", picture(form, (2500, 40), mode))

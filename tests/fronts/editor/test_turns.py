@@ -168,7 +168,7 @@ def test_what_is_no_request_is_answered_with_why(tmp_path: Path) -> None:
         assert (
             "unknown option"
             in editor.error(
-                "session/set_config_option", sessionId=session, configId="colour", value="red"
+                "session/set_config_option", sessionId=session, configId="color", value="red"
             )["message"]
         )
         assert editor.prompt(session, "hi") == {"stopReason": "end_turn"}

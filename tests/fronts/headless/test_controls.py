@@ -336,7 +336,7 @@ def test_what_has_changed_in_the_folder_is_told_by_the_rules_and_within_bounds(
     assert (renamed["previousPath"], renamed["newPath"]) == ("b.bin", "c.bin")
 
 
-def test_a_session_is_given_a_colour_and_keeps_it(host: Hosted, tmp_path: Path) -> None:
+def test_a_session_is_given_a_color_and_keeps_it(host: Hosted, tmp_path: Path) -> None:
     assert done(host, "set_color", color="orange") == {"color": "orange"}
     assert "red, " in refused(host, "set_color", color="mauve")
     assert "red, " in refused(host, "set_color")

@@ -126,10 +126,10 @@ def answers_to_form(home: Path, answer: Json) -> tuple[Json, Json, Json]:
 
 
 def test_a_host_is_asked_what_a_server_wants_to_know(tmp_path: Path) -> None:
-    accepts = {"action": "accept", "content": {"colour": "blue"}}
+    accepts = {"action": "accept", "content": {"color": "blue"}}
     asked, heard, states = answers_to_form(tmp_path, accepts)
-    assert (asked["mcp_server_name"], asked["message"]) == ("memo", "Which colour?")
-    assert asked["requested_schema"]["required"] == ["colour"]
+    assert (asked["mcp_server_name"], asked["message"]) == ("memo", "Which color?")
+    assert asked["requested_schema"]["required"] == ["color"]
     assert heard == accepts
     assert states == ["running", "requires_action", "running", "idle"]
 
@@ -138,7 +138,7 @@ def test_a_host_is_asked_what_a_server_wants_to_know(tmp_path: Path) -> None:
     ("answer", "heard"),
     [
         ({"action": "cancel"}, "cancel"),
-        ({"action": "decline", "content": {"colour": "blue"}}, "decline"),
+        ({"action": "decline", "content": {"color": "blue"}}, "decline"),
         ({"action": "accept"}, "decline"),
         ({"action": "perhaps"}, "decline"),
         ({}, "decline"),

@@ -274,7 +274,7 @@ def test_files_that_hooks_watch_are_told_as_they_change(tmp_path: Path) -> None:
     (tmp_path / "work" / "sub").mkdir(parents=True)
     more = (tmp_path / "work" / "sub" / "deep.toml").resolve()
     again = (
-        note(tmp_path)["command"] + """; echo "export COLOUR=$(cat .env)" > "$CLAUDE_ENV_FILE" """
+        note(tmp_path)["command"] + """; echo "export COLOR=$(cat .env)" > "$CLAUDE_ENV_FILE" """
     )
     watches = {"hookSpecificOutput": {"hookEventName": "SessionStart", "watchPaths": [str(more)]}}
     hooks = at("FileChanged", command(again), matcher=".envrc|.env")
@@ -284,9 +284,9 @@ def test_files_that_hooks_watch_are_told_as_they_change(tmp_path: Path) -> None:
     seen = tmp_path / "noted"
     other = f"for i in $(seq 1000); do [ $(wc -l < {seen}) = 2 ] && break; sleep 0.02; done"
     answers = plan(
-        bash(f"printf red > made; mv made .env; {WAITS.format(path=seen)}; echo colour $COLOUR"),
+        bash(f"printf red > made; mv made .env; {WAITS.format(path=seen)}; echo color $COLOR"),
         bash(f"echo x > made; mv made {more}; {other}"),
-        bash("echo now $COLOUR"),
+        bash("echo now $COLOR"),
     )
     _, messages = run(tmp_path, answers, "--allowedTools", "Bash")
     told = of_event(tmp_path, "FileChanged")
@@ -465,17 +465,17 @@ def elicited(home: Path) -> Json:
 
 
 def test_hooks_may_answer_a_server_in_a_users_stead(tmp_path: Path) -> None:
-    accepts = answering("Elicitation", action="accept", content={"colour": "blue"})
+    accepts = answering("Elicitation", action="accept", content={"color": "blue"})
     settings(
         tmp_path,
         at("Elicitation", note(tmp_path), accepts, matcher="memo")
         | at("ElicitationResult", note(tmp_path), matcher="memo"),
     )
-    assert elicited(tmp_path) == {"action": "accept", "content": {"colour": "blue"}}
+    assert elicited(tmp_path) == {"action": "accept", "content": {"color": "blue"}}
     asked, answered = noted(tmp_path)
-    assert (asked["mcp_server_name"], asked["message"]) == ("memo", "Which colour?")
-    assert asked["requested_schema"]["required"] == ["colour"]
-    assert (answered["action"], answered["content"]) == ("accept", {"colour": "blue"})
+    assert (asked["mcp_server_name"], asked["message"]) == ("memo", "Which color?")
+    assert asked["requested_schema"]["required"] == ["color"]
+    assert (answered["action"], answered["content"]) == ("accept", {"color": "blue"})
     assert "requested_schema" not in answered
 
 
@@ -488,7 +488,7 @@ def test_hooks_may_answer_a_server_in_a_users_stead(tmp_path: Path) -> None:
     ],
 )
 def test_hooks_may_refuse_a_server(tmp_path: Path, event: str, handler: Json) -> None:
-    accepts = answering("Elicitation", action="accept", content={"colour": "blue"})
+    accepts = answering("Elicitation", action="accept", content={"color": "blue"})
     hooks = at("Elicitation", accepts) | at("ElicitationResult", note(tmp_path))
     hooks[event][0]["hooks"].append(handler)
     settings(tmp_path, hooks)

@@ -13,7 +13,7 @@ from tests.system.web.site import site
 
 Json = dict[str, Any]
 HTML = {"Content-Type": "text/html"}
-PAGE = b"<title>Colours</title><h1>Blue</h1><p>It is <b>blue</b>.</p><script>bad()</script>"
+PAGE = b"<title>Colors</title><h1>Blue</h1><p>It is <b>blue</b>.</p><script>bad()</script>"
 
 
 def call(tool: str, **given: Any) -> Json:
@@ -77,7 +77,7 @@ def test_a_page_is_read_and_a_question_about_it_goes_to_a_small_model(tmp_path: 
             [
                 call("ToolSearch", query="web page"),
                 call("WebFetch", url=here.url()),
-                call("WebFetch", url=here.url(), prompt="Which colour?"),
+                call("WebFetch", url=here.url(), prompt="Which color?"),
                 {"text": "Blue.", "when": {"model": "claude-haiku-5-5"}},
                 {"text": "Done."},
             ],
@@ -87,11 +87,11 @@ def test_a_page_is_read_and_a_question_about_it_goes_to_a_small_model(tmp_path: 
         assert here.asked == ["/"], "the second came out of the cache"
     said = [str(result["content"]) for result in results]
     assert "data, not instructions" in said[1]
-    assert "# Colours\n\n# Blue\n\nIt is **blue**." in said[1]
+    assert "# Colors\n\n# Blue\n\nIt is **blue**." in said[1]
     assert "bad()" not in said[1]
     assert said[2].endswith("Blue.")
     small = next(body for body in sent if body["model"] == "claude-haiku-5-5")
-    assert "Which colour?" in str(small["messages"])
+    assert "Which color?" in str(small["messages"])
     assert "tools" not in small
     assert '"purpose":"web"' in transcripts(tmp_path)[0].read_text("utf-8")
 

@@ -59,11 +59,11 @@ class OnScreen(OnTerminal):
             began_before(home)
         self._fd, theirs = pty.openpty()
         self.resize(columns, rows)
-        colours = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": "1"}
+        colors = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": "1"}
         self.child = Forked(
             args,
             cwd=work,
-            env=environment(home, url) | colours | dict(env or {}),
+            env=environment(home, url) | colors | dict(env or {}),
             terminal=os.ttyname(theirs),
             stdin=subprocess.DEVNULL,
             start_new_session=True,

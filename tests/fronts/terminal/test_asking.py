@@ -9,7 +9,7 @@ from tests.fronts.terminal.terminal import Terminal
 Json = dict[str, Any]
 QUESTIONS = [
     {
-        "question": "Which colour?",
+        "question": "Which color?",
         "options": [{"label": "Red", "description": "warm"}, {"label": "Blue"}],
     },
     {
@@ -39,12 +39,12 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
         "answers": [
             call("AskUserQuestion", questions=QUESTIONS),
             call("AskUserQuestion", questions=QUESTIONS[:1]),
-            call("AskUserQuestion", questions=QUESTIONS, answers={"Which colour?": "Pink"}),
+            call("AskUserQuestion", questions=QUESTIONS, answers={"Which color?": "Pink"}),
             {"text": "Done."},
         ],
     }
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
-        terminal.expect("Which colour?")
+        terminal.expect("Which color?")
         terminal.expect("1 = Red: warm")
         terminal.expect("own answer: ")
         terminal.type("2\n")
@@ -64,8 +64,8 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
         terminal.type("\x04")
         terminal.end()
         said = [block["content"] for block in results(server)]
-    assert said[0] == "The user answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
-    assert said[1] == "The user answered:\nWhich colour?: green, if there is any"
+    assert said[0] == "The user answered:\nWhich color?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The user answered:\nWhich color?: green, if there is any"
     assert "Leave out answers" in said[2]
 
 

@@ -32,7 +32,7 @@ def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Pa
         ],
     }
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
-        screen.expect("Which colour?")
+        screen.expect("Which color?")
         looks_like(screen, "question")
         screen.type("2")
         screen.expect("Which sizes?")
@@ -42,20 +42,20 @@ def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Pa
         screen.expect("Which sizes? S, L")
         looks_like(screen, "review")
         screen.type("\r")
-        screen.expect(lambda text: "Which colour?\n> 1. Red" in text)
+        screen.expect(lambda text: "Which color?\n> 1. Red" in text)
         screen.type("\x1b[Agreen, if there is any\r")
         screen.expect("Done.")
         said = [block["content"] for block in results(server)]
-    assert said[0] == "The user answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
-    assert said[1] == "The user answered:\nWhich colour?: green, if there is any"
+    assert said[0] == "The user answered:\nWhich color?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The user answered:\nWhich color?: green, if there is any"
 
 
 def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [call("AskUserQuestion", questions=QUESTIONS)]}
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
-        screen.expect("Which colour?")
+        screen.expect("Which color?")
         screen.type("\x1b")
-        screen.expect_gone("Which colour?")
+        screen.expect_gone("Which color?")
         screen.type("still here")
         screen.expect("> still here")
         assert len(server.requests) == 1
@@ -427,13 +427,13 @@ def test_a_form_of_a_server_is_filled_in_and_goes_to_it_alone(tmp_path: Path) ->
         serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
         OnScreen(tmp_path, server.url, *options) as screen,
     ):
-        screen.expect("Which colour?")
+        screen.expect("Which color?")
         looks_like(screen, "form")
         screen.type("2")
-        screen.expect_gone("Which colour?")
+        screen.expect_gone("Which color?")
         screen.expect("Done.")
         (said,) = results(server)
-    assert json.loads(said["content"]) == {"action": "accept", "content": {"colour": "blue"}}
+    assert json.loads(said["content"]) == {"action": "accept", "content": {"color": "blue"}}
 
 
 def test_a_session_is_picked_from_those_there_are(tmp_path: Path) -> None:
@@ -542,33 +542,33 @@ def test_an_earlier_question_can_be_answered_again_before_the_answers_are_sent(
 ) -> None:
     questions = [
         question | {"header": header}
-        for question, header in zip(QUESTIONS, ("Colour", "Sizes"), strict=True)
+        for question, header in zip(QUESTIONS, ("Color", "Sizes"), strict=True)
     ]
     plan = {
         "scenario": 1,
         "answers": [call("AskUserQuestion", questions=questions), {"text": "Done."}],
     }
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
-        screen.expect("[· Colour]")
+        screen.expect("[· Color]")
         # To the review: nothing is sent while a question has no answer.
         screen.type("\x1b[C\x1b[C")
         screen.expect("[Review]")
         screen.expect("no answer yet")
         screen.type("\r")
-        screen.expect("[· Colour]")
+        screen.expect("[· Color]")
         screen.type("\r")
         screen.expect("[· Sizes]")
         screen.type("\x1b[D")
-        screen.expect("[✓ Colour]")
+        screen.expect("[✓ Color]")
         screen.type("\x1b[B\x1b[Bteal\r")
         screen.expect("[· Sizes]")
         screen.type(" \t")
         screen.expect("[Review]")
-        screen.expect("Which colour? teal")
+        screen.expect("Which color? teal")
         screen.type("\r")
         screen.expect("Done.")
         (said,) = results(server)
-    assert said["content"] == "The user answered:\nWhich colour?: teal\nWhich sizes?: S"
+    assert said["content"] == "The user answered:\nWhich color?: teal\nWhich sizes?: S"
 
 
 def settings_of_project(home: Path) -> Path:

@@ -188,7 +188,7 @@ def test_nothing_that_a_model_or_a_program_says_rules_the_terminal(tmp_path: Pat
         assert "\\x1b]0;owned" in screen.text
 
 
-def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path: Path) -> None:
+def test_colors_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": ANSWER, "times": "always"}]}
     seen = {}
     told = {"\x1b]11;?\x1b\\": "\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\"}
@@ -305,7 +305,7 @@ def test_a_theme_is_chosen_by_its_preview(tmp_path: Path) -> None:
         assert json.loads(place.read_text("utf-8"))["theme"] == "dark"
 
 
-def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:
+def test_a_session_that_a_host_gave_a_color_has_its_prompt_in_it(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
     seen = {}
     with serving(plan) as server:
@@ -319,7 +319,7 @@ def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path
                 assert host.end() == 0
             (path,) = transcripts(home)
             if color == "mauve":
-                # Another program's word, of more colours than there are here.
+                # Another program's word, of more colors than there are here.
                 with path.open("a", encoding="utf-8") as log:
                     log.write('{"type":"agent-color","agentColor":"mauve"}\n')
             for env in ({"NO_COLOR": ""}, {"NO_COLOR": "1"}):

@@ -162,7 +162,7 @@ def test_who_looks_on_is_not_told(tmp_path: Path) -> None:
         screen.expect(READY)
         screen.type("\x1b[Igo\r")
         screen.expect("1. Yes")
-        # A title and the question for the ground's colour end so, and ring nothing.
+        # A title and the question for the ground's color end so, and ring nothing.
         rest = re.sub(rb"\x1b\](0;clew: go|11;\?)\x07", b"", screen.raw)
         assert b"\x07" not in rest
 

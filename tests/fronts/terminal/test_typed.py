@@ -134,7 +134,7 @@ def test_lines_of_a_paste_that_come_after_a_halt_are_no_keys(
 
 
 @pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
-def test_the_colour_of_the_ground_is_no_key_however_slowly_it_comes(end: str) -> None:
+def test_the_color_of_the_ground_is_no_key_however_slowly_it_comes(end: str) -> None:
     told: list[str] = []
     sent = f"]11;rgb:ffff/0000/00ff{end}"
     for cut in range(1, len(sent)):

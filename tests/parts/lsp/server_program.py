@@ -141,7 +141,7 @@ def main():
         if MODE == "dies" and method == "initialized":
             sys.exit("no more")
         if MODE == "asks" and method == "initialized":
-            items = [{"section": "paint.colour"}, {}]
+            items = [{"section": "paint.color"}, {}]
             send({"id": "q", "method": "workspace/configuration", "params": {"items": items}})
         document = params.get("textDocument", {})
         if method == "textDocument/didOpen":

@@ -34,16 +34,14 @@ def run(home: Path, url: str, *args: str) -> None:
 def test_a_project_in_python_is_asked_about_and_watched(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / "a.py").write_text(
-        'def paint(colour):\n    """Paints."""\n    return colour\n', "utf-8"
-    )
+    (work / "a.py").write_text('def paint(color):\n    """Paints."""\n    return color\n', "utf-8")
     (work / "b.py").write_text("from a import paint\n\npaint(1)\n", "utf-8")
 
     def ask(operation: str, **more: object) -> dict[str, object]:
         place = {"file_path": "b.py", "line": 3, "symbol": "paint"}
         return {"tool": "LSP", "input": {"operation": operation, **place, **more}}
 
-    edit = {"file_path": "a.py", "old_string": "return colour", "new_string": "return color"}
+    edit = {"file_path": "a.py", "old_string": "return color", "new_string": "return color"}
     scenario = {
         "scenario": 1,
         "answers": [
@@ -66,7 +64,7 @@ def test_a_project_in_python_is_asked_about_and_watched(tmp_path: Path) -> None:
         run(tmp_path, server.url, "-p", "look and break", "--permission-mode", "acceptEdits")
         asked = server.requests[1].body["messages"][-1]["content"]
         said = [block["content"] for block in asked if block["type"] == "tool_result"]
-        assert said[0] == "a.py:1:5: def paint(colour):"
+        assert said[0] == "a.py:1:5: def paint(color):"
         assert "b.py:3:1: paint(1)" in said[1]
         assert "Paints." in said[2]
         assert said[3] == "1: function paint"

@@ -19,7 +19,7 @@ def settings(log: Path, mode: str = "honest", **more: Any) -> str:
         "args": ["-I", "-S", PROGRAM, mode, str(log)],
         "extensionToLanguage": {".paint": "paint"},
         "env": {"SEEN": "by the server"},
-        "settings": {"paint": {"colour": "red"}},
+        "settings": {"paint": {"color": "red"}},
         **more,
     }
     return json.dumps({"lspServers": {"painter": entry}})
@@ -68,7 +68,7 @@ def test_the_model_asks_a_language_server(tmp_path: Path) -> None:
         ]
     told = log.read_text("utf-8").splitlines()
     assert told[0] == "started by the server"
-    assert json.dumps(["red", {"paint": {"colour": "red"}}]) in told
+    assert json.dumps(["red", {"paint": {"color": "red"}}]) in told
     assert told.count("open paint") == 1
     # Columns are the server's, in units of two bytes.
     assert "definition at 1:8" in told

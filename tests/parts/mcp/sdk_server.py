@@ -23,8 +23,8 @@ PNG = bytes.fromhex(
 )
 
 
-class Colour(BaseModel):
-    colour: str
+class Color(BaseModel):
+    color: str
 
 
 class Weather(BaseModel):
@@ -65,9 +65,9 @@ async def count(ctx: Context, to: int) -> str:
 
 @server.tool()
 async def favourite(ctx: Context) -> str:
-    """Asks for a colour."""
-    result = await ctx.elicit("Which colour?", Colour)
-    return f"{result.action} {getattr(getattr(result, 'data', None), 'colour', None)}"
+    """Asks for a color."""
+    result = await ctx.elicit("Which color?", Color)
+    return f"{result.action} {getattr(getattr(result, 'data', None), 'color', None)}"
 
 
 @server.tool()

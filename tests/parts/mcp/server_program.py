@@ -140,11 +140,11 @@ def call(identity, params):
                 "id": "ask-1",
                 "method": "elicitation/create",
                 "params": {
-                    "message": given.get("text") or "Which colour?",
+                    "message": given.get("text") or "Which color?",
                     "requestedSchema": {
                         "type": "object",
-                        "required": ["colour"],
-                        "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}},
+                        "required": ["color"],
+                        "properties": {"color": {"type": "string", "enum": ["red", "blue"]}},
                     },
                 },
             }

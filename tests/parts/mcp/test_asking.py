@@ -162,7 +162,7 @@ async def test_a_user_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -
     helpers = answering(person).helpers(tuple, lambda *_: None)
     async with yard(tmp_path, {"one": entry("rude")}, helpers=helpers) as here:
         said = json.loads(str((await here.use("mcp__one__elicit")).content))
-        assert said == {"action": "accept", "content": {"colour": "red"}}
+        assert said == {"action": "accept", "content": {"color": "red"}}
         secret = json.loads(
             str((await here.use("mcp__one__elicit", text="Your password?")).content)
         )
@@ -349,7 +349,7 @@ def test_a_form_is_filled_in_at_the_terminal(tmp_path: Path) -> None:
     ):  # fmt: skip
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("[MCP server memo] Which colour?")
+        terminal.expect("[MCP server memo] Which color?")
         terminal.expect("1 = red")
         terminal.expect("your own answer: ")
         terminal.type("1\n")
@@ -358,4 +358,4 @@ def test_a_form_is_filled_in_at_the_terminal(tmp_path: Path) -> None:
         terminal.type("\x04")
         assert terminal.end() == 0
         (result,) = results(server)
-    assert json.loads(result) == {"action": "accept", "content": {"colour": "red"}}
+    assert json.loads(result) == {"action": "accept", "content": {"color": "red"}}

@@ -171,12 +171,12 @@ def test_a_host_that_knows_no_forms_of_servers_is_asked_as_about_a_call(tmp_path
         assert asked["request"]["tool_name"] == "AskUserQuestion"
         given = asked["request"]["input"]
         (question,) = given["questions"]
-        assert question["question"].startswith("[MCP server memo] Which colour?")
+        assert question["question"].startswith("[MCP server memo] Which color?")
         answers = {question["question"]: "red"}
         host.answer(asked, behavior="allow", updatedInput=given | {"answers": answers})
         host.result()
         (said,) = results(server)
-    assert json.loads(said) == {"action": "accept", "content": {"colour": "red"}}
+    assert json.loads(said) == {"action": "accept", "content": {"color": "red"}}
     (log,) = transcripts(tmp_path)
     assert "updatedInput" not in log.read_text("utf-8")
 

@@ -66,10 +66,10 @@ def test_the_page_reads_and_searches_in_a_browser(tmp_path: Path) -> None:
         page.as_uri(), profile=tmp_path / "b",
     )  # fmt: skip
     assert b"CONSOLE" not in seen.stderr, seen.stderr
-    assert colours(shot.read_bytes()) > 5
+    assert colors(shot.read_bytes()) > 5
 
 
-def colours(png: bytes) -> int:
+def colors(png: bytes) -> int:
     """How many different bytes the picture has: a blank page has next to none."""
     at, data = 8, b""
     while at < len(png):

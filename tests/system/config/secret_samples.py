@@ -287,7 +287,7 @@ def files() -> None:
     )
     add("kubernetes in json", '{{"data": {{"user": "{}"}}, "kind": "Secret"}}', base64_of(9))
     add("otp", "otpauth://totp/x?secret={}&issuer=y", upper(32))
-    add("coloured", "\x1b[32mgh" + "p_{}\x1b[0m", base62(36))
+    add("colored", "\x1b[32mgh" + "p_{}\x1b[0m", base62(36))
     add("after an escape", '"first\\ngh' + 'p_{}"', base62(36))
     add(
         "mnemonic",

@@ -502,7 +502,7 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
         within = (
             " in tmux" if environ.get("TMUX") else " over ssh" if environ.get("SSH_TTY") else ""
         )
-        yield make_fine(subject, f"{name}{within}, {size.columns}x{size.lines}, {colours(environ)}")
+        yield make_fine(subject, f"{name}{within}, {size.columns}x{size.lines}, {colors(environ)}")
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     if encoding != "utf8":
         yield make_fault(
@@ -512,7 +512,7 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
         )
 
 
-def colours(environ: Mapping[str, str]) -> str:
+def colors(environ: Mapping[str, str]) -> str:
     if environ.get("NO_COLOR"):
         return "no colors (NO_COLOR)"
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):

@@ -89,7 +89,7 @@ NamedLine: TypeAlias = list[tuple[str, str]]
 # The most lines to hold until a comment ends.
 HELD_LINES = 40
 # A longer line is treated as data, without colors.
-COLOURED_CHARACTERS = 1_000
+COLORED_CHARACTERS = 1_000
 # The most rules in a row that may match nothing at one position.
 TURNS_MOST = 20
 
@@ -193,7 +193,7 @@ class Highlighter:
         return twin
 
     def add(self, line: str) -> list[NamedLine]:
-        if self._lexer is None or (len(line) > COLOURED_CHARACTERS and not self._held):
+        if self._lexer is None or (len(line) > COLORED_CHARACTERS and not self._held):
             return [[("", line)]]
         self._held.append(line)
         if self._waits(line):

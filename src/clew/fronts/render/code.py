@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 
-class Colours:
+class Colors:
     """The highlighter of one code block. Its methods return, as spans, the lines that are ready."""
 
     __slots__ = ("_highlighter", "_theme")
@@ -19,8 +19,8 @@ class Colours:
         self._highlighter = Highlighter(lexer)
         self._theme = theme
 
-    def copy(self) -> "Colours":
-        twin = Colours(None, self._theme)
+    def copy(self) -> "Colors":
+        twin = Colors(None, self._theme)
         twin._highlighter = self._highlighter.copy()
         return twin
 

@@ -14,7 +14,7 @@ from typing import assert_never
 from clew.core.markdown import highlighting, inline
 from clew.core.markdown.blocks import Blocks, Container, Leaf, Path, cells_of, replace_box
 from clew.core.markdown.highlighting import find_lexer, read_language
-from clew.fronts.render.code import Colours
+from clew.fronts.render.code import Colors
 from clew.fronts.render.inline import parse_spans
 from clew.fronts.render.rows import (
     Row,
@@ -216,7 +216,7 @@ class _Painter:
         self._is_first = True
         # The painter that the current leaf needs.
         self._wrap = Wrap(width)
-        self._colours: Colours | None = None
+        self._colors: Colors | None = None
         self._table: Table | None = None
         # The incomplete row of a very long code line.
         self._open: Row = []
@@ -229,7 +229,7 @@ class _Painter:
         for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
             setattr(twin, name, getattr(self, name))
         twin._wrap = self._wrap.copy()
-        twin._colours = self._colours.copy() if self._colours else None
+        twin._colors = self._colors.copy() if self._colors else None
         twin._table = self._table.copy() if self._table else None
         twin._open, twin._last = self._open, last
         if width != self._width:
@@ -256,7 +256,7 @@ class _Painter:
         match leaf.kind:
             case "code":
                 name = read_language(leaf.info)
-                self._colours = Colours(find_lexer(name) if name else None, self._theme)
+                self._colors = Colors(find_lexer(name) if name else None, self._theme)
             case "table":
                 self._table = Table(leaf, self._theme, self._room, links=self._links)
             case "rule":
@@ -283,8 +283,8 @@ class _Painter:
                     chop_spans([Span(escape_controls(text), self._theme["quiet"])], self._room)
                 )
             case "code":
-                assert self._colours is not None
-                self._code_line(self._colours, text, ends=ends)
+                assert self._colors is not None
+                self._code_line(self._colors, text, ends=ends)
             case _:
                 assert self._table is not None
                 self._put(self._table.add(text))
@@ -293,13 +293,13 @@ class _Painter:
         assert self._leaf is not None
         if self._leaf.kind in ("paragraph", "heading"):
             self._put(self._wrap.end())
-        if self._colours is not None:
-            self._code(self._colours.end())
+        if self._colors is not None:
+            self._code(self._colors.end())
             self._put(self._code_rows(self._open) if self._open else ())
         if self._table is not None:
             self._put(self._table.end(self._last))
         self._before, self._leaf, self._open = self._leaf, None, []
-        self._colours = self._table = None
+        self._colors = self._table = None
 
     # -- painting leaves
 
@@ -308,11 +308,11 @@ class _Painter:
             text = replace_box(text)
         self._put(self._wrap.add(self._spans(text)))
 
-    def _code_line(self, colours: Colours, text: str, *, ends: bool) -> None:
+    def _code_line(self, colors: Colors, text: str, *, ends: bool) -> None:
         if ends and not self._open:
-            self._code(colours.add(text))
+            self._code(colors.add(text))
             return
-        self._code(colours.end())
+        self._code(colors.end())
         *rows, last = self._code_rows([*self._open, Span(escape_controls(text.expandtabs(4)))])
         # A line that continues is cut where a row is full, not at the end of its part.
         self._open = [] if ends else last[1:]

@@ -22,7 +22,7 @@ from clew.core.messages.text import (
     format_count,
 )
 from clew.fronts.render.agents import describe_totals
-from clew.fronts.render.code import Colours
+from clew.fronts.render.code import Colors
 from clew.fronts.render.displays import (
     describe_denial,
     describe_for_user,
@@ -117,7 +117,7 @@ def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Itera
     lexer = find_lexer_for_file(path)
     # Each side is highlighted separately, because the lines of one side are not part of the other
     # side's code.
-    colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
+    colors = {"-": Colors(lexer, theme), "+": Colors(lexer, theme)}
     old, new = hunk["oldStart"], hunk["newStart"]
     for line, changed_parts in _with_changes(hunk["lines"]):
         sign, text = line[:1] or " ", line[1:]
@@ -125,7 +125,7 @@ def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Itera
             yield [Span(f"{' ' * digits} {line}", theme["quiet"])]
             continue
         sides = "-+" if sign == " " else sign
-        spans = [colours[side].line(text) for side in sides if side in colours][-1:]
+        spans = [colors[side].line(text) for side in sides if side in colors][-1:]
         yield from _line(spans[0] if spans else [Span(text)], changed_parts, sign,
                          old if sign == "-" else new, theme, width, digits)  # fmt: skip
         old += sign != "+"

@@ -209,9 +209,9 @@ def accent_theme(theme: Theme, color: str) -> Theme:
 
 
 def _theme(name: str, *layers: Mapping[str, str]) -> Theme:
-    colours = {part: style for layer in layers for part, style in layer.items()}
-    parts = _WEIGHT.keys() | colours.keys()
-    styles = {p: ";".join(filter(None, (_WEIGHT.get(p), colours.get(p)))) for p in parts}
+    colors = {part: style for layer in layers for part, style in layer.items()}
+    parts = _WEIGHT.keys() | colors.keys()
+    styles = {p: ";".join(filter(None, (_WEIGHT.get(p), colors.get(p)))) for p in parts}
     return Theme(name=name, styles=styles)
 
 

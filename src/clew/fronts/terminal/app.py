@@ -71,7 +71,7 @@ class TerminalFront:
         self.screen = Screen(terminal, self.stage, keys)
         # The accent color of the open session, if it has one.
         self.accent = ""
-        self.screen.on_colours = self.recolour
+        self.screen.on_colors = self.recolor
         self.stage.on_question = self._asked
         self.stage.on_answer = self._report_work
         self.desk = PromptController(
@@ -130,7 +130,7 @@ class TerminalFront:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    def recolour(self) -> None:
+    def recolor(self) -> None:
         """Apply the theme setting and the terminal's background color to later output."""
         is_light = self.screen.terminal.is_light
         theme = choose_theme(self.screen.theme, os.environ, is_light=is_light)

@@ -236,7 +236,7 @@ def set_up(
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
     front.screen.obey(settings)
-    front.recolour()
+    front.recolor()
     stage.transcript = Transcript(
         front.screen.terminal.size[0],
         stage.theme,

@@ -134,7 +134,7 @@ class Screen:
         # The theme setting, once the settings are loaded.
         self.theme = ""
         # Called when the theme setting or the terminal's background color changes.
-        self.on_colours: Callable[[], object] = lambda: None
+        self.on_colors: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
         self._typed = Typed(self._answered)
         self.app: Application[None] = Application(
@@ -163,7 +163,7 @@ class Screen:
         self.terminal.channel = read_text(settings, "preferredNotifChannel") or ""
         if self.theme != (theme := read_text(settings, "theme") or ""):
             self.theme = theme
-            self.on_colours()
+            self.on_colors()
             self.changed()
 
     def _editing(self) -> str:
@@ -327,5 +327,5 @@ class Screen:
         elif reply == "]7501;?":
             self.terminal.use_status()
         elif reply.startswith("]") and self.terminal.heed_ground(reply):
-            self.on_colours()
+            self.on_colors()
             self.anew()

@@ -167,7 +167,7 @@ class Working:
 COMMAND_S = 5.0
 # From this many tokens on, some models cost more.
 LONG_TOKENS = 200_000
-COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
+COLOR = re.compile(r"(\x1b\[[0-9;:]*m)")
 SHOWN_LINES = 3
 MODE_PARTS = {
     "plan": "heading",
@@ -413,10 +413,10 @@ def own_lines(printed: bytes, pad: int) -> list[str]:
     """Return the output of the user's command, with colors but no other escape sequences."""
     text = printed.decode("utf-8", "replace").strip("\n")
     rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
-    return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]
+    return [" " * max(0, min(pad, 20)) + colored(row) for row in rows]
 
 
-def coloured(text: str) -> str:
+def colored(text: str) -> str:
     """Escape the control characters in the text, except sequences that set colors."""
-    parts = COLOUR.split(text)
+    parts = COLOR.split(text)
     return "".join(part if at % 2 else escape_controls(part) for at, part in enumerate(parts))

@@ -33,7 +33,7 @@ SPECIAL = re.compile(
     r"|27;(?P<xmods>\d+);(?P<xcode>\d+)~"
     r"|(?P<paste>200~))"
     r"|\x1b(?P<enter>[\r\n])"
-    r"|\x1b(?P<colour>\]\d[\w;:/?]{0,60})(?:\x07|\x1b\\)"
+    r"|\x1b(?P<color>\]\d[\w;:/?]{0,60})(?:\x07|\x1b\\)"
 )
 SHIFT, ALT, CONTROL = 1, 2, 4
 NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.ControlH}
@@ -168,8 +168,8 @@ class Typed:
         self._parser.feed(text)
 
     def _special(self, match: re.Match[str]) -> None:
-        if match["reply"] or match["colour"]:
-            self._answered(match["reply"] or match["colour"])
+        if match["reply"] or match["color"]:
+            self._answered(match["reply"] or match["color"])
         elif match["focus"]:
             self._answered(match["focus"])
         elif match["enter"]:
@@ -216,5 +216,5 @@ def begins_reply(text: str) -> bool:
     """Return whether text starts with a reply from the terminal, or may become one."""
     match = SPECIAL.match(text)
     if match is not None:
-        return bool(match["reply"] or match["colour"] or match["focus"])
+        return bool(match["reply"] or match["color"] or match["focus"])
     return UNFINISHED.match(text) is not None

@@ -17,7 +17,7 @@ from clew.core.markdown.highlighting import (
     read_language,
 )
 from clew.fronts.render import results
-from clew.fronts.render.code import Colours
+from clew.fronts.render.code import Colors
 from clew.fronts.render.folding import KEPT, Folds, lines_of
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import (
@@ -83,7 +83,7 @@ def test_a_terminal_that_tells_its_ground_is_believed_before_a_variable() -> Non
     assert choose_theme("", DEEP | {"COLORFGBG": "0;15"}, is_light=False) is DARK
 
 
-def test_every_colour_that_a_host_may_name_is_one_on_the_screen() -> None:
+def test_every_color_that_a_host_may_name_is_one_on_the_screen() -> None:
     assert tuple(ACCENTS) == COLORS
     for name in COLORS:
         assert accent_theme(DARK, name)["marker"] == ACCENTS[name][0]
@@ -125,7 +125,7 @@ def contrast(first: tuple[int, int, int], second: tuple[int, int, int]) -> float
 
 
 QUIET = {"quiet", "quote", "thinking", "code_comment"}
-COLOURED = [
+COLORED = [
     theme
     for themes in (THEMES, TRUE_THEMES)
     for name, theme in themes.items()
@@ -133,7 +133,7 @@ COLOURED = [
 ]
 
 
-@pytest.mark.parametrize("theme", COLOURED)
+@pytest.mark.parametrize("theme", COLORED)
 def test_text_can_be_read_on_the_terminal_and_on_every_band(theme: Theme) -> None:
     is_light = theme.name.startswith("light")
     paper, ink = ((255, 255, 255), (36, 41, 47)) if is_light else ((0, 0, 0), (212, 215, 221))
@@ -189,7 +189,7 @@ def test_changed_words_next_to_each_other_are_one_mark_and_others_are_not() -> N
     assert highlighted(old, DARK, "removed_word") == ["b c", "d"]
 
 
-def test_words_are_marked_without_colours_too() -> None:
+def test_words_are_marked_without_colors_too() -> None:
     old, new = shown_diff(PLAIN, "-a = 1", "+a = 2")
     assert highlighted(old, PLAIN, "removed_word") == ["1"]
     assert highlighted(new, PLAIN, "added_word") == ["2"]
@@ -226,7 +226,7 @@ def test_a_changed_word_is_marked_where_it_is_shown_after_tabs_and_escapes() -> 
     assert [highlighted(row, DARK, "removed_word") for row in rows[:3]] == [[], [], ["old"]]
 
 
-def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
+def test_no_color_means_no_color_and_bare_means_no_sequence_at_all() -> None:
     assert not any(part in style for style in PLAIN.styles.values() for part in ("3;5", "38", "48"))
     assert all(style in ("1", "2", "3", "4", "9", "1;4") for style in PLAIN.styles.values())
     assert format_row([Span("x", BARE["heading"])]) == "x"
@@ -306,12 +306,12 @@ SNIPPETS = [
 
 @pytest.mark.laws
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_no_lexer_changes_or_loses_what_it_colours(snippet: str) -> None:
+def test_no_lexer_changes_or_loses_what_it_colors(snippet: str) -> None:
     lines = snippet.split("\n")
     for _, names, *_rest in get_all_lexers():
         if names:
-            colours = Colours(find_lexer(names[0]), DARK)
-            rows = [row for each in lines for row in colours.add(each)] + colours.end()
+            colors = Colors(find_lexer(names[0]), DARK)
+            rows = [row for each in lines for row in colors.add(each)] + colors.end()
             assert ["".join(span.text for span in row) for row in rows] == lines
 
 
@@ -320,11 +320,11 @@ LANGUAGES = ["python", "js", "ts", "tsx", "json", "yaml", "toml", "bash", "conso
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_colours_change_and_lose_nothing(snippet: str) -> None:
+def test_colors_change_and_lose_nothing(snippet: str) -> None:
     lines = snippet.split("\n")
     for name in LANGUAGES:
-        colours = Colours(find_lexer(name), DARK)
-        rows = [row for each in lines for row in colours.add(each)] + colours.end()
+        colors = Colors(find_lexer(name), DARK)
+        rows = [row for each in lines for row in colors.add(each)] + colors.end()
         assert ["".join(span.text for span in row) for row in rows] == lines
 
 
@@ -343,8 +343,8 @@ def test_rules_that_lead_in_a_circle_or_nowhere_end() -> None:
             "in": [("", Keyword, "#pop:2"), ("z", Keyword)],
         }
 
-    colours = Colours(Circle(), DARK)
-    assert ["".join(s.text for s in colours.line(each)) for each in ("aabbc", "?", "b")] == [
+    colors = Colors(Circle(), DARK)
+    assert ["".join(s.text for s in colors.line(each)) for each in ("aabbc", "?", "b")] == [
         "aabbc",
         "?",
         "b",
@@ -352,7 +352,7 @@ def test_rules_that_lead_in_a_circle_or_nowhere_end() -> None:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_a_lexer_that_is_made_late_colours_as_a_whole_one(name: str) -> None:
+def test_a_lexer_that_is_made_late_colors_as_a_whole_one(name: str) -> None:
     text = 'def größe(x): return "a\\n" + 0x1f  # end\n/* a */ <b c="d">&amp;</b>\n- k: [1, true]\n$x = \'y\';\n'
     assert lexed(find_lexer(name), text, ("root",)) == lexed(
         get_lexer_by_name(name), text, ("root",)
@@ -369,7 +369,7 @@ def test_of_a_lexers_tables_those_are_made_that_a_text_comes_into() -> None:
 
 
 @pytest.mark.parametrize("name", ["python", "javascript", "c", "bash", "rust", "go", "sql"])
-def test_colours_line_by_line_are_those_of_the_whole(name: str) -> None:
+def test_colors_line_by_line_are_those_of_the_whole(name: str) -> None:
     code = {
         "python": "class A:\n    '''a\n    b'''\n\n    def f(self): return {1: 'x'}\n",
         "javascript": "const a = `x\n${b} y`;\nfunction f() { return /re/g }\n",
@@ -399,8 +399,8 @@ def _marks(pieces: list[tuple[object, str]]) -> list[str]:
 
 
 def test_code_without_a_language_or_with_endless_lines_stays_plain() -> None:
-    assert Colours(None, DARK).add("\tx = 1") == [[Span("    x = 1")]]
-    assert Colours(find_lexer("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
+    assert Colors(None, DARK).add("\tx = 1") == [[Span("    x = 1")]]
+    assert Colors(find_lexer("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
     assert find_lexer("no-such-language") is None
     assert find_lexer_for_file("a/b.nothing") is None
     found = {
@@ -411,7 +411,7 @@ def test_code_without_a_language_or_with_endless_lines_stays_plain() -> None:
         "Python", "TypeScript", "C", "Makefile", "Docker", None,
     ]  # fmt: skip
     get_ready()
-    assert Colours(find_lexer("python"), DARK).line("") == []
+    assert Colors(find_lexer("python"), DARK).line("") == []
     assert [read_language(info) for info in ("py", "{.py}", "js,linenos", "", " ")] == [
         "py",
         "py",
