@@ -4,7 +4,7 @@
 worker, server, viewer and database are killed, and then compares the transcript, the server's
 events, its copy of the transcript, and what the commands did. Also a program:
 
-    python -m tests.fronts.remote.havoc --kills 1000 --seed 1 --folder FOLDER [--postgres]
+    python -m tests.fronts.remote.havoc --kills 1000 --seed 1 [--postgres]
 """
 
 import argparse
