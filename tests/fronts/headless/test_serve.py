@@ -309,6 +309,7 @@ def test_an_interrupt_while_the_host_is_asked_withdraws_the_question(tmp_path: P
         host.ask("interrupt")
         result = host.result()
         assert (result["terminal_reason"], result["num_turns"]) == ("aborted_tools", 3)
+        assert result["stop_reason"] == "tool_use"
         withdrawn = [f for f in host.frames if f["type"] == "control_cancel_request"]
         assert [f["request_id"] for f in withdrawn] == [asked["request_id"]]
         assert host.end() == 1

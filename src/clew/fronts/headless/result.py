@@ -63,6 +63,8 @@ class Tally(Struct, kw_only=True):
     text: str = ""
     # As in the Agent SDK, this counts the prompt, each tool result, and an interruption.
     turns: int = 1
+    # The end reason of the last response, also if the turn was interrupted afterwards.
+    stop_reason: str | None = None
     # Whether the turn has a message that says so.
     is_interrupted: bool = False
     # The entries of the counted results.
@@ -82,6 +84,7 @@ class Tally(Struct, kw_only=True):
         """Record an entry that was added to the conversation, for the result."""
         if entry.get("type") == "assistant":
             message = AssistantMessage(entry)
+            self.stop_reason = message.stop_reason
             if isinstance(miss := entry.get(CACHE_MISS), dict):
                 self.cache_misses[entry["uuid"]] = miss
             if message.text and self.structured is None:
@@ -221,7 +224,7 @@ def make_result(
         "num_turns": 0 if ended.is_blocked else tally.turns + is_interrupted,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
-        "stop_reason": ended.stop_reason,
+        "stop_reason": ended.stop_reason or tally.stop_reason,
         "terminal_reason": None if is_beside else TERMINAL_REASONS.get(ended.reason, ended.reason),
         "api_error_status": ended.status,
         "session_id": tally.session_id,
