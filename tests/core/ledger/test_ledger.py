@@ -181,7 +181,7 @@ def test_what_no_answer_shows_is_recorded_beside_the_chain() -> None:
     ledger = Ledger(find_charges(entries, CATALOG))
     counted = {k: v.requests for k, v in ledger.by_purpose().items()}
     assert counted == {"compaction": 1, "other": 1, "subagent": 1}
-    assert ledger.in_turns.tokens == TokenCounts(input=2000, output=20)
+    assert ledger.in_turns.tokens == TokenCounts(input=1000, output=10)
     assert ledger.total.duration_ms == 2100
     assert ledger.by_agent()["a1"].requests == 1
 

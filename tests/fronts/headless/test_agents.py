@@ -98,6 +98,8 @@ def test_what_agents_cost_is_the_sessions(tmp_path: Path) -> None:
     assert len(costs) == len(requests)
     assert sorted(cost["purpose"] for cost in costs) == ["subagent", "subagent", "turn", "turn"]
     assert len({cost.get("agentId") for cost in costs}) == 2
+    own = sum(cost["usage"]["input_tokens"] for cost in costs if cost["purpose"] == "turn")
+    assert frames[-1]["usage"]["input_tokens"] == own > 0
 
 
 def test_a_budget_holds_what_agents_spend(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
     "aside", "other",
 ]  # fmt: skip
-# The purposes of requests that are not part of a turn.
-NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"title", "warming", "other"})
+# The purposes of requests that are not part of a turn of the session itself.
+NEXT_TO_TURNS: frozenset[Purpose] = frozenset({"subagent", "title", "warming", "other"})
 Find: TypeAlias = Callable[[str], Model | None]
 CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 ANSWER = "(answer)"  # the tool name for responses without tool calls
@@ -152,7 +152,7 @@ class Sums:
 
     @property
     def in_turns(self) -> Spend:
-        """The total without requests that are not part of a turn, such as those for titles."""
+        """The total of the session's own turns: without subagents, and requests such as for titles."""
         return self._total - self._next_to_turns
 
     def by_model(self) -> dict[str, Spend]:
