@@ -55,7 +55,7 @@ def frame_event(
         case "began":
             about = {**named(task), "description": task.title, "task_type": task.wire_kind}
             began = system("task_started", **about)
-            return [began, *listed(running, system)] if task.is_background else [began]
+            return [*listed(running, system), began] if task.is_background else [began]
         case "moved":
             if task.usage is None:
                 return []
